@@ -52,7 +52,7 @@ use sealing::Sealer;
 /// Maximum number of sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
 /// Maximum number of sessions of the relay. The relay has a separate pool, so that a flood of
-/// unknown keys does not delay events.
+/// invented keys does not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
 /// Maximum number of sessions of the sealer, which runs one statement at a time.
 const SEALER_CONNECTIONS_MAX: u32 = 1;

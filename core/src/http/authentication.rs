@@ -95,11 +95,13 @@ enum CacheEntry {
     Known(Arc<CachedKey>),
     /// The key did not exist at a recent look-up.
     Unknown,
-    /// The cache has no recent entry for the key.
+    /// The key existed at its last look-up, which is too long ago.
+    Stale,
+    /// The cache has no entry for the key.
     Missing,
 }
 
-/// Any number of keys that were never seen, real or invented, take a few sessions.
+/// Any number of keys share two sessions.
 impl SharedRead for KeyHash {
     type Value = Option<StoredKey>;
     const TASK: &'static str = "key reader";
@@ -117,7 +119,11 @@ pub struct Authenticator {
     known: Cache<KeyHash, Arc<CachedKey>>,
     /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<KeyHash, Instant>,
-    look_ups: SharedReads<KeyHash>,
+    /// Look-ups of keys that are not in `known`, invented keys among them.
+    unseen_keys: SharedReads<KeyHash>,
+    /// Look-ups of keys in `known` whose time to live has ended. Separate from `unseen_keys`, so that a flood of
+    /// invented keys delays no caller that is known.
+    stale_keys: SharedReads<KeyHash>,
     usage: Arc<KeyUsage>,
     hits: Counter,
     misses: Counter,
@@ -135,7 +141,8 @@ impl Authenticator {
         let counter =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "api_keys", "result" => result);
         Self {
-            look_ups: SharedReads::start(&pool, tasks),
+            unseen_keys: SharedReads::start(&pool, tasks),
+            stale_keys: SharedReads::start(&pool, tasks),
             usage: Arc::new(KeyUsage::new(pool)),
             clock,
             known: Cache::new(keys_cached_max as usize),
@@ -160,7 +167,7 @@ impl Authenticator {
     /// Authenticates a request by its headers.
     ///
     /// # Errors
-    /// Returns one of the 401 problems, `overloaded` or `storage_unavailable`.
+    /// Returns one of the 401 problems, or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let key = match bearer::credentials(headers) {
             Credentials::Token(token) => ApiKey::parse(token).ok_or_else(invalid)?,
@@ -196,20 +203,30 @@ impl Authenticator {
         let cached = self.cached(&hash);
         let count = match cached {
             CacheEntry::Known(_) | CacheEntry::Unknown => &self.hits,
-            CacheEntry::Missing => &self.misses,
+            CacheEntry::Stale | CacheEntry::Missing => &self.misses,
         };
         count.increment(1);
         match cached {
             CacheEntry::Known(key) => Ok(Some(key)),
             CacheEntry::Unknown => Ok(None),
-            CacheEntry::Missing => self.look_up(hash).await,
+            CacheEntry::Stale => self.look_up(hash, &self.stale_keys).await,
+            CacheEntry::Missing => self.look_up(hash, &self.unseen_keys).await,
         }
     }
 
-    async fn look_up(&self, hash: KeyHash) -> Result<Option<Arc<CachedKey>>, Problem> {
+    async fn look_up(
+        &self,
+        hash: KeyHash,
+        look_ups: &SharedReads<KeyHash>,
+    ) -> Result<Option<Arc<CachedKey>>, Problem> {
         // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
-        let Some(key) = self.look_ups.read(hash).await? else {
+        let found = look_ups.read(hash).await?;
+        let known = self.known.peek(&hash);
+        if let Some(newer) = known.filter(|known| known.loaded_at > loaded_at) {
+            return Ok(Some(newer));
+        }
+        let Some(key) = found else {
             self.known.remove(&hash);
             self.unknown.insert(hash, loaded_at);
             return Ok(None);
@@ -224,9 +241,12 @@ impl Authenticator {
     }
 
     fn cached(&self, hash: &KeyHash) -> CacheEntry {
-        let known = self.known.get(hash);
-        if let Some(known) = known.filter(|known| known.loaded_at.elapsed() < KNOWN_KEY_TTL) {
-            return CacheEntry::Known(known);
+        if let Some(known) = self.known.get(hash) {
+            return if known.loaded_at.elapsed() < KNOWN_KEY_TTL {
+                CacheEntry::Known(known)
+            } else {
+                CacheEntry::Stale
+            };
         }
         match self.unknown.get(hash) {
             Some(at) if at.elapsed() < UNKNOWN_KEY_TTL => CacheEntry::Unknown,

@@ -1,10 +1,11 @@
 //! Reads for many requests in one statement: requests that arrive while a statement runs share the next statement.
 //!
-//! A single request is read at once. For the database and for the service, a statement costs as much as many keys
-//! within one statement.
+//! A request that comes alone is read at once. Many keys in one statement cost little more than one key does, for the
+//! database and for the service.
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use sqlx::PgPool;
 use tokio::{
     sync::{Mutex, MutexGuard, mpsc, oneshot},
@@ -13,7 +14,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::storage::{read_in_time, storage_unavailable, try_read_in_time};
-use crate::{event_store::time_limit::ANSWER_TIME_MAX, lifecycle::Tasks, problem::Problem};
+use crate::{
+    event_store::{errors::is_of_data, time_limit::ANSWER_TIME_MAX},
+    lifecycle::Tasks,
+    problem::Problem,
+};
 
 /// Longest time that the next statement waits for the statement before.
 const TURN_TIME_MAX: Duration = Duration::from_millis(5);
@@ -128,18 +133,19 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
     if keys.is_empty() {
         return;
     }
-    match try_read_in_time(|| R::read_each(pool, &keys)).await {
+    match try_read_in_time(|| read_each(pool, &keys)).await {
         Ok(values) => {
             for (request, value) in requests.drain(..).zip(values) {
                 // Sending fails if the client has disconnected.
                 request.reply.send(Ok(value)).ok();
             }
         }
-        Err(error) if keys.len() > 1 && may_concern_one_account(&error) => {
+        // Damaged rows of one account must not fail the reads of other accounts.
+        Err(error) if keys.len() > 1 && is_of_data(&error) => {
             let open = |request: &QueuedRead<R>| !request.reply.is_closed();
             for request in requests.drain(..).filter(open) {
                 let key = std::slice::from_ref(&request.key);
-                let values = read_in_time(|| R::read_each(pool, key)).await;
+                let values = read_in_time(|| read_each(pool, key)).await;
                 let value = values.map(|mut values| values.remove(0));
                 request.reply.send(value).ok();
             }
@@ -153,12 +159,10 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
     }
 }
 
-/// Returns true if the database has answered with an error that other keys may not cause: damaged
-/// rows of one account must not fail the reads of other accounts.
-const fn may_concern_one_account(error: &sqlx::Error) -> bool {
-    use sqlx::Error::{ColumnDecode, Database, Decode, RowNotFound};
-    matches!(
-        error,
-        Database(_) | RowNotFound | ColumnDecode { .. } | Decode(_)
-    )
+/// Reads the value of each key. A panic, for example about a timestamp beyond the range of Rust, is an error of the
+/// data: an essential task must not end because of a row.
+async fn read_each<R: SharedRead>(pool: &PgPool, keys: &[R]) -> sqlx::Result<Vec<R::Value>> {
+    let read = AssertUnwindSafe(R::read_each(pool, keys)).catch_unwind();
+    let unreadable = |_| Err(sqlx::Error::Decode("reading a row panicked".into()));
+    read.await.unwrap_or_else(unreadable)
 }

@@ -43,11 +43,13 @@ impl BenchServer {
     /// # Errors
     /// Returns an error if Postgres can't be started.
     pub async fn start(data_dir: &Path) -> anyhow::Result<Self> {
+        // At least the default of Postgres, where the memory is unknown.
+        let shared_buffers = format!("{}MB", (memory_mib() / 4).max(128));
         let settings = SETTINGS
             .into_iter()
             .chain([STATEMENTS_SHOWN])
             .map(|(name, value)| (name.into(), value.into()))
-            .chain([("shared_buffers".into(), format!("{}MB", memory_mib() / 4))]);
+            .chain([("shared_buffers".into(), shared_buffers)]);
         let server = PostgresServer::start(PostgresOptions {
             data_dir: data_dir.join("postgres"),
             settings: settings.collect(),

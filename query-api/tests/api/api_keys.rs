@@ -264,6 +264,79 @@ async fn unseen_keys_among_invented_keys_are_found() {
 }
 
 #[tokio::test]
+async fn stale_key_does_not_wait_behind_unseen_keys() {
+    let service = TestService::start().await;
+    let known = service.caller().await;
+    assert_eq!(with_key(&service, &known.key).await.status, 200);
+    let loaded_at = Instant::now();
+    eventually("the cached key is stale", async || {
+        (loaded_at.elapsed() > TRUSTED_FOR).then_some(())
+    })
+    .await;
+    let lock = lock_keys(&service).await;
+    let flood = join_all((0..UNSEEN).map(async |_| with_key(&service, &ApiKey::generate()).await));
+    let customer = async {
+        eventually("look-ups wait", async || {
+            (waiting_look_ups(&service).await == 2).then_some(())
+        })
+        .await;
+        with_key(&service, &known.key).await
+    };
+    let release = async {
+        eventually("the look-up of the stale key waits too", async || {
+            (waiting_look_ups(&service).await == 3).then_some(())
+        })
+        .await;
+        lock.rollback().await.unwrap();
+    };
+    let (strangers, customer, ()) = tokio::join!(flood, customer, release);
+    for answer in strangers {
+        answer.assert_problem(401, "api_key_invalid");
+    }
+    assert_eq!(customer.status, 200);
+}
+
+#[tokio::test]
+async fn unreadable_key_fails_only_its_own_requests() {
+    let service = TestService::start().await;
+    let unreadable = service.caller().await;
+    // Postgres has timestamps that Rust has not; decoding one panics.
+    sqlx::query("UPDATE event_store.api_keys SET expires_at = 'infinity' WHERE account_id = $1")
+        .bind(unreadable.account_id.uuid())
+        .execute(service.pool())
+        .await
+        .unwrap();
+    let lock = lock_keys(&service).await;
+    let keys = (0..UNSEEN).map(|_| ApiKey::generate()).collect::<Vec<_>>();
+    // The last place of a full statement, and the place after.
+    let with = |n: usize| {
+        if n == 255 || n == 256 {
+            &unreadable.key
+        } else {
+            &keys[n]
+        }
+    };
+    let requests = join_all((0..UNSEEN).map(async |n| with_key(&service, with(n)).await));
+    let release = async {
+        eventually("look-ups wait", async || {
+            (waiting_look_ups(&service).await == 2).then_some(())
+        })
+        .await;
+        lock.rollback().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(requests, release);
+    for (n, answer) in answers.iter().enumerate() {
+        if n == 255 || n == 256 {
+            answer.assert_problem(503, "storage_unavailable");
+        } else {
+            answer.assert_problem(401, "api_key_invalid");
+        }
+    }
+    // No task has failed.
+    service.shut_down().await.unwrap();
+}
+
+#[tokio::test]
 async fn concurrent_requests_share_key_look_ups() {
     let service = TestService::start().await;
     let caller = service.caller().await;
