@@ -1,6 +1,7 @@
 //! The questions, each in a file with its name.
 
 mod catch_up;
+mod click_freshness;
 mod clicks;
 mod contention;
 mod create_latency;
@@ -39,8 +40,10 @@ pub enum Question {
     Visible,
     /// Measure how fast the projector catches up with the log, and how fast a rebuild is.
     CatchUp,
-    /// Measure how many clicks are counted per second, and how soon they are in the figures.
+    /// Measure how many clicks are counted per second.
     Clicks(ClicksOptions),
+    /// Measure the time from a click until the figures contain the click.
+    ClickFreshness,
     /// Measure whether a large log makes creates, lists and redirects slower.
     Growth,
     /// Measure the memory of the services, and the time from start to ready.
@@ -60,6 +63,7 @@ impl Question {
         Self::Visible,
         Self::CatchUp,
         Self::Clicks(ClicksOptions::DEFAULT),
+        Self::ClickFreshness,
         Self::Growth,
         Self::Footprint,
     ];
@@ -80,6 +84,7 @@ impl Question {
             Self::Visible => visible::ask(bench).await,
             Self::CatchUp => catch_up::ask(bench).await,
             Self::Clicks(options) => clicks::ask(bench, options).await,
+            Self::ClickFreshness => click_freshness::ask(bench).await,
             Self::Growth => growth::ask(bench).await,
             Self::Footprint => footprint::ask(bench).await,
         }

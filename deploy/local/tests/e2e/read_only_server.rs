@@ -70,6 +70,10 @@ async fn services_continue_after_read_only_server() {
     let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
     let (before, during, after) = (creates(), creates(), creates());
     assert_created(&http, &before).await;
+    eventually("all links are listed", async || {
+        (http.list_all().await.len() == CREATES).then_some(())
+    })
+    .await;
 
     set_read_only(&pool, "on").await;
     for (key, body) in &during {

@@ -1,4 +1,4 @@
-//! Time from a click until the figures contain the click.
+//! How soon is a click in the figures?
 //!
 //! Every click of a load of redirects counts. A click is in the figures at the first instant at which
 //! the position of the counting, read every 10 ms, is behind the record of the click.
@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    answer::{LatencyCurve, ReportRow, TargetValue},
+    answer::{LatencyCurve, QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
     click_records::{ClicksTopic, PublishedClick},
     countings::{CountedTo, Countings},
@@ -41,64 +41,50 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest time until all clicks are counted.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-const TOTALS_P99_MS: f64 = 5_000.0;
+const P99_MS: f64 = 5_000.0;
 
-/// Figures of all rounds.
-#[derive(Default)]
-pub(super) struct Freshness {
-    totals: Vec<LoadOutcome>,
-    values: Vec<LoadOutcome>,
+pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
+    let (mut totals, mut values) = (Vec::new(), Vec::new());
+    for _ in bench.rounds("click-freshness") {
+        let (watched, clicks) = round(bench).await?;
+        totals.push(watched.latencies(Counting::Totals, &clicks)?);
+        values.push(watched.latencies(Counting::Values, &clicks)?);
+    }
+    let of_both = [("totals", &totals), ("values", &values)];
+    Ok(QuestionAnswer {
+        question: "click-freshness",
+        title: "Time from a click until the figures contain the click",
+        rows: of_both
+            .iter()
+            .flat_map(|(counting, rounds)| rows(counting, rounds))
+            .collect(),
+        latencies: of_both
+            .iter()
+            .map(|(counting, rounds)| all_rounds(rounds).curve(counting))
+            .collect(),
+        notes: vec![format!(
+            "Every click of {PER_SECOND} redirects a second during {} s, until a committed position is \
+             seen behind its record; figures are too high by up to {} ms.",
+            MEASURED.as_secs(),
+            POLL_INTERVAL.as_millis()
+        )],
+    })
 }
 
-impl Freshness {
-    pub(super) async fn measure(bench: &BenchContext) -> anyhow::Result<Self> {
-        let mut freshness = Self::default();
-        for _ in bench.rounds("clicks: freshness") {
-            let (watched, clicks) = round(bench).await?;
-            freshness
-                .totals
-                .push(watched.latencies(Counting::Totals, &clicks)?);
-            freshness
-                .values
-                .push(watched.latencies(Counting::Values, &clicks)?);
-        }
-        Ok(freshness)
-    }
-
-    pub(super) fn rows(&self) -> Vec<ReportRow> {
-        let row = |counting: &str, of: &[LoadOutcome], (name, share), most: Option<f64>| {
-            let figures: Vec<f64> = of.iter().map(|it| it.latency_ms(share)).collect();
-            let what = format!("{counting}: {name} from the click");
-            ReportRow::absolute(what, "ms", &figures, most.map(TargetValue::AtMost))
-        };
-        let (p50, p99) = (("p50", 0.5), ("p99", 0.99));
-        vec![
-            row("totals", &self.totals, p50, None),
-            row("totals", &self.totals, p99, Some(TOTALS_P99_MS)),
-            row("values", &self.values, p50, None),
-            row("values", &self.values, p99, None),
-        ]
-    }
-
-    /// Returns the curves of all rounds together.
-    pub(super) fn curves(&self) -> [LatencyCurve; 2] {
-        [("totals", &self.totals), ("values", &self.values)].map(|(counting, rounds)| {
-            let mut all = LoadOutcome::default();
-            for round in rounds {
-                all.add(round);
-            }
-            all.curve(counting)
-        })
-    }
+fn rows(counting: &str, rounds: &[LoadOutcome]) -> [ReportRow; 2] {
+    [("p50", 0.5, None), ("p99", 0.99, Some(P99_MS))].map(|(name, share, most)| {
+        let figures: Vec<f64> = rounds.iter().map(|it| it.latency_ms(share)).collect();
+        let what = format!("{counting}: {name} from the click");
+        ReportRow::absolute(what, "ms", &figures, most.map(TargetValue::AtMost))
+    })
 }
 
-pub(super) fn note() -> String {
-    format!(
-        "Freshness: every click of {PER_SECOND} redirects a second during {} s, until a committed \
-         position is seen behind its record; figures are too high by up to {} ms.",
-        MEASURED.as_secs(),
-        POLL_INTERVAL.as_millis()
-    )
+fn all_rounds(rounds: &[LoadOutcome]) -> LoadOutcome {
+    let mut all = LoadOutcome::default();
+    for round in rounds {
+        all.add(round);
+    }
+    all
 }
 
 /// Follows links on a new stack, and returns the positions over time and the clicks after the
