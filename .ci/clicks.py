@@ -116,6 +116,9 @@ class Samples(threading.Thread):
             time.sleep(SAMPLE_INTERVAL_S)
 
     def check(self, visits):
+        begun_at = min(redirect.received for redirect in visits.redirects() if redirect.link == 0)
+        eventually("a sample is complete until after the first visit",
+                   lambda: any(complete_until > begun_at for complete_until, _, _ in list(self.samples)))
         self.is_ending = True
         self.join()
         redirects = [redirect for redirect in visits.redirects() if redirect.link == 0]

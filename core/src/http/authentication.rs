@@ -101,7 +101,7 @@ enum CacheEntry {
     Missing,
 }
 
-/// Any number of keys share two sessions.
+/// Unseen keys, any number of them, share two sessions; stale keys share two more.
 impl SharedRead for KeyHash {
     type Value = Option<StoredKey>;
     const TASK: &'static str = "key reader";
@@ -119,7 +119,7 @@ pub struct Authenticator {
     known: Cache<KeyHash, Arc<CachedKey>>,
     /// Separate from `known`, so that a flood of invented keys evicts no real key.
     unknown: Cache<KeyHash, Instant>,
-    /// Look-ups of keys that are not in `known`, invented keys among them.
+    /// Look-ups of keys that are not in `known`: invented keys, and keys of callers that are new or were evicted.
     unseen_keys: SharedReads<KeyHash>,
     /// Look-ups of keys in `known` whose time to live has ended. Separate from `unseen_keys`, so that a flood of
     /// invented keys delays no caller that is known.
@@ -222,12 +222,10 @@ impl Authenticator {
         // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
         let found = look_ups.read(hash).await?;
-        let known = self.known.peek(&hash);
-        if let Some(newer) = known.filter(|known| known.loaded_at > loaded_at) {
-            return Ok(Some(newer));
-        }
         let Some(key) = found else {
-            self.known.remove(&hash);
+            // A look-up that began later may have found the key, issued in between.
+            self.known
+                .remove_if(&hash, |known| known.loaded_at <= loaded_at);
             self.unknown.insert(hash, loaded_at);
             return Ok(None);
         };

@@ -141,7 +141,7 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
             }
         }
         // Damaged rows of one account must not fail the reads of other accounts.
-        Err(error) if keys.len() > 1 && is_of_data(&error) => {
+        Err(error) if keys.len() > 1 && (is_of_data(&error) || is_of_missing_row(&error)) => {
             let open = |request: &QueuedRead<R>| !request.reply.is_closed();
             for request in requests.drain(..).filter(open) {
                 let key = std::slice::from_ref(&request.key);
@@ -157,6 +157,11 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
             }
         }
     }
+}
+
+/// Returns true if a row is missing that each key of its kind has, such as the checkpoint of a shard.
+const fn is_of_missing_row(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::RowNotFound)
 }
 
 /// Reads the value of each key. A panic, for example about a timestamp beyond the range of Rust, is an error of the

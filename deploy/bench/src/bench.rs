@@ -72,9 +72,9 @@ impl BenchContext {
         })
     }
 
-    /// Counts the rounds of a question, and prints the start of each round to standard error.
-    pub fn rounds(&self, question: &'static str) -> impl Iterator<Item = u32> + use<> {
-        let rounds = self.options.rounds;
+    /// Counts the rounds of a question or of a part of one, and prints the start of each round to standard error.
+    pub fn rounds(&self, question: &str) -> impl Iterator<Item = u32> + use<> {
+        let (question, rounds) = (question.to_owned(), self.options.rounds);
         (1..=rounds).inspect(move |round| say(&format!("{question}: round {round} of {rounds}")))
     }
 

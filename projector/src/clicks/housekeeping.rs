@@ -1,9 +1,10 @@
 //! Housekeeping of the tables of clicks: partitions ahead of time, retention, salts, old recorders and sequences.
 //!
-//! A failure is logged and retried a minute later; countings create missing partitions themselves.
+//! A step that fails is retried after a minute at most; countings create missing partitions themselves.
 
 use std::{collections::BTreeSet, time::Duration};
 
+use anyhow::ensure;
 use linkledger_core::{
     clock,
     event_store::{
@@ -25,6 +26,8 @@ const INTERVAL: Duration = Duration::from_mins(1);
 const DAYS_AHEAD: i64 = 40;
 /// Days between two days of which partitions are created; the shortest partition is a week.
 const DAYS_STEP: usize = 7;
+/// SQLSTATE `undefined_table`.
+const UNDEFINED_TABLE: &str = "42P01";
 /// Maximum number of rows that one statement deletes.
 const PRUNED_MAX: i64 = 1_000;
 
@@ -32,7 +35,8 @@ const PRUNED_MAX: i64 = 1_000;
 /// created, but retention continues.
 ///
 /// # Errors
-/// Never returns an error.
+/// Returns an error if a step has failed for a reason that lasts, after all steps were tried: the task counts as
+/// failed, and is started again.
 pub async fn keep(
     pool: PgPool,
     clicks: ClicksConfig,
@@ -40,50 +44,46 @@ pub async fn keep(
 ) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
+        let mut results = Vec::new();
         if !clicks.no_clicks {
-            report(
-                "create the salts of visitors",
-                within(ANSWER_TIME_MAX, create_salts(&pool)).await,
-            );
-            report(
-                "create partitions",
-                within(ANSWER_TIME_MAX, create_ahead(&pool)).await,
-            );
+            results.push(attempt("create the salts of visitors", create_salts(&pool)).await);
+            results.push(attempt("create partitions", create_ahead(&pool)).await);
         }
-        report(
-            "delete the salts of the past",
-            within(ANSWER_TIME_MAX, delete_salts(&pool)).await,
-        );
-        report(
-            "drop an expired partition",
-            within(ANSWER_TIME_MAX, drop_expired(&pool)).await,
-        );
-        report(
-            "prune recorders",
-            within(ANSWER_TIME_MAX, prune_recorders(&pool)).await,
-        );
-        report(
-            "prune sequences",
-            within(ANSWER_TIME_MAX, prune_sequences(&pool)).await,
+        results.push(attempt("delete the salts of the past", delete_salts(&pool)).await);
+        results.push(attempt("drop an expired partition", drop_expired(&pool)).await);
+        results.push(attempt("prune recorders", prune_recorders(&pool)).await);
+        results.push(attempt("prune sequences", prune_sequences(&pool)).await);
+        ensure!(
+            results.iter().all(Result::is_ok),
+            "the housekeeping of clicks has failed"
         );
     }
     Ok(())
 }
 
-fn report<T>(attempt: &str, result: sqlx::Result<T>) {
-    match result {
-        Ok(_) => {}
-        Err(error) if errors::is_lock_timeout(&error) => {
-            tracing::debug!(
-                "cannot {attempt}: another session holds a lock; retrying in {INTERVAL:?}"
-            );
-        }
-        Err(error) => tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "cannot {attempt} of clicks; retrying in {INTERVAL:?}"
-        ),
+/// Does a step, and logs its error. Returns an error unless a retry may succeed.
+async fn attempt<T>(
+    step: &str,
+    work: impl Future<Output = sqlx::Result<T>>,
+) -> Result<(), StepFailed> {
+    let Err(error) = within(ANSWER_TIME_MAX, work).await else {
+        return Ok(());
+    };
+    let cause = &error as &dyn std::error::Error;
+    if errors::is_lock_timeout(&error) {
+        tracing::debug!("cannot {step}: another session holds a lock; retrying in {INTERVAL:?}");
+        return Ok(());
+    }
+    tracing::warn!(error = cause, "clicks: cannot {step}");
+    if errors::is_transient(&error) {
+        Ok(())
+    } else {
+        Err(StepFailed)
     }
 }
+
+/// A step has failed, and is logged.
+struct StepFailed;
 
 /// Creates the partitions of today and of the days ahead.
 ///
@@ -111,7 +111,12 @@ pub async fn create_ahead(pool: &PgPool) -> sqlx::Result<()> {
 pub async fn drop_expired(pool: &PgPool) -> sqlx::Result<Option<String>> {
     let dropped = sqlx::query_scalar!("SELECT clicks.drop_expired_partition()")
         .fetch_one(pool)
-        .await?;
+        .await;
+    let dropped = match dropped {
+        // Another projector has dropped the partition meanwhile.
+        Err(error) if errors::sqlstate(&error).as_deref() == Some(UNDEFINED_TABLE) => None,
+        dropped => dropped?,
+    };
     if let Some(table) = &dropped {
         tracing::info!("dropped the expired partition clicks.{table}");
     }

@@ -220,7 +220,8 @@ async fn flood_of_unknown_keys_spares_known_keys() {
     let service = TestService::start().await;
     let (known, fresh) = (service.caller().await, service.caller().await);
     assert_eq!(with_key(&service, &known.key).await.status, 200);
-    // The look-ups are blocked, so they hold the most sessions that they can ever hold.
+    // The look-ups are blocked, so they hold the most sessions that they can ever hold. The known key is used before
+    // it is stale.
     let lock = lock_keys(&service).await;
     let flood = join_all((0..UNSEEN).map(async |_| with_key(&service, &ApiKey::generate()).await));
     let watch = async {
@@ -308,7 +309,7 @@ async fn unreadable_key_fails_only_its_own_requests() {
         .unwrap();
     let lock = lock_keys(&service).await;
     let keys = (0..UNSEEN).map(|_| ApiKey::generate()).collect::<Vec<_>>();
-    // The last place of a full statement, and the place after.
+    // Two requests among many others.
     let with = |n: usize| {
         if n == 255 || n == 256 {
             &unreadable.key

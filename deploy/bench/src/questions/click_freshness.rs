@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    answer::{LatencyCurve, QuestionAnswer, ReportRow, TargetValue},
+    answer::{QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
     click_records::{ClicksTopic, PublishedClick},
     countings::{CountedTo, Countings},
@@ -60,7 +60,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
             .collect(),
         latencies: of_both
             .iter()
-            .map(|(counting, rounds)| all_rounds(rounds).curve(counting))
+            .map(|(counting, rounds)| all_rounds(rounds).curve(*counting))
             .collect(),
         notes: vec![format!(
             "Every click of {PER_SECOND} redirects a second during {} s, until a committed position is \

@@ -34,53 +34,53 @@ const LARGE: [(&str, DataSet); 3] = [
         DataSet::MILLION_ACCOUNTS,
     ),
 ];
-const STORES: usize = 1 + LARGE.len();
 
-/// Figures of the empty store and of the large ones, each of all rounds.
-type OfStores<T> = [Vec<T>; STORES];
+/// Measurements of the empty store and of a large one, in turn.
+struct InTurn<T> {
+    empty: Vec<T>,
+    large: Vec<T>,
+}
+
+impl<T> InTurn<T> {
+    const fn new() -> Self {
+        Self {
+            empty: Vec::new(),
+            large: Vec::new(),
+        }
+    }
+}
+
+/// A large store beside the empty one.
+struct Comparison {
+    store: &'static str,
+    /// Creates per second that arrive while latencies are measured.
+    arrivals: f64,
+    after_checkpoint: InTurn<Burst>,
+    steady: InTurn<Burst>,
+    figures: InTurn<Figures>,
+}
 
 pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
-    // All copies are made first: Postgres makes a checkpoint with each copy, and after a checkpoint
-    // would log whole pages of the large stores again, in every round.
-    let mut empty = Vec::new();
-    for round in 0..=bench.options.rounds {
-        empty.push(Store::copy(bench, DataSet::NO_LINKS, round).await?);
+    let mut stores = Vec::new();
+    // One large store after the other: two would evict each other's pages from the memory.
+    for (name, set) in LARGE {
+        stores.push(Comparison::measure(bench, name, set).await?);
+        bench.server.drop_copies().await?;
     }
-    let mut large = Vec::new();
-    for (_, set) in LARGE {
-        large.push(Store::copy(bench, set, 0).await?);
-    }
-    let after_checkpoint = after_checkpoint(bench, &empty[0], &large).await?;
-    for store in &large {
-        store.warm_up(bench).await?;
-    }
-    let maxima: Vec<f64> = after_checkpoint[0].iter().map(Burst::rate).collect();
-    let arrivals = Spread::of(&maxima).median / 2.0;
-    let mut bursts: OfStores<Burst> = Default::default();
-    let mut steady: OfStores<Figures> = Default::default();
-    for (_, empty) in bench.rounds("growth").zip(&empty[1..]) {
-        let stores = [empty].into_iter().chain(&large);
-        for ((store, bursts), figures) in stores.zip(&mut bursts).zip(&mut steady) {
-            bursts.push(store.burst(bench).await?);
-            figures.push(store.measure(bench, arrivals).await?);
-        }
-    }
-    for bursts in &bursts[1..] {
-        for burst in bursts {
-            burst.ensure_steady()?;
-        }
-    }
-    let mut rows = rates("creates", &bursts, FAST);
-    rows.extend(steady_rows(&steady));
-    rows.extend(wal_rows("write-ahead log of a create", &bursts, WAL_STEADY));
+    let mut rows = rates("creates", &stores, |it| &it.steady, FAST);
+    rows.extend(steady_rows(&stores));
+    let what = "write-ahead log of a create";
+    rows.extend(wal_rows(what, &stores, |it| &it.steady, WAL_STEADY));
     rows.extend(rates(
         "creates after a checkpoint",
-        &after_checkpoint,
+        &stores,
+        |it| &it.after_checkpoint,
         FAST_AFTER_CHECKPOINT,
     ));
     rows.extend(wal_rows(
         "write-ahead log of a create after a checkpoint",
-        &after_checkpoint,
+        &stores,
+        |it| &it.after_checkpoint,
         WAL_AFTER_CHECKPOINT,
     ));
     Ok(QuestionAnswer {
@@ -88,58 +88,85 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
         title: "Growth: large stores beside an empty one",
         rows,
         latencies: Vec::new(),
-        notes: notes(arrivals, &after_checkpoint, &bursts),
+        notes: notes(&stores),
     })
 }
 
-/// Measures creates right after a checkpoint, on each store in turn.
-async fn after_checkpoint(
-    bench: &BenchContext,
-    empty: &Store,
-    large: &[Store],
-) -> anyhow::Result<OfStores<Burst>> {
-    let mut bursts: OfStores<Burst> = Default::default();
-    for _ in bench.rounds("growth, after a checkpoint") {
-        for (store, rounds) in [empty].into_iter().chain(large).zip(&mut bursts) {
-            bench.server.checkpoint().await?;
-            rounds.push(store.burst(bench).await?);
+impl Comparison {
+    async fn measure(
+        bench: &BenchContext,
+        name: &'static str,
+        set: DataSet,
+    ) -> anyhow::Result<Self> {
+        // All copies are made first: Postgres makes a checkpoint with each copy, and after a checkpoint
+        // would log whole pages of the large store again, in every round.
+        let mut empty = Vec::new();
+        for round in 0..=bench.options.rounds {
+            empty.push(Store::copy(bench, DataSet::NO_LINKS, round).await?);
         }
+        let large = Store::copy(bench, set, 0).await?;
+        let mut after_checkpoint = InTurn::new();
+        for _ in bench.rounds(&format!("growth, {name}, after a checkpoint")) {
+            bench.server.checkpoint().await?;
+            after_checkpoint.empty.push(empty[0].burst(bench).await?);
+            bench.server.checkpoint().await?;
+            after_checkpoint.large.push(large.burst(bench).await?);
+        }
+        large.warm_up(bench).await?;
+        let maxima: Vec<f64> = after_checkpoint.empty.iter().map(Burst::rate).collect();
+        let mut this = Self {
+            store: name,
+            arrivals: Spread::of(&maxima).median / 2.0,
+            after_checkpoint,
+            steady: InTurn::new(),
+            figures: InTurn::new(),
+        };
+        for (_, empty) in bench.rounds(&format!("growth, {name}")).zip(&empty[1..]) {
+            this.steady.empty.push(empty.burst(bench).await?);
+            let figures = empty.measure(bench, this.arrivals).await?;
+            this.figures.empty.push(figures);
+            this.steady.large.push(large.burst(bench).await?);
+            let figures = large.measure(bench, this.arrivals).await?;
+            this.figures.large.push(figures);
+        }
+        for burst in &this.steady.large {
+            burst.ensure_no_checkpoint()?;
+        }
+        Ok(this)
     }
-    Ok(bursts)
 }
 
-fn steady_rows(measured: &OfStores<Figures>) -> Vec<ReportRow> {
-    let figures = |store: usize, measure: usize| -> Vec<f64> {
-        measured[store].iter().map(|it| it[measure]).collect()
-    };
+fn steady_rows(stores: &[Comparison]) -> Vec<ReportRow> {
     let mut rows = Vec::new();
     for (measure, (what, unit, reach)) in MEASURES.into_iter().enumerate() {
-        for (nth, (name, _)) in LARGE.iter().enumerate() {
-            rows.push(ReportRow::ratio(
-                format!("{what}, {name}"),
+        let of = |rounds: &[Figures]| rounds.iter().map(|it| it[measure]).collect::<Vec<_>>();
+        rows.extend(stores.iter().map(|it| {
+            ReportRow::ratio(
+                format!("{what}, {}", it.store),
                 unit,
-                &figures(nth + 1, measure),
-                ("the empty store", &figures(0, measure)),
+                &of(&it.figures.large),
+                ("the empty store", &of(&it.figures.empty)),
                 Some(reach),
-            ));
-        }
+            )
+        }));
     }
     rows
 }
 
 /// Returns a row for the rate of creates of each large store.
-fn rates(what: &str, bursts: &OfStores<Burst>, reach: TargetValue) -> Vec<ReportRow> {
-    let rates = bursts
-        .each_ref()
-        .map(|bursts| bursts.iter().map(Burst::rate).collect::<Vec<_>>());
-    let [empty, large @ ..] = &rates;
-    let rows = LARGE.iter().zip(large).map(|((name, _), rates)| {
-        let baseline = ("the empty store", &empty[..]);
+fn rates(
+    what: &str,
+    stores: &[Comparison],
+    bursts: impl Fn(&Comparison) -> &InTurn<Burst>,
+    reach: TargetValue,
+) -> Vec<ReportRow> {
+    let of = |bursts: &[Burst]| bursts.iter().map(Burst::rate).collect::<Vec<_>>();
+    let rows = stores.iter().map(|it| {
         ReportRow::ratio(
-            format!("{what}, {name}"),
+            format!("{what}, {}", it.store),
             "creates/s",
-            rates,
-            baseline,
+            &of(&bursts(it).large),
+            ("the empty store", &of(&bursts(it).empty)),
             Some(reach),
         )
     });
@@ -147,30 +174,41 @@ fn rates(what: &str, bursts: &OfStores<Burst>, reach: TargetValue) -> Vec<Report
 }
 
 /// Returns a row for the write-ahead log of a create of each large store.
-fn wal_rows(what: &str, bursts: &OfStores<Burst>, reach: TargetValue) -> Vec<ReportRow> {
-    let rows = LARGE.iter().zip(&bursts[1..]).map(|((name, _), bursts)| {
+fn wal_rows(
+    what: &str,
+    stores: &[Comparison],
+    bursts: impl Fn(&Comparison) -> &InTurn<Burst>,
+    reach: TargetValue,
+) -> Vec<ReportRow> {
+    let rows = stores.iter().map(|it| {
+        let bursts = &bursts(it).large;
         let kilobytes: Vec<f64> = bursts.iter().map(|burst| burst.wal_kb).collect();
-        ReportRow::absolute(format!("{what}, {name}"), "kB", &kilobytes, Some(reach))
+        ReportRow::absolute(
+            format!("{what}, {}", it.store),
+            "kB",
+            &kilobytes,
+            Some(reach),
+        )
     });
     rows.collect()
 }
 
-fn notes(
-    arrivals: f64,
-    after_checkpoint: &OfStores<Burst>,
-    steady: &OfStores<Burst>,
-) -> Vec<String> {
+fn notes(stores: &[Comparison]) -> Vec<String> {
     let median = |bursts: &[Burst]| {
         let images: Vec<f64> = bursts.iter().map(|burst| burst.page_images).collect();
         Spread::of(&images).median
     };
-    let stores = LARGE.iter().zip(&after_checkpoint[1..]).zip(&steady[1..]);
-    let images = stores.map(|(((name, _), after), steady)| {
-        let (after, steady) = (median(after), median(steady));
-        format!("{name}: {after:.2} after a checkpoint, {steady:.2} steady")
+    let of_each = stores.iter().map(|it| {
+        format!(
+            "{}: {:.0} creates arrive per second while latencies are measured; full-page images of a create: \
+             {:.2} after a checkpoint, {:.2} steady.",
+            it.store,
+            it.arrivals,
+            median(&it.after_checkpoint.large),
+            median(&it.steady.large)
+        )
     });
-    vec![
-        format!("Latencies of creates: {arrivals:.0} arrive per second at every store."),
+    let of_all = [
         format!(
             "A list is the newest page of an account; redirects are to {} links of each store, asked once and \
              then over and over.",
@@ -178,9 +216,6 @@ fn notes(
         ),
         "In the rounds of steady stores the empty store is another one each time; the others grow by what is created."
             .to_owned(),
-        format!(
-            "Full-page images of a create: {}.",
-            images.collect::<Vec<_>>().join("; ")
-        ),
-    ]
+    ];
+    of_all.into_iter().chain(of_each).collect()
 }

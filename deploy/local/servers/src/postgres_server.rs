@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use sqlx::{AssertSqlSafe, Connection as _};
-use tokio::time::Instant;
 
 use self::cluster::Cluster;
 use self::data_folder::DataFolder;
+use self::launch::{RECOVERY_TIMEOUT, StartDeadline};
 use self::postmaster::Postmaster;
 
 mod account;
@@ -26,8 +26,6 @@ pub mod temporary;
 #[cfg(test)]
 mod tests;
 
-/// Timeout for a server that outlived a killed application to answer, or to end.
-const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 const TAKE_OVER_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const DEATH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -56,10 +54,10 @@ impl PostgresServer {
     /// # Errors
     /// Returns an error of one line that names the folder, file or program at fault.
     pub async fn start(options: PostgresOptions) -> anyhow::Result<Self> {
-        let deadline = Instant::now() + TAKE_OVER_TIMEOUT;
+        let mut deadline = StartDeadline::new(RECOVERY_TIMEOUT);
         let folder = DataFolder::open(&options.data_dir).await?;
         let cluster = &folder.cluster;
-        if let Some(postmaster) = adopt(cluster, deadline).await {
+        if let Some(postmaster) = adopt(cluster, &mut deadline).await {
             tracing::info!(
                 "adopted the PostgreSQL server of {}",
                 cluster.dir().display()
@@ -72,7 +70,7 @@ impl PostgresServer {
             cluster.init(&binaries, options.durable).await?;
         }
         let arguments = launch::server_arguments(&options.settings, options.durable);
-        let postmaster = launch::launch(cluster, &binaries, &arguments, deadline).await?;
+        let postmaster = launch::launch(cluster, &binaries, &arguments, deadline.at()).await?;
         Ok(Self { postmaster, folder })
     }
 
@@ -145,13 +143,14 @@ impl PostgresServer {
 ///
 /// Waits for a starting or recovering server until the server accepts connections, and for a server
 /// in shutdown until the server has ended.
-async fn adopt(cluster: &Cluster, deadline: Instant) -> Option<Postmaster> {
-    while Instant::now() < deadline {
+async fn adopt(cluster: &Cluster, deadline: &mut StartDeadline) -> Option<Postmaster> {
+    while !deadline.is_over() {
         let running = postmaster::find_running(cluster.dir())?;
-        if let Some(port) = running.port
-            && cluster.connect(port).await.is_ok()
-        {
-            return Some(Postmaster::adopted(running.pid, port, cluster.dir()));
+        if let Some(port) = running.port {
+            match cluster.connect(port).await {
+                Ok(_) => return Some(Postmaster::adopted(running.pid, port, cluster.dir())),
+                Err(error) => deadline.move_on(&error, cluster),
+            }
         }
         tokio::time::sleep(TAKE_OVER_POLL_INTERVAL).await;
     }

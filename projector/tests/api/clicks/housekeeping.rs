@@ -1,7 +1,9 @@
 //! Salts, partitions and pruning.
 
+use linkledger_core::kafka_config::ClicksConfig;
 use linkledger_projector::clicks::housekeeping;
 use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
 
 use crate::stage::Stage;
 
@@ -109,4 +111,27 @@ async fn sequences_of_gone_recorders_are_pruned() {
     .await
     .unwrap();
     assert_eq!(housekeeping::prune_sequences(pool).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn failed_step_fails_the_task_after_the_other_steps() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    sqlx::raw_sql(
+        "ALTER TABLE clicks.salts RENAME TO lost_salts;
+         INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
+         VALUES ('totals', 1, gen_random_uuid(), 1, now() - interval '801 days')",
+    )
+    .execute(pool)
+    .await
+    .unwrap();
+    let shutdown = CancellationToken::new();
+    let kept = housekeeping::keep(pool.clone(), ClicksConfig::default(), shutdown).await;
+    let error = kept.unwrap_err().to_string();
+    assert_eq!(error, "the housekeeping of clicks has failed");
+    let sequences: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.sequences")
+        .fetch_one(pool)
+        .await
+        .unwrap();
+    assert_eq!(sequences, 0);
 }

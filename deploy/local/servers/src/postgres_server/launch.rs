@@ -10,8 +10,11 @@ use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Timeout of a start, including the recovery after a crash.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a start without recovery.
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a start with recovery after a crash, which replays up to `max_wal_size` of log. A server stopped
+/// during its recovery would begin it again.
+pub(super) const RECOVERY_TIMEOUT: Duration = Duration::from_hours(1);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -26,6 +29,56 @@ const REACHABLE_LOCALLY: [&str; 2] = ["listen_addresses=127.0.0.1", "unix_socket
 
 /// SQLSTATE `invalid_password`.
 const INVALID_PASSWORD: &str = "28P01";
+/// SQLSTATE `cannot_connect_now`: the server starts, recovers after a crash, or stops.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
+/// Deadline of a server that starts. Moves while the server answers that it cannot accept connections yet.
+pub(super) struct StartDeadline {
+    at: Instant,
+    latest: Instant,
+    moves_are_silent_until: Option<Instant>,
+}
+
+impl StartDeadline {
+    /// Returns a deadline in `READY_TIMEOUT`, which moves to `longest` at most.
+    pub(super) fn new(longest: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            at: now + READY_TIMEOUT,
+            latest: now + longest,
+            moves_are_silent_until: Some(now + READY_TIMEOUT),
+        }
+    }
+
+    /// Returns the present deadline.
+    pub(super) const fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// Returns true if the deadline is over.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// Moves the deadline if the error is that of a server that will accept connections later.
+    pub(super) fn move_on(&mut self, error: &sqlx::Error, cluster: &Cluster) {
+        if !has_code(error, CANNOT_CONNECT_NOW) {
+            return;
+        }
+        let now = Instant::now();
+        self.at = (now + READY_TIMEOUT).min(self.latest);
+        if self
+            .moves_are_silent_until
+            .is_some_and(|until| now >= until)
+        {
+            self.moves_are_silent_until = None;
+            tracing::info!(
+                "PostgreSQL is still starting, or recovers after a crash; progress is in {}",
+                cluster.log_path().display()
+            );
+        }
+    }
+}
 
 /// Starts the server. Waits until the deadline while another server, or a child of a
 /// dead server, uses the cluster.
@@ -44,7 +97,15 @@ pub(super) async fn launch(
         let port = free_port()?;
         let mut postmaster = Postmaster::spawn(command, cluster.dir(), port, log_file)?;
         let ended = || !postmaster.is_alive();
-        let Err(error) = wait_until_ready(cluster, port, &log, ended).await else {
+        let Err(error) = wait_until_ready(
+            cluster,
+            port,
+            &log,
+            StartDeadline::new(RECOVERY_TIMEOUT),
+            ended,
+        )
+        .await
+        else {
             return Ok(postmaster);
         };
         if log.cluster_is_in_use() && Instant::now() < deadline {
@@ -78,15 +139,16 @@ pub(super) fn server_arguments(settings: &[(String, String)], durable: bool) -> 
 /// Waits until the server accepts connections and the cluster's password, or has ended.
 ///
 /// # Errors
-/// Returns an error if the server refuses the password, has ended, or exceeds `READY_TIMEOUT`.
+/// Returns an error if the server refuses the password, has ended, or exceeds the deadline.
 pub(super) async fn wait_until_ready(
     cluster: &Cluster,
     port: u16,
     log: &ServerLog,
+    mut deadline: StartDeadline,
     mut ended: impl FnMut() -> bool,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + READY_TIMEOUT;
-    while Instant::now() < deadline {
+    let started = Instant::now();
+    while !deadline.is_over() {
         // Checked before the connection is tried: the log of a dead process is complete.
         let ended = ended();
         match cluster.connect(port).await {
@@ -107,12 +169,15 @@ pub(super) async fn wait_until_ready(
                     log_path.display()
                 )
             }
-            Err(_) => tokio::time::sleep(READY_POLL_INTERVAL).await,
+            Err(error) => {
+                deadline.move_on(&error, cluster);
+                tokio::time::sleep(READY_POLL_INTERVAL).await;
+            }
         }
     }
     anyhow::bail!(
         "PostgreSQL did not get ready in {} s, see {}",
-        READY_TIMEOUT.as_secs(),
+        started.elapsed().as_secs(),
         cluster.log_path().display()
     )
 }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use super::account::Account;
 use super::binaries::{self, Binaries};
 use super::cluster::{Cluster, random_password};
-use super::launch::{server_arguments, wait_until_ready};
+use super::launch::{READY_TIMEOUT, StartDeadline, server_arguments, wait_until_ready};
 use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
@@ -120,7 +120,14 @@ impl TemporaryPostgres {
     pub async fn start_again(&mut self) -> anyhow::Result<()> {
         let (log, _) = ServerLog::open(&self.cluster.log_path())?;
         launch_on(self.port, &mut self.watchdog, &self.binaries)?;
-        wait_until_ready(&self.cluster, self.port, &log, || log.fatal().is_some()).await
+        wait_until_ready(
+            &self.cluster,
+            self.port,
+            &log,
+            StartDeadline::new(READY_TIMEOUT),
+            || log.fatal().is_some(),
+        )
+        .await
     }
 
     /// Returns the URL of a database. The database `postgres` exists from the start.
@@ -172,7 +179,15 @@ async fn start_server(
         ports_tried += 1;
         launch_on(port, watchdog, binaries)?;
         // The server is a child of the watchdog, so only the log shows the end of the server.
-        match wait_until_ready(cluster, port, &log, || log.fatal().is_some()).await {
+        match wait_until_ready(
+            cluster,
+            port,
+            &log,
+            StartDeadline::new(READY_TIMEOUT),
+            || log.fatal().is_some(),
+        )
+        .await
+        {
             Ok(()) => return Ok(port),
             Err(_) if log.port_was_taken() && ports_tried < PORT_ATTEMPTS_MAX => {}
             Err(error) => return Err(error),
