@@ -29,10 +29,10 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Time for which a known key is trusted without a look-up, in seconds: the maximal delay of a
+/// Time for which a known key is trusted without a look-up: the maximal delay of a
 /// revocation, an earlier expiry or a suspension in every process.
 const KNOWN_KEY_TTL: Duration = Duration::from_secs(5);
-/// Time for which an unknown key is refused without a look-up, in seconds: the maximal delay for a
+/// Time for which an unknown key is refused without a look-up: the maximal delay for a
 /// key that was tried before it was issued.
 const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(1);
 /// Default of the maximal number of known keys in the cache, and number of unknown keys.
@@ -97,7 +97,7 @@ enum CacheEntry {
     Unknown,
     /// The key existed at its last look-up, which is too long ago.
     Stale,
-    /// The cache has no entry for the key.
+    /// The cache has no recent entry for the key.
     Missing,
 }
 

@@ -1,7 +1,9 @@
 //! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
+use axum::http::Method;
 use linkledger_core::{
-    batch::SettledCreate, databases::DatabaseSettings, id::LinkId, projection::Projection,
+    api_key::ApiKey, batch::SettledCreate, databases::DatabaseSettings, id::LinkId,
+    projection::Projection,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -158,6 +160,10 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
     }
     assert_eq!(service.follow("/invisible").await.status, 503);
     assert_eq!(service.follow("/unknown").await.status, 404);
+    let unknown_key = format!("Bearer {}", ApiKey::generate().reveal());
+    let headers = [("authorization", unknown_key.as_str())];
+    let answer = service.call_api(Method::GET, "/v1/links", &headers).await;
+    assert_eq!(answer.status, 401);
 }
 
 async fn count_by_pages(service: &TestService, caller: &TestCaller, list: &str) -> i64 {
@@ -196,6 +202,9 @@ async fn fill(pool: &PgPool, caller: &TestCaller, generation: i32) {
              type, schema_version, payload, metadata, recorded_at)
          SELECT (SELECT shard FROM event_store.accounts WHERE account_id = $1), 2 + n, link_id, 1,
              $1, gen_random_uuid(), 'LinkCreated', 1, '{}', '{}', now()",
+        "INSERT INTO event_store.api_keys
+             (key_id, account_id, sha256, prefix, name, scopes, created_at)
+         SELECT link_id, $1, sha256(uuid_send(link_id)), 'llk_', 'test', '{}', now()",
     ] {
         insert_numbered(pool, caller, insert).await;
     }
@@ -252,13 +261,13 @@ async fn reads_of_ended_sessions(pool: &PgPool) -> (i64, i64, i64) {
     sqlx::query_as(
         "SELECT (SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables
                  WHERE relid IN (SELECT inhrelid FROM pg_inherits)
-                    OR relname ~ '^(parked_|events|slugs)'),
+                    OR relname ~ '^(parked_|events|slugs|api_keys)'),
                 (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
                  WHERE relid IN (SELECT inhrelid FROM pg_inherits)
-                    OR relname ~ '^(parked_|events|slugs)'),
+                    OR relname ~ '^(parked_|events|slugs|api_keys)'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
                  WHERE relid IN (SELECT inhrelid FROM pg_inherits)
-                    OR relname ~ '^(parked_|events|slugs)')",
+                    OR relname ~ '^(parked_|events|slugs|api_keys)')",
     )
     .fetch_one(pool)
     .await

@@ -149,7 +149,7 @@ async fn adopt(cluster: &Cluster, deadline: &mut StartDeadline) -> Option<Postma
         if let Some(port) = running.port {
             match cluster.connect(port).await {
                 Ok(_) => return Some(Postmaster::adopted(running.pid, port, cluster.dir())),
-                Err(error) => deadline.move_on(&error, cluster),
+                Err(error) => deadline.extend_if_starting(&error, cluster),
             }
         }
         tokio::time::sleep(TAKE_OVER_POLL_INTERVAL).await;

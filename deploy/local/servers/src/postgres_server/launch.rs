@@ -10,8 +10,8 @@ use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Timeout of a start without recovery.
-pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time without an answer from the server that starts.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a start with recovery after a crash, which replays up to `max_wal_size` of log. A server stopped
 /// during its recovery would begin it again.
 pub(super) const RECOVERY_TIMEOUT: Duration = Duration::from_hours(1);
@@ -36,17 +36,18 @@ const CANNOT_CONNECT_NOW: &str = "57P03";
 pub(super) struct StartDeadline {
     at: Instant,
     latest: Instant,
-    moves_are_silent_until: Option<Instant>,
+    /// Time of the message that the start takes long; `None` after the message.
+    announce_at: Option<Instant>,
 }
 
 impl StartDeadline {
-    /// Returns a deadline in `READY_TIMEOUT`, which moves to `longest` at most.
+    /// Returns a deadline in `SILENCE_TIMEOUT`, which moves to `longest` at most.
     pub(super) fn new(longest: Duration) -> Self {
         let now = Instant::now();
         Self {
-            at: now + READY_TIMEOUT,
+            at: now + SILENCE_TIMEOUT,
             latest: now + longest,
-            moves_are_silent_until: Some(now + READY_TIMEOUT),
+            announce_at: Some(now + SILENCE_TIMEOUT),
         }
     }
 
@@ -61,18 +62,15 @@ impl StartDeadline {
     }
 
     /// Moves the deadline if the error is that of a server that will accept connections later.
-    pub(super) fn move_on(&mut self, error: &sqlx::Error, cluster: &Cluster) {
+    pub(super) fn extend_if_starting(&mut self, error: &sqlx::Error, cluster: &Cluster) {
         if !has_code(error, CANNOT_CONNECT_NOW) {
             return;
         }
         let now = Instant::now();
-        self.at = (now + READY_TIMEOUT).min(self.latest);
-        if self
-            .moves_are_silent_until
-            .is_some_and(|until| now >= until)
-        {
-            self.moves_are_silent_until = None;
-            tracing::info!(
+        self.at = (now + SILENCE_TIMEOUT).min(self.latest);
+        if self.announce_at.is_some_and(|until| now >= until) {
+            self.announce_at = None;
+            tracing::warn!(
                 "PostgreSQL is still starting, or recovers after a crash; progress is in {}",
                 cluster.log_path().display()
             );
@@ -170,7 +168,7 @@ pub(super) async fn wait_until_ready(
                 )
             }
             Err(error) => {
-                deadline.move_on(&error, cluster);
+                deadline.extend_if_starting(&error, cluster);
                 tokio::time::sleep(READY_POLL_INTERVAL).await;
             }
         }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use super::account::Account;
 use super::binaries::{self, Binaries};
 use super::cluster::{Cluster, random_password};
-use super::launch::{READY_TIMEOUT, StartDeadline, server_arguments, wait_until_ready};
+use super::launch::{SILENCE_TIMEOUT, StartDeadline, server_arguments, wait_until_ready};
 use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
@@ -124,7 +124,7 @@ impl TemporaryPostgres {
             &self.cluster,
             self.port,
             &log,
-            StartDeadline::new(READY_TIMEOUT),
+            StartDeadline::new(SILENCE_TIMEOUT),
             || log.fatal().is_some(),
         )
         .await
@@ -183,7 +183,7 @@ async fn start_server(
             cluster,
             port,
             &log,
-            StartDeadline::new(READY_TIMEOUT),
+            StartDeadline::new(SILENCE_TIMEOUT),
             || log.fatal().is_some(),
         )
         .await
