@@ -51,34 +51,12 @@ def footprint(rows):
     return text
 
 
-def growth(rows):
-    """Merges the rows of the stores, `creates, 1 million events` and so on."""
-    lines = {}
-    for row in rows:
-        what, _, size = row["what"].rpartition(", ")
-        lines.setdefault(what, {})[size] = row
-    text = ""
-    for what, rows in lines.items():
-        row = next(iter(rows.values()))
-        judged = [row["ratio"] or row["measured"] for row in rows.values()]
-        figures = ["; ".join(map(spread, judged))]
-        if row["ratio"]:
-            figures = ["; ".join(number(row["measured"]["median"]) for row in rows.values()), f"{figures[0]} × {row['baseline']['what']}"]
-        else:
-            figures.append("")
-        medians = [figure["median"] for figure in judged]
-        figures[0] += f" {row['unit']}"
-        text += f"| growth: {what}; {'; '.join(rows)} | {' | '.join(figures)} | {goal(row['reach'], medians)} |\n"
-    return text
-
-
 def main():
     table = "| question | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
     for question in QUESTIONS:
         rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
         rows = [row for row in rows if row["reach"]]
-        merge = {"growth": growth, "footprint": footprint}.get(question)
-        table += merge(rows) if merge else "".join(line(question, row) for row in rows)
+        table += footprint(rows) if question == "footprint" else "".join(line(question, row) for row in rows)
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + table + END + after)
