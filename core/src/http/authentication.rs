@@ -106,7 +106,7 @@ impl SharedRead for KeyHash {
     type Value = Option<StoredKey>;
     const TASK: &'static str = "key reader";
     const REQUESTS_MAX: usize = 256;
-    const STATEMENTS_MAX: usize = 2;
+    const READERS: usize = 2;
 
     async fn read_each(pool: &PgPool, hashes: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
         api_keys::find_each(pool, hashes).await

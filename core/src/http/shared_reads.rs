@@ -33,8 +33,8 @@ pub trait SharedRead: Clone + Send + Sync + 'static {
     const TASK: &'static str;
     /// Maximum number of reads of one statement.
     const REQUESTS_MAX: usize;
-    /// Maximum number of concurrent statements: one statement that hangs must not block the others.
-    const STATEMENTS_MAX: usize = 4;
+    /// Number of readers, each with one statement at a time: one statement that hangs must not block the others.
+    const READERS: usize = 4;
 
     /// Reads the value of each key, in the order of the keys.
     fn read_each(
@@ -45,7 +45,7 @@ pub trait SharedRead: Clone + Send + Sync + 'static {
 
 /// Reads the values of many concurrent requests in shared statements.
 pub struct SharedReads<R: SharedRead> {
-    queue: mpsc::Sender<QueuedRead<R>>,
+    sender: mpsc::Sender<QueuedRead<R>>,
 }
 
 /// Read of one request, in the queue for the next statement.
@@ -63,11 +63,11 @@ impl<R: SharedRead> SharedReads<R> {
     pub fn start(pool: &PgPool, tasks: &mut Tasks) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let queue = Arc::new(Mutex::new(receiver));
-        for _ in 0..R::STATEMENTS_MAX {
+        for _ in 0..R::READERS {
             let task = run(pool.clone(), Arc::clone(&queue), tasks.drained());
             tasks.spawn_until_drained(R::TASK, task);
         }
-        Self { queue: sender }
+        Self { sender }
     }
 
     /// Reads the value of a key, by a statement that begins after this call.
@@ -77,7 +77,7 @@ impl<R: SharedRead> SharedReads<R> {
     pub async fn read(&self, key: R) -> Result<R::Value, Problem> {
         let (reply, answer) = oneshot::channel();
         let answer = timeout(ANSWER_TIME_MAX, async {
-            self.queue.send(QueuedRead { key, reply }).await.ok()?;
+            self.sender.send(QueuedRead { key, reply }).await.ok()?;
             answer.await.ok()
         });
         // `None`: no reader answered within the timeout, or all readers have ended, as they do after
