@@ -29,11 +29,11 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Time for which a known key is trusted without a look-up: the maximal delay of a
-/// revocation, an earlier expiry or a suspension in every process.
+/// Time for which a known key is trusted without a look-up: the maximal delay of a revocation, an earlier expiry or a
+/// suspension in every process.
 const KNOWN_KEY_TTL: Duration = Duration::from_secs(5);
-/// Time for which an unknown key is refused without a look-up: the maximal delay for a
-/// key that was tried before it was issued.
+/// Time for which an unknown key is refused without a look-up: the maximal delay for a key that was tried before it
+/// was issued.
 const UNKNOWN_KEY_TTL: Duration = Duration::from_secs(1);
 /// Default of the maximal number of known keys in the cache, and number of unknown keys.
 pub const KEYS_CACHED_MAX: u32 = 10_000;
@@ -221,8 +221,7 @@ impl Authenticator {
     ) -> Result<Option<Arc<CachedKey>>, Problem> {
         // Taken before the look-up, so that the age of the entry is never underestimated.
         let loaded_at = Instant::now();
-        let found = look_ups.read(hash).await?;
-        let Some(key) = found else {
+        let Some(key) = look_ups.read(hash).await? else {
             // A look-up that began later may have found the key, issued in between.
             self.known
                 .remove_if(&hash, |known| known.loaded_at <= loaded_at);

@@ -1,4 +1,4 @@
-//! How soon is a click in the figures?
+//! Time from a click until the figures contain the click.
 //!
 //! Every click of a load of redirects counts. A click is in the figures at the first instant at which
 //! the position of the counting, read every 10 ms, is behind the record of the click.

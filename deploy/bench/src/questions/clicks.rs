@@ -1,4 +1,4 @@
-//! How many clicks does the projector count per second, from a backlog on Apache Kafka into empty tables?
+//! Clicks that the projector counts per second, from a backlog on Apache Kafka into empty tables.
 
 use std::time::Duration;
 

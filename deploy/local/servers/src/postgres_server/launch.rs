@@ -10,7 +10,7 @@ use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Longest time without an answer from the server that starts.
+/// Longest time in which a server that starts gives no answer.
 pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a start with recovery after a crash, which replays up to `max_wal_size` of log. A server stopped
 /// during its recovery would begin it again.
@@ -32,7 +32,7 @@ const INVALID_PASSWORD: &str = "28P01";
 /// SQLSTATE `cannot_connect_now`: the server starts, recovers after a crash, or stops.
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
-/// Deadline of a server that starts. Moves while the server answers that it cannot accept connections yet.
+/// Deadline of a server that starts. Moves while the server answers that connections are not accepted yet.
 pub(super) struct StartDeadline {
     at: Instant,
     latest: Instant,
@@ -41,7 +41,7 @@ pub(super) struct StartDeadline {
 }
 
 impl StartDeadline {
-    /// Returns a deadline in `SILENCE_TIMEOUT`, which moves to `longest` at most.
+    /// Returns a deadline after `SILENCE_TIMEOUT` that moves to `longest` from now at most.
     pub(super) fn new(longest: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -68,7 +68,7 @@ impl StartDeadline {
         }
         let now = Instant::now();
         self.at = (now + SILENCE_TIMEOUT).min(self.latest);
-        if self.announce_at.is_some_and(|until| now >= until) {
+        if self.announce_at.is_some_and(|at| now >= at) {
             self.announce_at = None;
             tracing::warn!(
                 "PostgreSQL is still starting, or recovers after a crash; progress is in {}",

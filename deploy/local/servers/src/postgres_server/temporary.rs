@@ -120,14 +120,7 @@ impl TemporaryPostgres {
     pub async fn start_again(&mut self) -> anyhow::Result<()> {
         let (log, _) = ServerLog::open(&self.cluster.log_path())?;
         launch_on(self.port, &mut self.watchdog, &self.binaries)?;
-        wait_until_ready(
-            &self.cluster,
-            self.port,
-            &log,
-            StartDeadline::new(SILENCE_TIMEOUT),
-            || log.fatal().is_some(),
-        )
-        .await
+        until_ready(&self.cluster, self.port, &log).await
     }
 
     /// Returns the URL of a database. The database `postgres` exists from the start.
@@ -178,21 +171,26 @@ async fn start_server(
         let port = free_port()?;
         ports_tried += 1;
         launch_on(port, watchdog, binaries)?;
-        // The server is a child of the watchdog, so only the log shows the end of the server.
-        match wait_until_ready(
-            cluster,
-            port,
-            &log,
-            StartDeadline::new(SILENCE_TIMEOUT),
-            || log.fatal().is_some(),
-        )
-        .await
-        {
+        match until_ready(cluster, port, &log).await {
             Ok(()) => return Ok(port),
             Err(_) if log.port_was_taken() && ports_tried < PORT_ATTEMPTS_MAX => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Waits until the server accepts connections. A temporary server recovers in less than the time of a start.
+async fn until_ready(cluster: &Cluster, port: u16, log: &ServerLog) -> anyhow::Result<()> {
+    // The server is a child of the watchdog, so only the log shows the end of the server.
+    let ended = || log.fatal().is_some();
+    wait_until_ready(
+        cluster,
+        port,
+        log,
+        StartDeadline::new(SILENCE_TIMEOUT),
+        ended,
+    )
+    .await
 }
 
 /// Tells the watchdog to start the server.
