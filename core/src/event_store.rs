@@ -113,6 +113,8 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
+        // A bitmap holds every matching row before the first one is returned, also below a LIMIT.
+        ("enable_bitmapscan", "off"),
         ("plan_cache_mode", "force_generic_plan"),
         // The settings above raise the estimated costs, which would trigger a JIT compilation of
         // each statement.

@@ -15,7 +15,7 @@ use linkledger_servers::postgres_server::temporary::TemporaryPostgres;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use tokio::sync::OnceCell;
 
-use crate::{eventually, record};
+use crate::{DEADLINE, POLL_INTERVAL, eventually, record};
 
 const TEMPLATE: &str = "linkledger_template";
 
@@ -214,18 +214,28 @@ async fn execute(url: &str, statement: String) {
     connection.close().await.expect("the session ends");
 }
 
-/// Ends the idle sessions of a pool, and waits until they have ended: a session flushes its statistics at its
-/// end at the latest, and otherwise seconds after the work.
+/// Ends the sessions of a pool, and waits until they have ended: a session flushes its statistics at its
+/// end at the latest, and otherwise seconds after the work. The caller must hold no session of the pool.
 ///
 /// # Panics
-/// Panics if the database does not answer.
+/// Panics if the database does not answer, or if a session stays in use.
 pub async fn flush_statistics(pool: &PgPool) {
     let mut sessions: Vec<i32> = Vec::new();
-    while let Some(mut session) = pool.try_acquire() {
-        let id = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session);
-        sessions.push(id.await.expect("the database answers"));
-        session.close().await.expect("the session ends");
-    }
+    let close_all = async {
+        // A session that was just used is not idle yet: the pool takes it back in a task of its own.
+        while pool.size() > 0 {
+            match pool.try_acquire() {
+                Some(mut session) => {
+                    let id = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session);
+                    sessions.push(id.await.expect("the database answers"));
+                    session.close().await.expect("the session ends");
+                }
+                None => tokio::time::sleep(POLL_INTERVAL).await,
+            }
+        }
+    };
+    let closed = tokio::time::timeout(DEADLINE, close_all).await;
+    closed.expect("no session stays in use");
     eventually("the sessions have ended", async || {
         let remaining: i64 =
             sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)")

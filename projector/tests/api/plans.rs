@@ -31,9 +31,9 @@ use crate::{
 
 /// Number of rows of a large table.
 pub(crate) const LARGE: i32 = 20_000;
-/// Maximum number of index entries that the statements below may read: far more than they have
-/// rows, and far fewer than a scan of one large table per batch.
-const ENTRIES_MAX: i64 = 10_000;
+/// Maximum number of index entries that the statements below may read: more than they have rows, and
+/// fewer than a large account has links.
+const ENTRIES_MAX: i64 = 5_000;
 const LINKS: usize = 8;
 /// Links of an account whose tables have statistics.
 const LARGE_ACCOUNT_LINKS: usize = 6_000;
