@@ -16,7 +16,6 @@ use std::{
 
 use linkledger_core::{
     batch::{CommandRejection, KeyedCreate, LinkChange, LinkCommand},
-    lifecycle::Tasks,
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
@@ -26,6 +25,7 @@ use crate::{
     command_reply::{CommandRefusal, CommandReply},
 };
 use in_flight::{CreatesInFlight, KeyEntry, PendingReply};
+pub use writer::Writer;
 use writer::{LANES_MAX, WriterQueue};
 
 /// Number of sessions with the database for each writer: for its batches and for its lanes.
@@ -74,22 +74,20 @@ impl Drop for WriterQueues {
 }
 
 impl CommandQueue {
-    /// Starts the writers. The writers end after the queue is dropped and all its commands are
-    /// answered.
-    pub fn start(handler: CommandHandler, writers: usize, tasks: &mut Tasks) -> Self {
+    /// Returns the queue, and a writer for each handler, which the caller must run. The writers end
+    /// after the queue is dropped and all its commands are answered.
+    pub fn new(handlers: Vec<CommandHandler>) -> (Self, Vec<Writer>) {
         counter!(COMMANDS_EXPIRED_TOTAL).increment(0);
-        let handler = Arc::new(handler);
-        let queues = (0..writers.max(1)).map(|number| {
-            let queue = WriterQueue::new(number);
-            let (handler, of_writer) = (Arc::clone(&handler), Arc::clone(&queue));
-            let task = writer::run(handler, of_writer, tasks.shutdown());
-            tasks.spawn_essential("writer", task);
-            queue
-        });
-        Self {
-            writers: Arc::new(WriterQueues(queues.collect())),
+        let writers = handlers.into_iter().enumerate();
+        let writers: Vec<_> = writers
+            .map(|(number, handler)| Writer::new(number, handler))
+            .collect();
+        let queues = writers.iter().map(Writer::queue).collect();
+        let queue = Self {
+            writers: Arc::new(WriterQueues(queues)),
             creates_in_flight: CreatesInFlight::default(),
-        }
+        };
+        (queue, writers)
     }
 
     /// Queues the create and waits for the reply. A create joins an earlier create with the same key

@@ -42,7 +42,7 @@ use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 use command_handler::CommandHandler;
-use command_queue::CommandQueue;
+use command_queue::{CommandQueue, SESSIONS_PER_WRITER};
 use config::CommandApiConfig;
 use log_end::LogEpoch;
 use relay::{Relay, publisher::KafkaPublisher};
@@ -94,8 +94,6 @@ async fn start_unboxed(
 ) -> anyhow::Result<CommandApi> {
     let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let url = config.database.log_url();
-    let sessions = u32::from(config.writers) * command_queue::SESSIONS_PER_WRITER;
-    let writers = event_store::pool(url, SessionKind::Writer, sessions)?;
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     check_servers(&config).await?;
     migrations::check(&readers, &[Schema::EventStore]).await?;
@@ -103,16 +101,24 @@ async fn start_unboxed(
     let log_epoch = LogEpoch::new(log_epoch.context("cannot read the epoch of the log")?);
 
     let appended = Arc::new(Notify::new());
-    let handler = CommandHandler {
-        pool: writers.clone(),
-        pricing: Pricing {
-            link_price: config.link_price,
-            short_base_url: config.short_base_url.as_str().to_owned(),
-        },
-        clock: Arc::clone(&clock),
-        appended: Arc::clone(&appended),
+    let handler = || {
+        // Each writer has sessions of its own, since they belong to the thread of the writer.
+        let pool = event_store::pool(url, SessionKind::Writer, SESSIONS_PER_WRITER)?;
+        Ok(CommandHandler {
+            pool,
+            pricing: Pricing {
+                link_price: config.link_price,
+                short_base_url: config.short_base_url.as_str().to_owned(),
+            },
+            clock: Arc::clone(&clock),
+            appended: Arc::clone(&appended),
+        })
     };
-    let queue = CommandQueue::start(handler, usize::from(config.writers), tasks);
+    let handlers: sqlx::Result<Vec<_>> = (0..config.writers.max(1)).map(|_| handler()).collect();
+    let (queue, writers) = CommandQueue::new(handlers?);
+    for writer in writers {
+        tasks.spawn_essential_on_thread("writer", writer.run(tasks.shutdown()));
+    }
 
     let relay_url = config.relay_database_url();
     // `SessionKind::Reader` fits sessions that read, and that write single rows.

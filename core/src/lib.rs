@@ -118,8 +118,6 @@ pub mod http;
 pub mod metrics;
 #[cfg(feature = "http")]
 pub mod openapi;
-#[cfg(feature = "http")]
-pub mod single_flight;
 
 #[cfg(feature = "service")]
 pub mod databases;

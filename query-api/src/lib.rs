@@ -24,6 +24,7 @@ mod redirect_changes;
 pub mod routes;
 mod shared_reads;
 mod short_host;
+mod single_flight;
 
 use std::sync::Arc;
 

@@ -20,7 +20,6 @@ use linkledger_core::{
     metrics::CACHE_REQUESTS_TOTAL,
     problem::{Code, Problem},
     projection::Projection,
-    single_flight::{LoadRole, SingleFlight},
 };
 use metrics::{Counter, counter};
 use sqlx::PgPool;
@@ -37,6 +36,7 @@ use crate::{
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
     shared_reads::{HolderOf, RedirectOf},
+    single_flight::{LoadRole, SingleFlight},
 };
 
 /// Timeout of reading a redirect from the read table: other requests wait for the same read.

@@ -125,46 +125,62 @@ impl WriterQueue {
     }
 }
 
-/// Abandons the queue when its writer ends, as intended or not.
-struct AbandonedOnDrop(Arc<WriterQueue>);
+/// Takes the commands of its queue in batches, and answers them.
+pub struct Writer {
+    queue: Arc<WriterQueue>,
+    handler: Arc<CommandHandler>,
+}
 
-impl Drop for AbandonedOnDrop {
-    fn drop(&mut self) {
-        self.0.abandon();
+impl Writer {
+    pub(super) fn new(number: usize, handler: CommandHandler) -> Self {
+        Self {
+            queue: WriterQueue::new(number),
+            handler: Arc::new(handler),
+        }
+    }
+
+    pub(super) fn queue(&self) -> Arc<WriterQueue> {
+        Arc::clone(&self.queue)
+    }
+
+    /// Runs until the queue is closed and all commands are answered.
+    ///
+    /// # Errors
+    /// Returns an error if a lane panics, or if the queue is closed before the shutdown.
+    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let (queue, handler) = (&self.queue, &self.handler);
+        let lanes_max = usize::try_from(LANES_MAX)?;
+        let mut lanes = JoinSet::new();
+        loop {
+            while let Some(ended) = lanes.try_join_next() {
+                ended.context("a lane of a writer has panicked")?;
+            }
+            let assignment = queue.take(lanes_max - lanes.len());
+            if assignment.is_empty() {
+                if queue.is_finished() {
+                    anyhow::ensure!(
+                        shutdown.is_cancelled(),
+                        "all senders of the command queue are gone"
+                    );
+                    return Ok(());
+                }
+                wait(queue, &mut lanes).await?;
+                continue;
+            }
+            for account_id in assignment.lanes {
+                lanes.spawn(Arc::clone(queue).run_lane(Arc::clone(handler), account_id));
+            }
+            if !assignment.batch.is_empty() {
+                run_batch(handler, queue, assignment.batch).await;
+            }
+        }
     }
 }
 
-/// Runs until the queue is closed and all commands are answered.
-pub(super) async fn run(
-    handler: Arc<CommandHandler>,
-    queue: Arc<WriterQueue>,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    let _abandoned = AbandonedOnDrop(Arc::clone(&queue));
-    let lanes_max = usize::try_from(LANES_MAX)?;
-    let mut lanes = JoinSet::new();
-    loop {
-        while let Some(ended) = lanes.try_join_next() {
-            ended.context("a lane of a writer has panicked")?;
-        }
-        let assignment = queue.take(lanes_max - lanes.len());
-        if assignment.is_empty() {
-            if queue.is_finished() {
-                anyhow::ensure!(
-                    shutdown.is_cancelled(),
-                    "all senders of the command queue are gone"
-                );
-                return Ok(());
-            }
-            wait(&queue, &mut lanes).await?;
-            continue;
-        }
-        for account_id in assignment.lanes {
-            lanes.spawn(Arc::clone(&queue).run_lane(Arc::clone(&handler), account_id));
-        }
-        if !assignment.batch.is_empty() {
-            run_batch(&handler, &queue, assignment.batch).await;
-        }
+impl Drop for Writer {
+    /// Abandons the queue when the writer ends, as intended or not.
+    fn drop(&mut self) {
+        self.queue.abandon();
     }
 }
 

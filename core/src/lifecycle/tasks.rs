@@ -1,14 +1,21 @@
 //! Supervised background tasks of a process.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     future::Future,
     pin::pin,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
+use anyhow::Context as _;
 use metrics::counter;
 use tokio::{
+    runtime::Builder,
+    sync::oneshot,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -88,6 +95,19 @@ impl Tasks {
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
         self.set.spawn(async move { (name, task.await) });
+    }
+
+    /// Spawns an essential task on a thread with a runtime of its own, for a task for which requests
+    /// wait, and which waits for the database many times. On the runtime of the requests, each answer
+    /// of the database would wait behind them.
+    ///
+    /// The thread ends with the task; connections that the task has opened cannot be used then.
+    pub fn spawn_essential_on_thread(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.spawn_essential(name, run_on_thread(name, task));
     }
 
     /// Spawns a task whose absence makes no answer wrong: it prunes, seals, reports or fills a cache.
@@ -202,6 +222,34 @@ impl Tasks {
     }
 }
 
+/// Runs the task on a thread of its own. The task is dropped if the returned future is dropped.
+async fn run_on_thread(
+    name: &'static str,
+    task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+) -> anyhow::Result<()> {
+    let (mut sender, result) = oneshot::channel();
+    let run = move || {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let result = match runtime {
+            Ok(runtime) => runtime.block_on(async {
+                tokio::select! {
+                    result = task => Some(result),
+                    () = sender.closed() => None,
+                }
+            }),
+            Err(error) => Some(Err(error.into())),
+        };
+        if let Some(result) = result {
+            // Sending fails if nobody waits for the task any more.
+            sender.send(result).ok();
+        }
+    };
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.context("cannot start a thread")?;
+    let panicked = || anyhow::anyhow!("the task panicked; the message of the panic is above");
+    result.await.map_err(|_| panicked())?
+}
+
 /// Runs housekeeping until the token is cancelled, and starts the task again after each failure.
 async fn run_housekeeping<F>(
     name: &'static str,
@@ -251,173 +299,5 @@ impl StopTimes {
         }
         sleep(self.flushed_max).await;
         self.drain_max + self.flushed_max
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn ended_task_starts_the_shutdown() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let shutdown = tasks.shutdown();
-        tasks.spawn_essential("short", async { Ok(()) });
-        tasks.spawn_essential("long", async move {
-            shutdown.cancelled().await;
-            Ok(())
-        });
-        let error = tasks.join().await.unwrap_err();
-        assert_eq!(error.to_string(), "task `short` ended by itself");
-    }
-
-    #[tokio::test]
-    async fn until_drained_tasks_end_last() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let (shutdown, drained) = (tasks.shutdown(), tasks.drained());
-        let (answer, question) = tokio::sync::oneshot::channel();
-        tasks.spawn_essential("asks", async move {
-            shutdown.cancelled().await;
-            Ok(question.await?)
-        });
-        let shutdown = tasks.shutdown();
-        tasks.spawn_until_drained("answers", async move {
-            shutdown.cancelled().await;
-            anyhow::ensure!(!drained.is_cancelled(), "a task still waits for the answer");
-            answer.send(()).expect("the test waits for the answer");
-            drained.cancelled().await;
-            Ok(())
-        });
-        tasks.shutdown().cancel();
-        tasks.join().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_panic_is_a_failure() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        tasks.spawn_essential("panics", async { panic!("on purpose") });
-        assert_eq!(
-            tasks.join().await.unwrap_err().to_string(),
-            "a task panicked; the message of the panic is above"
-        );
-    }
-
-    #[tokio::test]
-    async fn failed_housekeeping_is_started_again() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let shutdown = tasks.shutdown();
-        let runs = AtomicU32::new(0);
-        tasks.spawn_housekeeping("fails", move |until| {
-            let (run, shutdown) = (runs.fetch_add(1, Ordering::Relaxed), shutdown.clone());
-            async move {
-                match run {
-                    0 => panic!("on purpose"),
-                    1 => anyhow::bail!("on purpose"),
-                    2 => return Ok(()),
-                    _ => shutdown.cancel(),
-                }
-                until.cancelled().await;
-                Ok(())
-            }
-        });
-        tasks.join().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn housekeeping_until_drained_ends_after_requests() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let shutdown = tasks.shutdown();
-        let (answer, request) = tokio::sync::oneshot::channel();
-        tasks.spawn_essential("request", async move {
-            shutdown.cancelled().await;
-            Ok(request.await?)
-        });
-        let shutdown = tasks.shutdown();
-        let answer = std::sync::Mutex::new(Some(answer));
-        tasks.spawn_housekeeping_until_drained("fails", move |drained| {
-            let answer = answer.lock().unwrap().take();
-            let shutdown = shutdown.clone();
-            async move {
-                if !shutdown.is_cancelled() {
-                    shutdown.cancel();
-                    anyhow::ensure!(!drained.is_cancelled(), "the request still waits");
-                    answer.expect("the first run has it").send(()).ok();
-                    panic!("on purpose");
-                }
-                drained.cancelled().await;
-                Ok(())
-            }
-        });
-        tasks.join().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn housekeeping_until_flushed_ends_last() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let (drained, flushed) = (tasks.drained(), tasks.flushed());
-        let (stored, counted) = tokio::sync::oneshot::channel();
-        let counted = std::sync::Mutex::new(Some(counted));
-        tasks.spawn_housekeeping_until_flushed("counts", move |flushed| {
-            let counted = counted.lock().unwrap().take();
-            async move {
-                counted.expect("it runs once").await?;
-                flushed.cancelled().await;
-                Ok(())
-            }
-        });
-        let stored = std::sync::Mutex::new(Some(stored));
-        tasks.spawn_housekeeping_until_drained("stores", move |drained| {
-            let (stored, flushed) = (stored.lock().unwrap().take(), flushed.clone());
-            async move {
-                drained.cancelled().await;
-                assert!(
-                    !flushed.is_cancelled(),
-                    "the request's work is not stored yet"
-                );
-                stored.expect("it runs once").send(()).ok();
-                Ok(())
-            }
-        });
-        let shutdown = tasks.shutdown();
-        tasks.spawn_essential("request", async move {
-            shutdown.cancelled().await;
-            anyhow::ensure!(!drained.is_cancelled(), "the request still runs");
-            Ok(())
-        });
-        tasks.shutdown().cancel();
-        tasks.join().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn stop_is_bounded_in_every_stage() {
-        for (outlives_flush, time_max) in [(false, "20ms"), (true, "50ms")] {
-            let mut tasks = Tasks::new(CancellationToken::new());
-            tasks.stop_times = StopTimes {
-                drain_max: Duration::from_millis(20),
-                flushed_max: Duration::from_millis(30),
-            };
-            if outlives_flush {
-                tasks.spawn_housekeeping_until_flushed("stuck", |_| std::future::pending());
-            } else {
-                tasks.spawn_housekeeping_until_drained("stuck", |_| std::future::pending());
-            }
-            tasks.shutdown().cancel();
-            let error = tasks.join().await.unwrap_err().to_string();
-            assert_eq!(error, format!("tasks did not end within {time_max}"));
-        }
-    }
-
-    #[tokio::test]
-    async fn ending_after_the_shutdown_is_a_success() {
-        let mut tasks = Tasks::new(CancellationToken::new());
-        let shutdown = tasks.shutdown();
-        shutdown.cancel();
-        tasks.spawn_essential("obedient", async move {
-            shutdown.cancelled().await;
-            Ok(())
-        });
-        assert!(tasks.join().await.is_ok());
     }
 }

@@ -22,8 +22,17 @@ const VISITORS: usize = 2_048;
 /// The keys are random, so that no load repeats a key of another load: a replayed create costs
 /// less.
 pub fn creates(accounts: &[LoadAccount]) -> RequestWriter {
-    let accounts = accounts.to_vec();
     let first = u64::from(u32::from_ne_bytes(clock::random_bytes()));
+    creates_from(accounts, first)
+}
+
+/// Makes requests like [`creates`], from the first account on, as [`lists`] does.
+pub fn creates_in_step(accounts: &[LoadAccount]) -> RequestWriter {
+    creates_from(accounts, 0)
+}
+
+fn creates_from(accounts: &[LoadAccount], first: u64) -> RequestWriter {
+    let accounts = accounts.to_vec();
     Arc::new(move |number, buffer| {
         let account = &accounts[turn(first + number, accounts.len())];
         let body = format!(r#"{{"destination_url":"https://example.com/some/path?n={number}"}}"#);
@@ -98,4 +107,36 @@ pub fn clicks(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
 /// Maps the number of a request to one of `count` items, in turn.
 fn turn(number: u64, count: usize) -> usize {
     usize::try_from(number).expect("64 bits") % count
+}
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::clock::{Clock as _, SystemClock};
+    use linkledger_core::{api_key::ApiKey, clock::new_uuid, id::AccountId};
+
+    use super::*;
+
+    #[test]
+    fn creates_in_step_and_lists_are_of_one_account() {
+        let account = || LoadAccount {
+            account_id: AccountId::from_uuid(new_uuid(SystemClock.now())),
+            api_key: ApiKey::generate(),
+        };
+        let accounts = [account(), account(), account()];
+        let (creates, lists) = (creates_in_step(&accounts), lists(&accounts, 1));
+        for number in 0..7 {
+            let (mut create, mut list) = (Vec::new(), Vec::new());
+            creates(number, &mut create);
+            lists(number, &mut list);
+            assert_eq!(authorization(&create), authorization(&list));
+        }
+    }
+
+    fn authorization(request: &[u8]) -> String {
+        let request = String::from_utf8_lossy(request);
+        let line = request
+            .lines()
+            .find(|line| line.starts_with("Authorization: "));
+        line.expect("each request has a key").to_owned()
+    }
 }

@@ -111,8 +111,13 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
         clock: clock.clone(),
         appended: Arc::new(Notify::new()),
     };
+    let (queue, writers) = CommandQueue::new(vec![handler]);
+    // Not on threads of their own: callgrind counts the main thread.
+    for writer in writers {
+        tasks.spawn_essential("writer", writer.run(tasks.shutdown()));
+    }
     let state = WriteState {
-        queue: CommandQueue::start(handler, 1, tasks),
+        queue,
         own_hosts: Arc::new(OwnHosts::default()),
         log_epoch: LogEpoch::new(1),
         short_base_url: SHORT_BASE_URL.into(),

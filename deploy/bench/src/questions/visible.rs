@@ -92,7 +92,7 @@ impl Series {
         );
         let followed = FollowedCreates {
             address: stack.api,
-            creates: requests::creates(&accounts),
+            creates: requests::creates_in_step(&accounts),
             lists: requests::lists(&accounts, LIST_LIMIT),
         };
         let followed = async {

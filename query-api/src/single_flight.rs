@@ -10,13 +10,13 @@ use tokio::sync::watch;
 
 /// Loads in progress, by key; at most one for each request.
 #[derive(Debug)]
-pub struct SingleFlight<K: Eq + Hash, T>(Mutex<Receivers<K, T>>);
+pub(crate) struct SingleFlight<K: Eq + Hash, T>(Mutex<Receivers<K, T>>);
 
 type Receivers<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
 
 /// Role of a request in a load.
 #[derive(Debug)]
-pub enum LoadRole<'a, K: Eq + Hash, T> {
+pub(crate) enum LoadRole<'a, K: Eq + Hash, T> {
     /// The request loads and publishes the result.
     Load(LoadInProgress<'a, K, T>),
     /// Another request loads.
@@ -25,7 +25,7 @@ pub enum LoadRole<'a, K: Eq + Hash, T> {
 
 /// A load in progress. Dropping it ends the load, also if the request is cancelled.
 #[derive(Debug)]
-pub struct LoadInProgress<'a, K: Eq + Hash, T> {
+pub(crate) struct LoadInProgress<'a, K: Eq + Hash, T> {
     flights: &'a SingleFlight<K, T>,
     key: K,
     sender: watch::Sender<Option<T>>,
@@ -33,7 +33,7 @@ pub struct LoadInProgress<'a, K: Eq + Hash, T> {
 
 /// Receiver for the result of another request's load.
 #[derive(Debug)]
-pub struct LoadResult<T>(watch::Receiver<Option<T>>);
+pub(crate) struct LoadResult<T>(watch::Receiver<Option<T>>);
 
 impl<K: Eq + Hash, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
@@ -43,7 +43,7 @@ impl<K: Eq + Hash, T> Default for SingleFlight<K, T> {
 
 impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
     /// Starts a load, or joins the load in progress.
-    pub fn join(&self, key: K) -> LoadRole<'_, K, T> {
+    pub(crate) fn join(&self, key: K) -> LoadRole<'_, K, T> {
         match self.lock().entry(key) {
             Entry::Occupied(flight) => LoadRole::Wait(LoadResult(flight.get().clone())),
             Entry::Vacant(place) => {
@@ -68,7 +68,7 @@ impl<K: Eq + Hash, T> SingleFlight<K, T> {
 
 impl<K: Eq + Hash, T> LoadInProgress<'_, K, T> {
     /// Ends the load and publishes the result.
-    pub fn finish(self, outcome: T) {
+    pub(crate) fn finish(self, outcome: T) {
         let sender = self.sender.clone();
         // Removed first: a request that arrives after the end must start another load.
         drop(self);
@@ -85,7 +85,7 @@ impl<K: Eq + Hash, T> Drop for LoadInProgress<'_, K, T> {
 
 impl<T: Clone> LoadResult<T> {
     /// Waits for the result; `None` if the load was cancelled.
-    pub async fn outcome(mut self) -> Option<T> {
+    pub(crate) async fn outcome(mut self) -> Option<T> {
         let result = self.0.wait_for(Option::is_some).await.ok()?;
         result.clone()
     }
