@@ -10,10 +10,10 @@ use linkledger_core::{
     event::Subject,
     event_store::{
         accounts::{self, AccountFilter, StoredAccount},
-        slugs,
+        names,
     },
     id::{AccountId, LinkId},
-    link::Slug,
+    link::LinkName,
     operator::parse_text,
 };
 use maud::{Markup, html};
@@ -46,8 +46,8 @@ pub(super) async fn find(State(console): State<Console>, uri: Uri) -> Result<Res
     }
     let wanted = parse_text(&wanted).map_err(|_| ErrorPage::unfindable(&wanted))?;
     let log = &console.databases.log;
-    let link = match slug_of(&wanted) {
-        Some(slug) if after.is_none() => slugs::find_link(log, &slug).await?,
+    let link = match wanted.parse::<LinkName>() {
+        Ok(name) if after.is_none() => names::find_link(log, &name).await?,
         _ => None,
     };
     let filter = AccountFilter {
@@ -71,13 +71,6 @@ fn page_of(subject: Subject) -> Response {
         Subject::Account(account_id) => format!("/accounts/{account_id}"),
     };
     Redirect::to(&page).into_response()
-}
-
-/// Returns the slug, if the text may be a slug or a whole short link.
-fn slug_of(wanted: &str) -> Option<Slug> {
-    let path = wanted.split(['?', '#']).next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    Slug::parse_stored(last).ok()
 }
 
 fn results(
