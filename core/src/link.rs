@@ -4,6 +4,7 @@ pub mod command;
 pub mod destination;
 pub mod event;
 pub mod members;
+pub mod name;
 pub mod slug;
 pub mod state;
 
@@ -13,5 +14,6 @@ pub use command::{
 pub use destination::{Destination, OwnHosts};
 pub use event::*;
 pub use members::LinkDraft;
+pub use name::{LinkName, SubjectName};
 pub use slug::Slug;
 pub use state::{ExistingLink, Link, LinkState};
