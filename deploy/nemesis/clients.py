@@ -149,7 +149,7 @@ class Changer(Client):
         headers = self.authorized(link["account"]) | ({"If-Match": if_match} if if_match else {})
         facts = {"link": link["id"], "account": link["account"], "if_match": if_match}
         path = f"/v1/links/{link['id']}"
-        if self.draw.random() < 0.06:
+        if self.draw.random() < 0.1:
             operation = self.command("delete", "DELETE", path, headers=headers, **facts)
             if operation["status"] == 204:
                 self.forget(link)

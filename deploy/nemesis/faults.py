@@ -21,6 +21,8 @@ EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
 BROKER_DEADLINE_S = 120
+# Time that a lost primary is away: longer than Patroni needs to replace the primary.
+MACHINE_AWAY_S = (25, 45)
 
 
 class Faults(threading.Thread):
@@ -30,6 +32,7 @@ class Faults(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.stack, self.history, self.draw = stack, history, random.Random(f"{seed}/{name}")
         self.kinds, self.busy, self.is_ending, self.failure = kinds, busy, threading.Event(), None
+        self.inflicted = 0
 
     def run(self):
         try:
@@ -56,8 +59,9 @@ class Faults(threading.Thread):
             return
         try:
             fault = {"op": "fault", "client": self.name, "kind": kind, "target": name, "start": time.monotonic()}
-            KINDS[kind](self, target, fault)
+            (KINDS | FAILOVERS)[kind](self, target, fault)
             self.history.add({**fault, "end": time.monotonic()})
+            self.inflicted += 1
         finally:
             lock.release()
 
@@ -133,6 +137,13 @@ class Faults(threading.Thread):
         self.stack.proxies.change(proxy, up={}, down={})
 
 
+    def fail_over(self, fault, cause):
+        """Fails over, and waits until the cluster can fail over again. The outage begins with the cause."""
+        fault["outage_at"] = time.monotonic()
+        cause()
+        self.stack.postgres.wait_until_whole()
+
+
 def unacknowledged(query):
     """Returns the clicks that wait for the broker, or None if the process does not tell."""
     try:
@@ -157,3 +168,13 @@ KINDS = {
     "delay": Faults.delay,
     "throttle": Faults.throttle,
 }
+# Of a cluster of Postgres servers, in the place of faults of the one Postgres.
+FAILOVERS = {
+    "primary-lost": lambda faults, _, fault: faults.fail_over(
+        fault, lambda: faults.stack.postgres.lose_machine(faults.draw.uniform(*MACHINE_AWAY_S))),
+    "primary-crash": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.crash_primary),
+    "primary-frozen": lambda faults, _, fault: faults.fail_over(
+        fault, lambda: faults.stack.postgres.freeze_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
+    "switchover": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.switch_over),
+}
+OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections")

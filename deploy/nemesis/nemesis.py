@@ -1,12 +1,13 @@
 """Faults under load, judged from outside (docs/reliability.md).
 
-usage: nemesis.py PROGRAMS POSTGRES_PROGRAMS [--seed N] [--minutes M] [--faults KIND,…] [--keep FOLDER]
+usage: nemesis.py PROGRAMS POSTGRES_PROGRAMS [--seed N] [--minutes M] [--faults KIND,…] [--failover] [--times N]
+                   [--keep FOLDER]
 """
 
 import argparse
-import json
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,10 @@ import time
 import judge
 from audit import Audit
 from clients import Changer, Creator, Lister, Reader, Visitor, World
-from faults import KINDS, Faults
+from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, Faults
 from history import History
 from operator_client import Operator
-from stack import REPOSITORY, Service, eventually
+from stack import REPOSITORY, Service
 from topology import Topology
 
 FAULT_THREADS = 3
@@ -34,12 +35,15 @@ def arguments():
     parser.add_argument("postgres_programs")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--minutes", type=float, default=2)
-    parser.add_argument("--faults", default=",".join(KINDS), help="kinds, separated by commas; default: all")
+    parser.add_argument("--faults", help="kinds, separated by commas; default: all")
+    parser.add_argument("--failover", action="store_true", help="three Postgres servers with Patroni and HAProxy")
+    parser.add_argument("--times", type=int, help="end after so many faults, whatever the minutes")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
-    chosen.kinds = [kind for kind in chosen.faults.split(",") if kind]
-    if unknown := set(chosen.kinds) - set(KINDS):
-        parser.error(f"unknown faults: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
+    chosen.kinds = known if chosen.faults is None else [kind for kind in chosen.faults.split(",") if kind]
+    if unknown := set(chosen.kinds) - set(known):
+        parser.error(f"unknown faults: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     return chosen
 
 
@@ -66,8 +70,7 @@ def run(stack, history, chosen):
     consumer = Consumer(stack)
     stack.services.append(consumer)
     consumer.start()
-    accounts = {}
-    ids = {}
+    accounts, ids = {}, {}
     for name, credits in ACCOUNTS.items():
         ids[name], key = stack.account(name, credits)
         accounts[ids[name]] = key
@@ -82,7 +85,7 @@ def run(stack, history, chosen):
     for thread in (*clients, *faults):
         thread.start()
     until = time.monotonic() + 60 * chosen.minutes
-    while time.monotonic() < until:
+    while time.monotonic() < until and not (chosen.times and sum(it.inflicted for it in faults) >= chosen.times):
         time.sleep(0.5)
         if failed := next((thread for thread in (*faults, *clients) if thread.failure), None):
             raise SystemExit(f"{failed.name} has failed: {failed.failure!r}")
@@ -109,7 +112,7 @@ def main():
     chosen = arguments()
     print(f"== nemesis: seed {chosen.seed}, {chosen.minutes} minutes, faults {','.join(chosen.kinds)}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    stack = Topology(chosen.programs, chosen.postgres_programs)
+    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover)
     keep = chosen.keep or REPOSITORY / "target" / "nemesis" / str(chosen.seed)
     keep.mkdir(parents=True, exist_ok=True)
     history = History(keep / "history.ndjson")
@@ -126,10 +129,9 @@ def main():
         raise
     finally:
         for service in stack.services:
-            for kind in ("log",):
-                log = stack.folder / f"{service.name}.{kind}"
-                if log.exists():
-                    (keep / log.name).write_bytes(log.read_bytes())
+            log = stack.folder / f"{service.name}.log"
+            if log.exists():
+                shutil.copy(log, keep)
         stack.end()
     sys.exit(judge.main(keep))
 

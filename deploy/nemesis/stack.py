@@ -154,6 +154,10 @@ class Postgres:
         self.start()
         self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "linkledger", "linkledger")
 
+    def url(self, port=None):
+        """Returns the address of the database, at the port of a proxy if one is given."""
+        return f"postgres://linkledger@127.0.0.1:{port or self.port}/linkledger"
+
     def run(self, program, *arguments):
         command = [*self.by, f"{self.programs}/{program}", *map(str, arguments)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
@@ -180,6 +184,10 @@ class Postgres:
 
     def stop(self, mode="immediate"):
         self.run("pg_ctl", "-D", self.data, "-m", mode, "-t", DEADLINE_S, "stop")
+
+    def end(self):
+        if (self.data / "postmaster.pid").exists():
+            self.stop()
 
 
 class Kafka:
@@ -250,11 +258,11 @@ class Stack:
         self.programs = pathlib.Path(programs).resolve()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="linkledger-stack."))
         self.folder.chmod(0o755)
-        self.postgres = Postgres(self.folder, postgres_programs)
+        self.postgres = self.make_postgres(postgres_programs)
         self.kafka = self.make_kafka()
         self.environment = {
             **os.environ,
-            "DATABASE_URL": f"postgres://linkledger@127.0.0.1:{self.postgres.port}/linkledger",
+            "DATABASE_URL": self.postgres.url(),
             "KAFKA_BROKERS": self.kafka.addresses,
             "CURSOR_KEYS": "00" * 32,
             "RATE_LIMIT": "100000",
@@ -271,6 +279,9 @@ class Stack:
         for service in self.of_linkledger:
             service.environment = self.environment_of(service.name)
         self.key = None
+
+    def make_postgres(self, programs):
+        return Postgres(self.folder, programs)
 
     def make_kafka(self):
         return Kafka(self)
@@ -342,8 +353,7 @@ class Stack:
     def end(self):
         for service in self.services:
             service.end()
-        if (self.postgres.data / "postmaster.pid").exists():
-            self.postgres.stop()
+        self.postgres.end()
         shutil.rmtree(self.folder)
 
     def print_warnings(self):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+from patroni import PatroniCluster
 from stack import Kafka, Stack, eventually, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -81,11 +82,13 @@ class ProxiedKafka(Kafka):
 class Topology(Stack):
     """Two of each service behind proxies."""
 
-    def __init__(self, programs, postgres_programs, settings=None):
-        self.proxies = Proxies()
+    def __init__(self, programs, postgres_programs, has_standbys=False):
+        self.proxies, self.has_standbys = Proxies(), has_standbys
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
-        self.postgres_ports = {}
-        super().__init__(programs, postgres_programs, command_apis=2, projectors=2, settings=settings)
+        super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
+
+    def make_postgres(self, programs):
+        return PatroniCluster(self, programs) if self.has_standbys else super().make_postgres(programs)
 
     def make_kafka(self):
         return ProxiedKafka(self)
@@ -94,7 +97,7 @@ class Topology(Stack):
         port = self.proxies.add(f"{name}/postgres", self.postgres.port)
         return {
             **self.environment,
-            "DATABASE_URL": f"postgres://linkledger@127.0.0.1:{port}/linkledger",
+            "DATABASE_URL": self.postgres.url(port),
             "KAFKA_BROKERS": self.kafka.addresses_for(name),
             "INSTANCE_ID": name,
         }
@@ -109,8 +112,7 @@ class Topology(Stack):
 
     def sql(self, statement):
         """Returns the lines of a statement's result, one value each."""
-        command = [f"{self.postgres.programs}/psql", "-h", "127.0.0.1", "-p", str(self.postgres.port), "-U", "linkledger"]
-        command += ["-d", "linkledger", "-v", "ON_ERROR_STOP=1", "-AXtqc", statement]
+        command = [f"{self.postgres.programs}/psql", self.postgres.url(), "-v", "ON_ERROR_STOP=1", "-AXtqc", statement]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
     def wait_until_ready(self, deadline_s):

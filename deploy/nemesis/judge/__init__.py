@@ -38,9 +38,11 @@ def report(evidence):
 
 
 def recovery(faults, successes):
-    """Returns the time from the end of a fault to the end of the first success that began after it."""
-    times = [min((end for start, end in successes if start > fault["end"]), default=None) for fault in faults]
-    waits = sorted(end - fault["end"] for end, fault in zip(times, faults) if end is not None)
+    """Returns the time from the end of a fault, or from the loss of a primary, to the end of the first success that
+    began after it."""
+    begins = [fault.get("outage_at", fault["end"]) for fault in faults]
+    times = [min((end for start, end in successes if start > begin), default=None) for begin in begins]
+    waits = sorted(end - begin for end, begin in zip(times, begins) if end is not None)
     return f"p50 {statistics.median(waits):.2f} s, max {waits[-1]:.2f} s" if waits else "never"
 
 
