@@ -20,7 +20,7 @@ AWAY_S_MAX = 4
 EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
-BROKER_DEADLINE_S = 120
+BROKER_DEADLINE_S = 280
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
 MACHINE_AWAY_S = (25, 45)
 

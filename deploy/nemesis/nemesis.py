@@ -19,14 +19,14 @@ from clients import Changer, Creator, Lister, Reader, Visitor, World
 from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, Faults
 from history import History
 from operator_client import Operator
-from stack import REPOSITORY, Service
+from stack import JVM_OPTIONS, REPOSITORY, Service
 from topology import Topology
 
 FAULT_THREADS = 3
 # Credits of the accounts; the third one runs out of credits again and again.
 ACCOUNTS = {"first": 1_000_000, "second": 1_000_000, "poor": 20, "suspended": 100_000}
 EVENTS_TOPIC = "linkledger.events.v1"
-THREAD_END_S = 300
+THREAD_END_S = 400
 
 
 def arguments():
@@ -51,7 +51,7 @@ class Consumer(Service):
     """The console consumer of Apache Kafka, which reads the stream from its beginning during the whole run."""
 
     def __init__(self, stack):
-        command = ["java", "-Xmx128m", f"-Dlog4j2.configurationFile={REPOSITORY}/deploy/kafka/log4j2.properties"]
+        command = ["java", "-Xmx128m", *JVM_OPTIONS, f"-Dlog4j2.configurationFile={REPOSITORY}/deploy/kafka/log4j2.properties"]
         command += ["-cp", stack.kafka.class_path, "org.apache.kafka.tools.consumer.ConsoleConsumer"]
         command += ["--bootstrap-server", stack.kafka.addresses, "--topic", EVENTS_TOPIC, "--from-beginning"]
         command += ["--consumer-property", "enable.auto.commit=false"]
