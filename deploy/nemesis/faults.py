@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 
-from stack import eventually, listens
+from stack import Service, eventually, listens
 
 # Interval between two faults of one thread, and duration of a fault that lasts.
 CALM_S, LASTING_S = (1, 8), (0.5, 12)
@@ -20,6 +20,8 @@ AWAY_S_MAX = 4
 EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
+# RestartSec of the units.
+RESTART_S = 2
 BROKER_DEADLINE_S = 280
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
 MACHINE_AWAY_S = (25, 45)
@@ -75,16 +77,31 @@ class Faults(threading.Thread):
         service.kill()
         fault["process"] = service.process.pid
         time.sleep(self.draw.uniform(0, AWAY_S_MAX))
-        service.start()
+        self.start_until_ready(service, fault)
+
+    def start_until_ready(self, service, fault):
+        """Starts a service as the units of deploy/systemd do: again, as long as the service cannot start yet, for
+        instance because Postgres is away. A service that was ready must not end."""
+        fault["starts"] = 1
+        Service.start(service)
+
+        def is_ready():
+            if service.process.poll() is not None:
+                time.sleep(RESTART_S)
+                fault["starts"] += 1
+                Service.start(service)
+            return service.is_ready()
+
+        eventually(f"{service.name} is ready", is_ready)
 
     def freeze(self, service, _):
         service.send(signal.SIGSTOP)
         self.last()
         service.send(signal.SIGCONT)
 
-    def restart(self, service, _):
+    def restart(self, service, fault):
         service.stop()
-        service.start()
+        self.start_until_ready(service, fault)
 
     def restart_postgres(self, mode):
         self.stack.postgres.stop(mode)
@@ -94,7 +111,7 @@ class Faults(threading.Thread):
     def kill_postgres(self):
         self.stack.postgres.kill()
         time.sleep(self.draw.uniform(0, AWAY_S_MAX))
-        self.stack.postgres.start()
+        self.stack.postgres.start_after_kill()
 
     def end_sessions(self):
         """Ends all sessions of the services; a Postgres that another fault has stopped has none."""

@@ -38,12 +38,14 @@ def arguments():
     parser.add_argument("--faults", help="kinds, separated by commas; default: all")
     parser.add_argument("--failover", action="store_true", help="three Postgres servers with Patroni and HAProxy")
     parser.add_argument("--times", type=int, help="end after so many faults, whatever the minutes")
+    parser.add_argument("--broken", default="", help="SERVICE=FAULT,…: faults on purpose (deploy/nemesis/prove)")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
     known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
     chosen.kinds = known if chosen.faults is None else [kind for kind in chosen.faults.split(",") if kind]
     if unknown := set(chosen.kinds) - set(known):
         parser.error(f"unknown faults: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    chosen.broken = dict(pair.split("=") for pair in chosen.broken.split(",") if pair)
     return chosen
 
 
@@ -112,9 +114,10 @@ def main():
     chosen = arguments()
     print(f"== nemesis: seed {chosen.seed}, {chosen.minutes} minutes, faults {','.join(chosen.kinds)}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover)
+    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover, chosen.broken)
     keep = chosen.keep or REPOSITORY / "target" / "nemesis" / str(chosen.seed)
     keep.mkdir(parents=True, exist_ok=True)
+    print(f"   logs and history: {keep}", flush=True)
     history = History(keep / "history.ndjson")
     try:
         stack.start()
@@ -124,9 +127,6 @@ def main():
         audit.save(keep)
         for service in reversed(stack.of_linkledger):
             service.stop()
-    except BaseException:
-        stack.print_warnings()
-        raise
     finally:
         for service in stack.services:
             log = stack.folder / f"{service.name}.log"

@@ -169,9 +169,25 @@ class Postgres:
         self.stop()
         self.start()
 
+    def start_after_kill(self):
+        """Starts Postgres, as soon as the last killed process has left the shared memory."""
+
+        def has_started():
+            try:
+                self.start()
+                return True
+            except subprocess.CalledProcessError:
+                return False
+
+        eventually("Postgres starts after it was killed", has_started)
+
     def kill(self):
         """Kills all processes of Postgres at once."""
         postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        command = pathlib.Path(f"/proc/{postmaster}/cmdline")
+        if not command.exists() or str(self.data) not in command.read_text():
+            # The file of a server that is gone; another process may have its number.
+            return
         children = subprocess.run(["pgrep", "-P", str(postmaster)], capture_output=True, text=True).stdout.split()
         for process in (postmaster, *map(int, children)):
             try:
@@ -189,7 +205,7 @@ class Postgres:
 
     def end(self):
         if (self.data / "postmaster.pid").exists():
-            self.stop()
+            self.kill()
 
 
 class Kafka:

@@ -82,8 +82,8 @@ class ProxiedKafka(Kafka):
 class Topology(Stack):
     """Two of each service behind proxies."""
 
-    def __init__(self, programs, postgres_programs, has_standbys=False):
-        self.proxies, self.has_standbys = Proxies(), has_standbys
+    def __init__(self, programs, postgres_programs, has_standbys=False, broken=None):
+        self.proxies, self.has_standbys, self.broken = Proxies(), has_standbys, broken or {}
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
 
@@ -100,6 +100,8 @@ class Topology(Stack):
             "DATABASE_URL": self.postgres.url(port),
             "KAFKA_BROKERS": self.kafka.addresses_for(name),
             "INSTANCE_ID": name,
+            # Only programs with faults-on-purpose.patch read this variable.
+            "FAULT_ON_PURPOSE": self.broken.get(name, ""),
         }
 
     def start(self):
