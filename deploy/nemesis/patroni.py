@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 
 from stack import REPOSITORY, STOP_DEADLINE_S, Service, eventually, free_port, listens
@@ -14,7 +15,7 @@ SERVERS = (1, 2, 3)
 START_DEADLINE_S = 240
 # Longest time of a restarted server until it streams from the primary again.
 REJOIN_DEADLINE_S = 240
-CHECK_TIMEOUT_S = 5
+CHECK_TIMEOUT_S, SWITCHOVER_TIMEOUT_S = 5, 60
 
 
 class Server:
@@ -154,12 +155,20 @@ class PatroniCluster:
                 pass  # a session that a peer has ended
 
     def switch_over(self):
-        """Asks Patroni for an orderly switchover."""
+        """Asks Patroni for an orderly switchover, until Patroni finds a candidate."""
         server = eventually("there is a primary", self.primary, REJOIN_DEADLINE_S)
-        request = urllib.request.Request(f"http://127.0.0.1:{server.rest_port}/switchover", method="POST",
-                                         data=json.dumps({"leader": server.name}).encode())
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            answer.read()
+
+        def is_accepted():
+            request = urllib.request.Request(f"http://127.0.0.1:{server.rest_port}/switchover", method="POST",
+                                             data=json.dumps({"leader": server.name}).encode())
+            try:
+                with urllib.request.urlopen(request, timeout=SWITCHOVER_TIMEOUT_S) as answer:
+                    return answer.status in (200, 202)
+            except urllib.error.HTTPError:
+                # The standbys have not yet told that they are healthy.
+                return False
+
+        eventually("a switchover is accepted", is_accepted, REJOIN_DEADLINE_S)
 
     def end(self):
         for server in self.servers:

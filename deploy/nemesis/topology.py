@@ -45,6 +45,7 @@ class Proxies:
         if self.process:
             self.process.stdin.close()
             self.process.wait()
+            self.process.stdout.close()
 
 
 class ProxiedKafka(Kafka):
