@@ -206,7 +206,7 @@ class Lister(Client):
         if self.draw.random() < 0.5:
             self.balance(account, token)
         else:
-            self.scan(self.draw.choice(["links", "entries"]), account, token)
+            self.scan(self.draw.choice(["links", "entries"]), account, token, self.draw.choice([5, 10, 30, 100]))
 
     def headers(self, account, token):
         return self.authorized(account) | ({"Consistency-Token": token} if token else {})
@@ -214,11 +214,10 @@ class Lister(Client):
     def balance(self, account, token):
         return self.query("credits", "/v1/credits", headers=self.headers(account, token), account=account, token=token)
 
-    def scan(self, collection, account, token):
-        """Reads a list to its end; False if a page was refused too often."""
+    def scan(self, collection, account, token, limit):
+        """Reads a list to its end; False if a page was refused too often, or if there are too many pages."""
         path = {"links": "/v1/links", "entries": "/v1/credits/entries"}[collection]
         scan, cursor = self.world.unique(), None
-        limit = self.draw.randrange(30, 101)
         for page in range(SCAN_PAGES_MAX):
             address = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
             for _ in range(ATTEMPTS_MAX):

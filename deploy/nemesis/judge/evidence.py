@@ -30,6 +30,10 @@ class Evidence:
             if event["type"] in LINK_EVENTS:
                 self.of_link[event["subject"]].append(event)
         self.invoked_at = self.invocations()
+        # First time at which somebody asked for the deletion of a link.
+        self.delete_invoked_at = collections.defaultdict(lambda: FOREVER)
+        for operation in self.of["delete"]:
+            self.delete_invoked_at[operation["link"]] = min(self.delete_invoked_at[operation["link"]], operation["start"])
 
     @classmethod
     def read(cls, folder):
@@ -89,10 +93,6 @@ class Evidence:
         """Returns the event that deleted a link, or None."""
         events = self.of_link[link]
         return events[-1] if events and events[-1]["type"] == "LinkDeleted" else None
-
-    def delete_invoked_at(self, link):
-        """Returns the first time at which somebody asked for a deletion of the link."""
-        return min((it["start"] for it in self.of["delete"] if it["link"] == link), default=FOREVER)
 
     def tokens(self):
         """Returns the event of each token that a write was answered with."""

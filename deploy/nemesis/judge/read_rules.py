@@ -3,7 +3,7 @@
 import collections
 import json
 
-from .evidence import FOREVER, etag_version
+from .evidence import etag_version
 
 # Bound of a redirect after the read tables have a change (docs/api.md#consistency).
 STALE_S_MAX = 1
@@ -51,7 +51,7 @@ def balances_from(evidence, operation, tokens):
 def created_links_are_never_missing(evidence):
     """A link whose create was answered is 404 only after somebody asked for its deletion; a redirect is never 404."""
     for operation in evidence.of["get"]:
-        if operation["status"] == 404 and evidence.delete_invoked_at(operation["link"]) > operation["end"]:
+        if operation["status"] == 404 and evidence.delete_invoked_at[operation["link"]] > operation["end"]:
             yield f"read {operation['id']} of {operation['link']} was answered 404"
     for operation in evidence.of["redirect"]:
         if operation["status"] == 404:
@@ -64,7 +64,7 @@ def may_be_gone(evidence, operation):
     link, end = operation["link"], operation["end"]
     account = evidence.of_link[link][0]["account"] if evidence.of_link[link] else None
     stopped = (it for it in evidence.of["operate"] if it.get("link") == link or it.get("account") == account)
-    return evidence.delete_invoked_at(link) <= end or any(
+    return evidence.delete_invoked_at[link] <= end or any(
         it["start"] <= end and (it["kind"] == "disable" or it.get("stops_redirects")) for it in stopped
     )
 
@@ -136,16 +136,13 @@ def scans_are_exact(evidence):
     """A scan has each link once, all links up to its token unless somebody deletes them, and no link that was deleted
     before its token; a scan of the ledger has exactly the first entries of the account."""
     tokens = evidence.tokens()
-    deletes = collections.defaultdict(lambda: FOREVER)
-    for operation in evidence.of["delete"]:
-        deletes[operation["link"]] = min(deletes[operation["link"]], operation["start"])
     for first, items, end in scans(evidence):
         token = tokens.get(first["token"])
         check = links_of_scan if first["collection"] == "links" else entries_of_scan
-        yield from check(evidence, first, items, end, token, deletes)
+        yield from check(evidence, first, items, end, token)
 
 
-def links_of_scan(evidence, first, items, end, token, deletes):
+def links_of_scan(evidence, first, items, end, token):
     name, ids = f"scan {first['scan']} of {first['account']}", [item["id"] for item in items]
     if len(set(ids)) != len(ids):
         yield f"{name} has a link twice"
@@ -158,12 +155,12 @@ def links_of_scan(evidence, first, items, end, token, deletes):
             yield f"{name} has {item['id']}, which was deleted before its token"
     present = set(ids)
     for event in evidence.of_account[first["account"]]:
-        is_due = event["type"] == "LinkCreated" and event["position"] <= position and deletes[event["subject"]] > end
+        is_due = event["type"] == "LinkCreated" and event["position"] <= position and evidence.delete_invoked_at[event["subject"]] > end
         if is_due and event["subject"] not in present:
             yield f"{name} lacks {event['subject']}, which is before its token"
 
 
-def entries_of_scan(evidence, first, items, _end, token, _deletes):
+def entries_of_scan(evidence, first, items, _end, token):
     name = f"scan {first['scan']} of the ledger of {first['account']}"
     events = [it for it in evidence.of_account[first["account"]] if "balance_after" in it["payload"]]
     wanted = collections.Counter((it["payload"]["balance_after"], it["payload"].get("link_id")) for it in events[: len(items)])
