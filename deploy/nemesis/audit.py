@@ -29,7 +29,8 @@ class Audit:
     def wait_until_ready(self):
         """Waits until each process is ready, without any restart."""
         healed = time.monotonic()
-        self.stack.wait_until_ready(READY_DEADLINE_S)
+        for service in self.stack.of_linkledger:
+            eventually(f"{service.name} is ready", service.is_ready, READY_DEADLINE_S)
         self.facts["ready_after_s"] = time.monotonic() - healed
 
     def look(self):

@@ -20,8 +20,6 @@ AWAY_S_MAX = 4
 EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
-# RestartSec of the units.
-RESTART_S = 2
 BROKER_DEADLINE_S = 280
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
 MACHINE_AWAY_S = (25, 45)
@@ -80,19 +78,8 @@ class Faults(threading.Thread):
         self.start_until_ready(service, fault)
 
     def start_until_ready(self, service, fault):
-        """Starts a service as the units of deploy/systemd do: again, as long as the service cannot start yet, for
-        instance because Postgres is away. A service that was ready must not end."""
-        fault["starts"] = 1
         Service.start(service)
-
-        def is_ready():
-            if service.process.poll() is not None:
-                time.sleep(RESTART_S)
-                fault["starts"] += 1
-                Service.start(service)
-            return service.is_ready()
-
-        eventually(f"{service.name} is ready", is_ready)
+        fault["further_starts"] = self.stack.wait_until_ready(service)
 
     def freeze(self, service, _):
         service.send(signal.SIGSTOP)

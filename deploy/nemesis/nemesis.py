@@ -121,7 +121,6 @@ def main():
     history = History(keep / "history.ndjson")
     try:
         stack.start()
-        stack.wait_until_ready(120)
         audit = run(stack, history, chosen)
         history.close()
         audit.save(keep)

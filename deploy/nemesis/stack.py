@@ -322,6 +322,9 @@ class Stack:
         self.operate("migrate")
         self.operate("topic", "create")
         _, self.key = self.account("Acme", 10_000)
+        self.start_services()
+
+    def start_services(self):
         for service in self.of_linkledger:
             service.start()
         for service in self.commands:

@@ -5,12 +5,15 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 
 from patroni import PatroniCluster
-from stack import Kafka, Stack, eventually, free_port
+from stack import Kafka, Service, Stack, eventually, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 BROKERS = (1, 2)
+# RestartSec of the units.
+RESTART_S = 2
 
 
 class Proxies:
@@ -109,6 +112,28 @@ class Topology(Stack):
         self.proxies.start()
         super().start()
 
+    def start_services(self):
+        for service in self.of_linkledger:
+            Service.start(service)
+        for service in self.of_linkledger:
+            self.wait_until_ready(service)
+
+    def wait_until_ready(self, service):
+        """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because
+        Postgres is away. A service that was ready must not end. Returns the number of further starts."""
+        starts = 0
+
+        def is_ready():
+            nonlocal starts
+            if service.process.poll() is not None:
+                time.sleep(RESTART_S)
+                starts += 1
+                Service.start(service)
+            return service.is_ready()
+
+        eventually(f"{service.name} is ready", is_ready)
+        return starts
+
     def end(self):
         super().end()
         self.proxies.end()
@@ -117,7 +142,3 @@ class Topology(Stack):
         """Returns the lines of a statement's result, one value each."""
         command = [f"{self.postgres.programs}/psql", self.postgres.url(), "-v", "ON_ERROR_STOP=1", "-AXtqc", statement]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-
-    def wait_until_ready(self, deadline_s):
-        for service in self.of_linkledger:
-            eventually(f"{service.name} is ready", service.is_ready, deadline_s)
