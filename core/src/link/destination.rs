@@ -209,6 +209,9 @@ mod tests {
 
     #[test]
     fn host_has_the_form_of_stored_destinations() {
+        use FieldCode::{
+            ContainsNul, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid, UrlIpNotAllowed,
+        };
         for (text, host) in [
             ("example.com", "example.com"),
             ("Shop.EXAMPLE.com", "shop.example.com"),
@@ -219,9 +222,6 @@ mod tests {
             let parsed = DestinationHost::parse(text).unwrap();
             assert_eq!(parsed.as_str(), host, "{text}");
         }
-        use FieldCode::{
-            ContainsNul, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid, UrlIpNotAllowed,
-        };
         for (text, code) in [
             ("", UrlInvalid),
             ("https://example.com", UrlHostNotAllowed),

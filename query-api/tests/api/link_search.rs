@@ -77,6 +77,18 @@ impl StoredLink {
             .await
             .unwrap();
         sqlx::query(
+            "INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id, type,
+                 schema_version, payload, metadata, recorded_at)
+             SELECT $1, 1000 + count(*), $2, 1, $3, $2, 'LinkCreated', 1, '{}', '{}', now()
+             FROM event_store.events WHERE shard = $1",
+        )
+        .bind(Shard::of(caller.account_id).number())
+        .bind(self.id.uuid())
+        .bind(caller.account_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+        sqlx::query(
             "INSERT INTO read_model.links VALUES (1, $1, $2, $3, $4, 1, to_timestamp($5::bigint / 1000.0))",
         )
         .bind(caller.account_id.uuid())
@@ -122,7 +134,8 @@ impl Filters {
             is_oldest_first: numbers.below(2) == 0,
             ..Self::default()
         };
-        let example = &links[usize::try_from(numbers.below(links.len() as u64)).unwrap()];
+        let example =
+            &links[usize::try_from(numbers.below(u64::try_from(links.len()).unwrap())).unwrap()];
         if numbers.below(6) == 0 {
             filters.slug = Some(example.slug.clone());
         }

@@ -42,15 +42,14 @@ impl CreatedBound {
             Some(RangeEdge::Date(date)) => timestamp::parse(&format!("{date}T00:00:00Z")),
             None => None,
         };
-        let bound = instant.map(Self::of).ok_or_else(|| ParameterError {
+        instant.map(Self::of).ok_or_else(|| ParameterError {
             code: "invalid_time",
             detail: format!(
                 "Send {name} as an instant such as 2026-11-20T09:00:00Z, or as a date such as 2026-11-20, of a year \
                  from 2000 to 2099."
             ),
             members: Vec::new(),
-        });
-        bound
+        })
     }
 
     fn of(instant: OffsetDateTime) -> Self {

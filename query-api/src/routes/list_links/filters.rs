@@ -304,36 +304,32 @@ pub(super) enum ListRead {
 }
 
 fn error(code: FieldCode) -> ParameterError {
-    error_with_detail(code, code.detail())
+    ParameterError {
+        code: code.as_str(),
+        detail: code.detail().to_owned(),
+        members: Vec::new(),
+    }
 }
 
 fn prefix_error(code: FieldCode) -> ParameterError {
-    let detail = match code {
-        FieldCode::SlugInvalidCharacter => {
-            "Use A-Z, a-z, 0-9, '_' and '-'; begin with a letter or a digit."
-        }
-        FieldCode::SlugTooShort => "A prefix has at least one character.",
-        code => code.detail(),
-    };
-    error_with_detail(code, detail)
+    let mut error = error(code);
+    if code == FieldCode::SlugInvalidCharacter {
+        let detail = "Use A-Z, a-z, 0-9, '_' and '-'; begin with a letter or a digit.";
+        detail.clone_into(&mut error.detail);
+    } else if code == FieldCode::SlugTooShort {
+        "A prefix has at least one character.".clone_into(&mut error.detail);
+    }
+    error
 }
 
 fn host_error(code: FieldCode) -> ParameterError {
-    let detail = match code {
-        FieldCode::UrlHostNotAllowed | FieldCode::UrlInvalid => {
-            "Send the name of a host on the public internet alone, without scheme, port and path."
-        }
-        code => code.detail(),
-    };
-    error_with_detail(code, detail)
-}
-
-fn error_with_detail(code: FieldCode, detail: &str) -> ParameterError {
-    ParameterError {
-        code: code.as_str(),
-        detail: detail.to_owned(),
-        members: Vec::new(),
+    let mut error = error(code);
+    if matches!(code, FieldCode::UrlHostNotAllowed | FieldCode::UrlInvalid) {
+        let detail =
+            "Send the name of a host on the public internet alone, without scheme, port and path.";
+        detail.clone_into(&mut error.detail);
     }
+    error
 }
 
 #[cfg(test)]
