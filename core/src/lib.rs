@@ -75,6 +75,7 @@
 //! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
 //! - `kafka`: classification of Kafka errors.
 //! - `clicks`: classification of clicks by their requests.
+//! - `qr-codes`: QR codes of short addresses.
 //! - `schema`: JSON Schemas of the events.
 //! - `production`: traces to a collector, TLS to Postgres. `tls`: TLS and SCRAM for Kafka.
 //! - `fail-points`: places at which a test kills the process; in builds for tests only.
@@ -103,6 +104,8 @@ mod listed;
 pub mod printable;
 pub mod problem;
 pub mod projection;
+#[cfg(feature = "qr-codes")]
+pub mod qr_code;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;

@@ -16,6 +16,7 @@ mod figure_reads;
 mod paging;
 mod parameters;
 mod problem_page;
+mod qr_codes;
 mod read_model;
 mod read_servers;
 mod redirect;
@@ -51,6 +52,7 @@ use crate::{
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
     figure_reads::FigureReads,
+    qr_codes::QrCodes,
     read_servers::ReadServers,
     redirect::{FollowLink, Redirects},
     redirect_cache::RedirectCache,
@@ -144,6 +146,7 @@ pub fn start(
         let figures = event_store::pool(url, SessionKind::Reader, connections)?;
         let api = ApiState {
             figures: FigureReads::new(figures),
+            qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,
             log: databases.log,

@@ -113,6 +113,19 @@ impl Parameters {
     }
 }
 
+/// Parses one of a few names.
+pub(crate) fn parse_name<T>(
+    text: &str,
+    of_name: impl Fn(&str) -> Option<T>,
+    names: &[&str],
+) -> Result<T, ParameterError> {
+    of_name(text).ok_or_else(|| ParameterError {
+        code: "unknown_value",
+        detail: format!("Send one of: {}.", names.join(", ")),
+        members: Vec::new(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

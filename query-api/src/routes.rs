@@ -5,6 +5,7 @@ pub(crate) mod clicks_csv;
 pub(crate) mod get_clicks;
 pub(crate) mod get_credits;
 pub(crate) mod get_link;
+pub(crate) mod get_qr_code;
 pub(crate) mod get_top_clicks;
 pub(crate) mod list_credit_entries;
 pub(crate) mod list_links;
@@ -29,7 +30,7 @@ use utoipa::OpenApi as _;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher, docs, figure_reads::FigureReads, paging::Paginator,
-    problem_page, read_servers::ReadServers,
+    problem_page, qr_codes::QrCodes, read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
@@ -40,6 +41,7 @@ pub(crate) struct ApiState {
     pub(crate) log: PgPool,
     pub(crate) read: ReadServers,
     pub(crate) figures: FigureReads,
+    pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,
     pub(crate) cursor_keys: CursorKeys,
@@ -63,6 +65,7 @@ impl ApiState {
 #[openapi(paths(
     list_links::list_links,
     get_link::get_link,
+    get_qr_code::get_qr_code,
     get_credits::get_credits,
     list_credit_entries::list_credit_entries,
     get_clicks::get_link_clicks,
@@ -76,6 +79,7 @@ struct Operations;
 const PROBLEMS: &[(&str, &[Code])] = &[
     ("list_links", &[Code::InvalidCursor, Code::ReadModelBehind]),
     ("get_link", &[Code::LinkNotFound, Code::ReadModelBehind]),
+    ("get_qr_code", &[Code::LinkNotFound, Code::ReadModelBehind]),
     ("get_credits", &[Code::ReadModelBehind]),
     (
         "list_credit_entries",
@@ -110,7 +114,11 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
         )
         .route(
             route_table::LINK,
-            get(get_link::get_link).route_layer(reads_links),
+            get(get_link::get_link).route_layer(reads_links.clone()),
+        )
+        .route(
+            route_table::LINK_QR_CODE,
+            get(get_qr_code::get_qr_code).route_layer(reads_links),
         )
         .route(
             route_table::CREDITS,

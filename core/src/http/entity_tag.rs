@@ -5,9 +5,14 @@ use axum::http::{
     HeaderMap, HeaderName,
     header::{IF_MATCH, IF_NONE_MATCH},
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use crate::link::ExpectedVersion;
+
+/// Bytes of the hash in the tag of a content; no two contents have the same hash by chance.
+const CONTENT_HASH_LENGTH: usize = 16;
 
 /// Header `If-None-Match`, for the documentation.
 #[derive(IntoParams)]
@@ -34,6 +39,15 @@ pub struct IfMatch {
 /// Returns the strong entity tag of a version.
 pub fn of_version(version: i64) -> String {
     format!("\"{version}\"")
+}
+
+/// Returns a strong entity tag of these bytes.
+pub fn of_content(content: &[u8]) -> String {
+    let hash = Sha256::digest(content);
+    format!(
+        "\"{}\"",
+        URL_SAFE_NO_PAD.encode(&hash[..CONTENT_HASH_LENGTH])
+    )
 }
 
 /// Returns true if `If-None-Match` contains the current tag, compared weakly. Malformed tags are

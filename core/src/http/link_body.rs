@@ -116,6 +116,11 @@ impl LinkParts {
             created_at,
         }
     }
+
+    /// Returns the short address of the link.
+    pub fn short_url(&self, short_base_url: &str) -> String {
+        format!("{short_base_url}/{}", self.slug)
+    }
 }
 
 impl LinkBody {
@@ -123,8 +128,8 @@ impl LinkBody {
     pub fn new(link: LinkParts, short_base_url: &str) -> Self {
         Self {
             id: link.id,
+            short_url: link.short_url(short_base_url),
             destination_url: link.destination_url,
-            short_url: format!("{short_base_url}/{}", link.slug),
             created_at: timestamp::format(link.created_at),
         }
     }

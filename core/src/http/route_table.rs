@@ -6,6 +6,8 @@ use axum::http::Method;
 pub const LINKS: &str = "/v1/links";
 /// A single link.
 pub const LINK: &str = "/v1/links/{id}";
+/// QR code of a link's short address.
+pub const LINK_QR_CODE: &str = "/v1/links/{id}/qr";
 /// Clicks of a link over time.
 pub const LINK_CLICKS: &str = "/v1/links/{id}/clicks";
 /// Most frequent values of a link's clicks.
@@ -44,6 +46,7 @@ pub const TABLE: &[(&str, &[Method])] = &[
         LINK,
         &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE],
     ),
+    (LINK_QR_CODE, READ),
     (LINK_CLICKS, READ),
     (LINK_TOP_CLICKS, READ),
     (CLICKS, READ),
@@ -109,6 +112,7 @@ mod tests {
         for path in [
             "/v1/credits",
             "/v1/credits/entries",
+            "/v1/links/lnk_1/qr",
             "/v1/links/lnk_1/clicks",
             "/v1/links/lnk_1/clicks/top",
             "/v1/clicks",

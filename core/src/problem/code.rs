@@ -79,8 +79,8 @@ listed! {
             "Use one of the methods that the header Allow lists."),
         /// The caller accepts no media type of the route.
         NotAcceptable = (406, "not_acceptable", "There is no answer of an accepted media type",
-            "The header Accept excludes all media types of the operation: application/json, and text/csv for figures of clicks.",
-            "Send Accept: application/json, or omit the header."),
+            "The header Accept excludes all media types of the operation: application/json, also text/csv for figures of clicks, and image/svg+xml or image/png for a QR code.",
+            "Send a media type that detail names, or omit the header."),
         /// The slug belongs to another link.
         SlugTaken = (409, "slug_taken", "The slug is taken",
             "Another link has this slug. Slugs are case-insensitive, and the slug of a deleted link is never used again. Nothing was charged.",

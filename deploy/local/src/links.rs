@@ -5,6 +5,7 @@ mod delete;
 mod find;
 mod get;
 mod list;
+mod qr;
 mod update;
 
 use clap::{Args, Subcommand};
@@ -37,6 +38,9 @@ enum LinksCommand {
     /// Show one link.
     #[command(after_help = EXIT_CODES)]
     Get(get::GetLinkOptions),
+    /// Show the QR code of a link in the terminal, or write it to a file.
+    #[command(after_help = EXIT_CODES)]
+    Qr(qr::QrCodeOptions),
     /// Change the destination of a link.
     #[command(after_help = EXIT_CODES)]
     Update(update::UpdateLinkOptions),
@@ -53,6 +57,7 @@ pub(crate) async fn run(links: LinksOptions) -> anyhow::Result<()> {
         LinksCommand::Create(create) => create::run(&client, &create, is_json).await,
         LinksCommand::List(list) => list::run(&client, &list, is_json).await,
         LinksCommand::Get(get) => get::run(&client, &get, is_json).await,
+        LinksCommand::Qr(qr) => qr::run(&client, &qr).await,
         LinksCommand::Update(update) => update::run(&client, &update, is_json).await,
         LinksCommand::Delete(delete) => delete::run(&client, &delete).await,
     }

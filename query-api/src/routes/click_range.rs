@@ -42,19 +42,6 @@ pub(super) fn take_edge(parameters: &mut Parameters, name: &str) -> Option<Range
     })
 }
 
-/// Parses one of a few names.
-pub(super) fn parse_name<T>(
-    text: &str,
-    of_name: impl Fn(&str) -> Option<T>,
-    names: &[&str],
-) -> Result<T, ParameterError> {
-    of_name(text).ok_or_else(|| ParameterError {
-        code: "unknown_value",
-        detail: format!("Send one of: {}.", names.join(", ")),
-        members: Vec::new(),
-    })
-}
-
 /// Returns the problem of a range without figures.
 pub(super) fn range_problem(error: &RangeError) -> Problem {
     Problem::invalid_parameter(error.parameter, error.code, &error.detail)
@@ -89,14 +76,15 @@ pub(super) fn answer<R: CsvRow>(
     rows: &[R],
 ) -> Response {
     let (content_type, text) = match media_type {
-        MediaType::Json => {
-            let json = serde_json::to_vec(body).expect("texts and numbers");
-            ("application/json", json)
-        }
         MediaType::Csv => (
             "text/csv; charset=utf-8; header=present",
             super::clicks_csv::rows(rows),
         ),
+        // The routes of clicks have no images.
+        MediaType::Json | MediaType::Svg | MediaType::Png => {
+            let json = serde_json::to_vec(body).expect("texts and numbers");
+            ("application/json", json)
+        }
     };
     let headers = [
         (CACHE_CONTROL, HeaderValue::from_static(NOT_SHARED)),

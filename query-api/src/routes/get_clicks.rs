@@ -22,11 +22,11 @@ use utoipa::{IntoParams, ToSchema};
 use self::body::{ClicksBody, LinkClicksBody};
 use super::{
     ApiState,
-    click_range::{FROM, TO, answer, media_type, owned_link, parse_name, range_problem, take_edge},
+    click_range::{FROM, TO, answer, media_type, owned_link, range_problem, take_edge},
 };
 use crate::{
     consistency::{TokenHeader, position_of_consistency_token},
-    parameters::{ParameterError, Parameters},
+    parameters::{ParameterError, Parameters, parse_name},
     read_model::clicks::{ClickSubject, SeriesQuery},
 };
 

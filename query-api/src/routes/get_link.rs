@@ -84,7 +84,7 @@ pub(super) async fn get_link(
 
 /// Reads the link from a snapshot that contains all events up to `position`. If the read table lacks
 /// the link, the event store decides: an existing link must not get 404.
-async fn find(
+pub(super) async fn find(
     api: &ApiState,
     account_id: AccountId,
     link_id: LinkId,

@@ -24,6 +24,7 @@ mod parked_account;
 mod plans;
 mod problem_pages;
 mod process;
+mod qr_codes;
 mod read_tables;
 mod redirect_cache;
 mod replicas;

@@ -51,7 +51,9 @@ pub(crate) struct TestCaller {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
+    /// Body as text; of an image, as far as the image is text.
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Returns the settings of a test on the database.
@@ -265,7 +267,8 @@ async fn call(site: &impl Serve, method: Method, path: &str, headers: &[(&str, &
     Answer {
         status: head.status,
         headers: head.headers,
-        body: String::from_utf8(body.into()).unwrap(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+        bytes: body.into(),
     }
 }
 

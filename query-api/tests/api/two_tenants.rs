@@ -141,6 +141,7 @@ async fn foreign_resources_look_unknown() {
             404,
         ),
         ("/v1/links/{}", &id, &unknown_id, &any, 404),
+        ("/v1/links/{}/qr", &id, &unknown_id, &any, 404),
         ("/v1/links/{}/clicks", &id, &unknown_id, &[], 404),
         ("/v1/links/{}/clicks/top", &id, &unknown_id, &[], 404),
         ("/v1/links?slug={}", "theirs", "nobodys", &[], 200),

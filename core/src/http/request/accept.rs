@@ -14,6 +14,10 @@ pub enum MediaType {
     Json,
     /// Comma-separated values with a header row (RFC 4180).
     Csv,
+    /// Vector image.
+    Svg,
+    /// Raster image.
+    Png,
 }
 
 impl MediaType {
@@ -22,6 +26,8 @@ impl MediaType {
         match self {
             Self::Json => JSON,
             Self::Csv => "text/csv",
+            Self::Svg => "image/svg+xml",
+            Self::Png => "image/png",
         }
     }
 }

@@ -6,6 +6,7 @@ mod certificates;
 mod client;
 mod client_clicks;
 mod client_lists;
+mod client_qr_codes;
 mod client_walkthrough;
 mod client_writes;
 mod command_line;

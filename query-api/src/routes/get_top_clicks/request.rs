@@ -15,11 +15,11 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     consistency::position_of_consistency_token,
     paging::{LIMIT, parse_limit},
-    parameters::Parameters,
+    parameters::{Parameters, parse_name},
     read_model::LogPosition,
     routes::{
         ApiState,
-        click_range::{FROM, TO, media_type, parse_name, range_problem, take_edge},
+        click_range::{FROM, TO, media_type, range_problem, take_edge},
     },
 };
 

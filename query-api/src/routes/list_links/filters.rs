@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::created::{CREATED_FROM, CREATED_TO, CreatedBound};
 use crate::{
-    parameters::{ParameterError, Parameters},
+    parameters::{ParameterError, Parameters, parse_name},
     read_model::{
         links::{
             LinkKey, LinkRange, LinkRead,
@@ -25,7 +25,6 @@ use crate::{
         },
         read_in_time,
     },
-    routes::click_range::parse_name,
 };
 
 const SLUG: &str = "slug";

@@ -1,0 +1,110 @@
+//! `GET /v1/links/{id}/qr`: the short address of a link as a QR code.
+
+mod request;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{
+        HeaderMap, StatusCode, Uri,
+        header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY},
+    },
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    api_key::Scope,
+    http::{
+        authentication::Caller,
+        entity_tag::{self, IfNoneMatch},
+        request::{MediaType, link_id},
+        route_table,
+    },
+    id::LinkId,
+    problem::Problem,
+};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
+};
+
+use self::request::{QrParameters, QrRequest};
+use super::{ApiState, get_link};
+use crate::{
+    consistency::{TokenHeader, position_of_consistency_token},
+    qr_codes::QrFormat,
+};
+
+/// `Cache-Control` of an image. The short address of a link never changes.
+const PRIVATE: &str = "private, max-age=3600";
+
+/// Example of an image in the OpenAPI document.
+const EXAMPLE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"256\" height=\"256\" …";
+
+/// Image in the OpenAPI document.
+struct Image;
+
+impl PartialSchema for Image {
+    fn schema() -> RefOr<Schema> {
+        let media_type = MediaType::Png.name();
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .content_media_type(media_type)
+            .into()
+    }
+}
+
+impl ToSchema for Image {}
+
+/// Returns the short address of a link as a QR code.
+///
+/// # Errors
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
+#[utoipa::path(
+    get,
+    path = route_table::LINK_QR_CODE,
+    tag = "links",
+    summary = "Draw the QR code of a link",
+    description = "The short address of a link as a QR code, also right after the answer to the creation of the \
+                   link. A light code on a dark background is not read by every scanner.",
+    params(("id" = inline(LinkId), Path), QrParameters, IfNoneMatch, TokenHeader),
+    responses(
+        (status = 200, description = "The image.", headers(("ETag")), content(
+            (String = "image/svg+xml", example = json!(EXAMPLE)),
+            (inline(Image) = "image/png"),
+        )),
+        (status = 304, description = "The caller has the image: `If-None-Match` names it.", headers(("ETag"))),
+    ),
+    security(("api_key" = [Scope::LinksRead.as_str()])),
+)]
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_qr_code(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let request = QrRequest::parse(&uri, &headers)?;
+    let account_id = caller.account_id;
+    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+    let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
+    let link = get_link::find(&api, account_id, link_id, position).await?;
+
+    let short_url = link.parts.short_url(&api.short_base_url);
+    let image = api.qr_codes.draw(short_url, request.image).await?;
+    let entity_tag = entity_tag::of_content(&image);
+    let cached = [
+        (ETAG, entity_tag.as_str()),
+        (CACHE_CONTROL, PRIVATE),
+        (VARY, "accept"),
+    ];
+    if entity_tag::if_none_match_names(&headers, &entity_tag) {
+        return Ok((StatusCode::NOT_MODIFIED, cached).into_response());
+    }
+    let media_type = match request.image.format {
+        QrFormat::Svg => MediaType::Svg,
+        QrFormat::Png => MediaType::Png,
+    };
+    Ok((cached, [(CONTENT_TYPE, media_type.name())], image).into_response())
+}
