@@ -59,6 +59,7 @@ ABSENT_NAMES = {
     "protocol_violation": "a condition of Postgres",
     "pg_dump": "a program of Postgres",
     "pg_waldump": "a program of Postgres",
+    "pg_rewind": "a program of Postgres",
     "pg_test_fsync": "a program of Postgres",
     "pg_upgrade": "a program of Postgres",
     "try_init": "a function of tracing-subscriber",

@@ -8,6 +8,7 @@ import bisect
 import collections
 import concurrent.futures
 import datetime
+import pathlib
 import random
 import signal
 import statistics
@@ -15,8 +16,10 @@ import sys
 import threading
 import time
 
-from click_stack import Stack, eventually
 from click_visitors import BOT, HUMAN, Visits
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "deploy/nemesis"))
+from stack import Stack, eventually  # noqa: E402
 
 DIMENSIONS = ["country", "referrer_host", "browser", "os", "device"]
 # Promise of docs/clicks.md about a query-api that is killed, while the broker is quick.
@@ -141,9 +144,9 @@ def kill_projector(stack, kills, seconds, draw):
     """Kills projector at random moments, about evenly over the time."""
     for _ in range(kills):
         time.sleep(draw.uniform(0.2, 1.8) * seconds / kills)
-        stack.projector.kill()
+        stack.projectors[0].kill()
         time.sleep(draw.uniform(0, 1))
-        stack.projector.start()
+        stack.projectors[0].start()
 
 
 def faults(stack, ids, slugs, scale):
@@ -267,7 +270,7 @@ def main(programs, postgres_programs, *arguments):
             checks.append(SITUATIONS[name](stack, ids, slugs[name], scale))
         for later in filter(None, checks):
             later()
-        for service in (*stack.queries, stack.projector, stack.commands):
+        for service in reversed(stack.of_linkledger):
             service.stop()
     except BaseException:
         stack.print_warnings()

@@ -11,9 +11,9 @@ pub mod state;
 pub use command::{
     ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
 };
-pub use destination::{Destination, OwnHosts};
+pub use destination::{Destination, DestinationHost, OwnHosts};
 pub use event::*;
 pub use members::LinkDraft;
 pub use name::{LinkName, SubjectName};
-pub use slug::Slug;
+pub use slug::{Slug, SlugPrefix};
 pub use state::{ExistingLink, Link, LinkState};

@@ -175,7 +175,8 @@ impl ByOption {
     }
 }
 
-fn name(value: &impl ValueEnum) -> Option<String> {
+/// Returns the name of a value on the command line and in the API.
+pub(crate) fn name(value: &impl ValueEnum) -> Option<String> {
     let value = value.to_possible_value()?;
     Some(value.get_name().to_owned())
 }

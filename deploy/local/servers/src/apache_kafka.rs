@@ -33,7 +33,7 @@ use watchdog::Watchdog;
 /// Timeout of the download: some 100 MB the first time, nothing later.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(10);
 /// Timeout of a start, including the recovery after a crash. A start usually takes 3 s.
-const READY_TIMEOUT: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_mins(3);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of a stop, after which the broker is killed; no record is lost. A stop usually takes 0.5 s.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);

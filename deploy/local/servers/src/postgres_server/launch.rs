@@ -10,8 +10,11 @@ use super::postmaster::{self, Postmaster};
 use super::server_log::ServerLog;
 use crate::local_server::{PORT_ATTEMPTS_MAX, free_port};
 
-/// Longest time in which a server that starts gives no answer.
-pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time in which a server that starts gives no answer. A server that has ended is noticed at once, so the
+/// timeout only has to be longer than a start on a busy machine, and than the wait for a port that another process uses.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time after which a start is reported as a long one.
+const LONG_START: Duration = Duration::from_secs(30);
 /// Timeout of a start with recovery after a crash, which replays up to `max_wal_size` of log. A server stopped
 /// during its recovery would begin it again.
 pub(super) const RECOVERY_TIMEOUT: Duration = Duration::from_hours(1);
@@ -47,7 +50,7 @@ impl StartDeadline {
         Self {
             at: now + SILENCE_TIMEOUT,
             latest: now + longest,
-            announce_at: Some(now + SILENCE_TIMEOUT),
+            announce_at: Some(now + LONG_START),
         }
     }
 

@@ -1,4 +1,5 @@
-"""The services as processes of their own, with one Postgres and two brokers of Apache Kafka, for .ci/clicks."""
+"""The services as processes of their own, with one Postgres and two brokers of Apache Kafka, which can be killed, frozen
+and started again."""
 
 import http.client
 import json
@@ -14,14 +15,16 @@ import time
 import urllib.request
 import uuid
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-TOPIC = "linkledger.clicks.v1"
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+CLICKS_TOPIC = "linkledger.clicks.v1"
 PARTITIONS = 16
 # Longest wait for a state; a host can be ten times slower than a quiet one.
 DEADLINE_S = 240
+# A quick start matters more than speed.
+JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 STOP_DEADLINE_S = 60
 REQUEST_TIMEOUT_S = 30
-KEY_SCOPES = "link:links.write,link:links.read,link:clicks.read"
+KEY_SCOPES = "link:links.write,link:links.read,link:credits.read,link:clicks.read"
 
 given_ports = set()
 
@@ -86,12 +89,43 @@ class Service:
             self.kill()
 
 
-class QueryApi(Service):
-    def __init__(self, stack, name):
-        self.api_port, self.short_port, self.internal_port = free_port(), free_port(), free_port()
-        command = [stack.program("query-api"), "serve", "--internal-listen", f"127.0.0.1:{self.internal_port}"]
-        command += ["--api-listen", f"127.0.0.1:{self.api_port}", "--short-listen", f"127.0.0.1:{self.short_port}"]
-        super().__init__(stack, name, command, stack.environment)
+class LinkledgerService(Service):
+    """One of the three services, with ports of its own that stay the same after a restart."""
+
+    def __init__(self, stack, number, program, command, listeners):
+        self.internal_port = free_port()
+        self.ports = {listener: free_port() for listener in listeners}
+        command = [stack.program(program), command, "--internal-listen", f"127.0.0.1:{self.internal_port}"]
+        for listener, port in self.ports.items():
+            command += [f"--{listener}-listen", f"127.0.0.1:{port}"]
+        name = f"{program}-{number}"
+        # The environment names ports of other services: the stack sets it once all of them have theirs.
+        super().__init__(stack, name, command, None)
+
+    def is_ready(self):
+        try:
+            address = f"http://127.0.0.1:{self.internal_port}/readyz"
+            with urllib.request.urlopen(address, timeout=REQUEST_TIMEOUT_S) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+class CommandApi(LinkledgerService):
+    def __init__(self, stack, number):
+        super().__init__(stack, number, "command-api", "serve", ["api"])
+        self.api_port = self.ports["api"]
+
+
+class Projector(LinkledgerService):
+    def __init__(self, stack, number):
+        super().__init__(stack, number, "projector", "run", [])
+
+
+class QueryApi(LinkledgerService):
+    def __init__(self, stack, number):
+        super().__init__(stack, number, "query-api", "serve", ["api", "short"])
+        self.api_port, self.short_port = self.ports["api"], self.ports["short"]
 
     def start(self):
         super().start()
@@ -122,6 +156,10 @@ class Postgres:
         self.start()
         self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "linkledger", "linkledger")
 
+    def url(self, port=None):
+        """Returns the address of the database, at the port of a proxy if one is given."""
+        return f"postgres://linkledger@127.0.0.1:{port or self.port}/linkledger"
+
     def run(self, program, *arguments):
         command = [*self.by, f"{self.programs}/{program}", *map(str, arguments)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
@@ -131,33 +169,63 @@ class Postgres:
         self.stop()
         self.start()
 
+    def start_after_kill(self):
+        """Starts Postgres, as soon as the last killed process has left the shared memory."""
+
+        def has_started():
+            try:
+                self.start()
+                return True
+            except subprocess.CalledProcessError:
+                return False
+
+        eventually("Postgres starts after it was killed", has_started)
+
+    def kill(self):
+        """Kills all processes of Postgres at once."""
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        command = pathlib.Path(f"/proc/{postmaster}/cmdline")
+        if not command.exists() or str(self.data) not in command.read_text():
+            # The file of a server that is gone; another process may have its number.
+            return
+        children = subprocess.run(["pgrep", "-P", str(postmaster)], capture_output=True, text=True).stdout.split()
+        for process in (postmaster, *map(int, children)):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # a backend that has just ended
+
     def start(self):
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200"
         arguments = ["-D", self.data, "-l", self.log, "-w", "-t", DEADLINE_S, "-o", options]
         self.run("pg_ctl", *arguments, "start")
 
-    def stop(self):
-        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+    def stop(self, mode="immediate"):
+        self.run("pg_ctl", "-D", self.data, "-m", mode, "-t", DEADLINE_S, "stop")
+
+    def end(self):
+        if (self.data / "postmaster.pid").exists():
+            self.kill()
 
 
 class Kafka:
-    """Broker 1, which is also the controller and is never killed, and broker 2."""
+    """Broker 1, which is also the controller, and broker 2."""
 
     def __init__(self, stack):
         fetch = subprocess.run([REPOSITORY / "deploy/kafka/fetch"], check=True, capture_output=True, text=True)
         self.class_path = fetch.stdout.strip()
-        controller, self.ports = free_port(), [free_port(), free_port()]
+        self.controller_port, self.ports = free_port(), [free_port(), free_port()]
         self.addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
         settings = "offsets.topic.replication.factor=2\nbroker.session.timeout.ms=6000\n"
         second = f"process.roles=broker\nnode.id=2\nlisteners=CLIENT://127.0.0.1:{self.ports[1]}\n"
         # Both brokers belong to one cluster.
         cluster = ["--cluster-id", "bGlua2xlZGdlci1jbGlja3M"]
-        environment = {**os.environ, "JVM_OPTIONS": "-Xmx256m"}
+        environment = {**os.environ, "JVM_OPTIONS": " ".join(["-Xmx256m", *JVM_OPTIONS])}
         self.brokers = []
         for number, port in enumerate(self.ports, 1):
             file = stack.folder / f"broker-{number}.properties"
-            file.write_text(settings + (second if number == 2 else ""))
-            command = ["deploy/kafka/start", "-p", str(port), "-c", str(controller), "-s", str(file)]
+            file.write_text(settings + (second if number == 2 else "") + self.broker_settings(number))
+            command = ["deploy/kafka/start", "-p", str(port), "-c", str(self.controller_port), "-s", str(file)]
             command += [str(stack.folder / f"broker-{number}"), *cluster]
             self.brokers.append(Service(stack, f"broker-{number}", command, environment))
 
@@ -167,14 +235,18 @@ class Kafka:
         eventually("the brokers listen", lambda: all(map(listens, self.ports)))
         eventually("both brokers have joined", lambda: self.tool("BrokerApiVersionsCommand").count("-> (") == 2)
 
+    def broker_settings(self, number):
+        """Returns further settings of a broker."""
+        return ""
+
     def tool(self, name, *arguments):
-        command = ["java", "-Xmx128m", f"-Dlog4j2.configurationFile={REPOSITORY}/deploy/kafka/log4j2.properties"]
+        command = ["java", "-Xmx128m", *JVM_OPTIONS, f"-Dlog4j2.configurationFile={REPOSITORY}/deploy/kafka/log4j2.properties"]
         command += ["-cp", self.class_path, f"org.apache.kafka.tools.{name}", "--bootstrap-server", self.addresses]
         return subprocess.run([*command, *arguments], capture_output=True, text=True).stdout
 
     def describe(self, pattern):
         """Returns the number of partitions of clicks whose description has the pattern."""
-        return len(re.findall(pattern, self.tool("TopicCommand", "--describe", "--topic", TOPIC)))
+        return len(re.findall(pattern, self.tool("TopicCommand", "--describe", "--topic", CLICKS_TOPIC)))
 
     def balance(self):
         """Waits until both brokers have all records, and lets each lead its half of the partitions."""
@@ -198,30 +270,43 @@ class Kafka:
 
 
 class Stack:
-    def __init__(self, programs, postgres_programs):
+    """Postgres, Apache Kafka and the services; one account with an API key."""
+
+    def __init__(self, programs, postgres_programs, command_apis=1, projectors=1, settings=None):
         self.programs = pathlib.Path(programs).resolve()
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="linkledger-clicks."))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="linkledger-stack."))
         self.folder.chmod(0o755)
-        self.postgres = Postgres(self.folder, postgres_programs)
-        self.kafka = Kafka(self)
+        self.postgres = self.make_postgres(postgres_programs)
+        self.kafka = self.make_kafka()
         self.environment = {
             **os.environ,
-            "DATABASE_URL": f"postgres://linkledger@127.0.0.1:{self.postgres.port}/linkledger",
+            "DATABASE_URL": self.postgres.url(),
             "KAFKA_BROKERS": self.kafka.addresses,
             "CURSOR_KEYS": "00" * 32,
             "RATE_LIMIT": "100000",
             "RUST_LOG": "info,linkledger::access=off",
+            **(settings or {}),
         }
-        self.queries = [QueryApi(self, name) for name in ("query-api-1", "query-api-2")]
+        self.queries = [QueryApi(self, number) for number in (1, 2)]
         self.environment["BASE_URL"] = f"http://127.0.0.1:{self.queries[0].api_port}"
         self.environment["SHORT_BASE_URL"] = f"http://127.0.0.1:{self.queries[0].short_port}"
-        self.command_port = free_port()
-        serve = ["serve", "--internal-listen", "127.0.0.1:0", "--api-listen", f"127.0.0.1:{self.command_port}"]
-        self.commands = Service(self, "command-api", [self.program("command-api"), *serve], self.environment)
-        run = [self.program("projector"), "run", "--internal-listen", "127.0.0.1:0"]
-        self.projector = Service(self, "projector", run, self.environment)
-        self.services = [*self.kafka.brokers, self.commands, self.projector, *self.queries]
+        self.commands = [CommandApi(self, number + 1) for number in range(command_apis)]
+        self.projectors = [Projector(self, number + 1) for number in range(projectors)]
+        self.of_linkledger = [*self.commands, *self.projectors, *self.queries]
+        self.services = [*self.kafka.brokers, *self.of_linkledger]
+        for service in self.of_linkledger:
+            service.environment = self.environment_of(service.name)
         self.key = None
+
+    def make_postgres(self, programs):
+        return Postgres(self.folder, programs)
+
+    def make_kafka(self):
+        return Kafka(self)
+
+    def environment_of(self, name):
+        """Returns the environment of a service."""
+        return {**self.environment, "INSTANCE_ID": name}
 
     def program(self, name):
         return str(self.programs / name)
@@ -236,12 +321,20 @@ class Stack:
         self.kafka.start()
         self.operate("migrate")
         self.operate("topic", "create")
-        account = self.operate("account", "create", "--name", "Acme")["account_id"]
-        self.operate("credits", "grant", "--account", account, "--amount", "10000", "--reason", "test")
-        self.key = self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["api_key"]
-        for service in (self.commands, self.projector, *self.queries):
+        _, self.key = self.account("Acme", 10_000)
+        self.start_services()
+
+    def start_services(self):
+        for service in self.of_linkledger:
             service.start()
-        eventually("command-api listens", lambda: listens(self.command_port))
+        for service in self.commands:
+            eventually(f"{service.name} listens", lambda: listens(service.api_port))
+
+    def account(self, name, credits):
+        """Makes an account with credits. Returns its id and an API key."""
+        account = self.operate("account", "create", "--name", name)["account_id"]
+        self.operate("credits", "grant", "--account", account, "--amount", str(credits), "--reason", "test")
+        return account, self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["api_key"]
 
     def request(self, port, method, path, body=None):
         """Returns status and JSON of an answer; (None, None) if there is none."""
@@ -263,7 +356,7 @@ class Stack:
         ids = {}
         for slug in slugs:
             body = {"destination_url": f"https://example.com/{slug}", "slug": slug}
-            status, link = self.request(self.command_port, "POST", "/v1/links", body)
+            status, link = self.request(self.commands[0].api_port, "POST", "/v1/links", body)
             assert status == 201, f"the create of {slug} was answered {status}"
             ids[slug] = link["id"]
         for link_id in ids.values():
@@ -281,8 +374,7 @@ class Stack:
     def end(self):
         for service in self.services:
             service.end()
-        if (self.postgres.data / "postmaster.pid").exists():
-            self.postgres.stop()
+        self.postgres.end()
         shutil.rmtree(self.folder)
 
     def print_warnings(self):

@@ -1,0 +1,114 @@
+"""The last look, after all faults: waits until nothing is behind, and reads everything that the judge compares."""
+
+import datetime
+import json
+import random
+import time
+
+from clients import Client, Lister
+from stack import eventually
+
+READY_DEADLINE_S = 120
+QUIET_DEADLINE_S = 180
+# Links that are read one by one; lists compare all links.
+READ_LINKS_MAX, CLICKS_LINKS_MAX = 600, 3000
+LIMIT_MAX = 100
+
+LOG = """SELECT json_build_object('shard', shard, 'position', position, 'stream', stream_id, 'version', version,
+    'account', account_id, 'event', event_id, 'type', type, 'payload', payload::text, 'key', idempotency_key)
+    FROM event_store.events ORDER BY shard, position"""
+ACCOUNTS = "SELECT json_build_object('account', account_id, 'balance', balance, 'status', status) FROM event_store.accounts"
+HEADS = "SELECT json_build_object('shard', shard, 'head', head) FROM event_store.log_shards"
+
+
+class Audit:
+    def __init__(self, world, operator, consumer):
+        self.world, self.operator, self.consumer, self.stack = world, operator, consumer, world.stack
+        self.facts = {}
+
+    def wait_until_ready(self):
+        """Waits until each process is ready, without any restart."""
+        healed = time.monotonic()
+        for service in self.stack.of_linkledger:
+            eventually(f"{service.name} is ready", service.is_ready, READY_DEADLINE_S)
+        self.facts["ready_after_s"] = time.monotonic() - healed
+
+    def look(self):
+        ended = time.monotonic()
+        self.operator.restore_order()
+        eventually("all events are published", self.is_published, QUIET_DEADLINE_S)
+        eventually("all events are applied", self.is_applied, QUIET_DEADLINE_S)
+        self.facts["quiet_after_s"] = time.monotonic() - ended
+        self.facts["log"] = [json.loads(line) for line in self.stack.sql(LOG)]
+        self.facts["accounts"] = [json.loads(line) for line in self.stack.sql(ACCOUNTS)]
+        self.facts["heads"] = [json.loads(line) for line in self.stack.sql(HEADS)]
+        self.wait_for_consumer()
+        for program, arguments in (("projector", ["verify"]), ("command-api", ["log", "verify"])):
+            self.operator.operate(program, *arguments, kind="last-verify")
+        self.read_all()
+        self.read_clicks()
+
+    def is_published(self):
+        status = self.operator.operate("command-api", "relay", "status", kind="status")
+        return status["exit"] == 0 and json.loads(status["out"])["backlog_events"] == 0
+
+    def is_applied(self):
+        lags = self.stack.sql("SELECT count(*) FROM event_store.log_shards s LEFT JOIN read_model.checkpoints c "
+                              "ON c.shard = s.shard AND c.role = 'live' WHERE s.head > COALESCE(c.position, 0)")
+        return lags == ["0"]
+
+    def wait_for_consumer(self):
+        """Waits until the consumer has printed as many different events as the log has."""
+        wanted = len(self.facts["log"])
+
+        def has_all():
+            with self.consumer.output.open() as lines:
+                return len({line.split("ce_id:", 1)[1].split(",", 1)[0] for line in lines if "ce_id:" in line}) >= wanted
+
+        deadline = time.monotonic() + QUIET_DEADLINE_S
+        while not has_all() and time.monotonic() < deadline:
+            time.sleep(1)
+
+    def read_all(self):
+        """Reads links by id and by slug in each process, and all lists; the judge compares them with the log."""
+        auditor = Client(self.world, "auditor", 0)
+        with self.world.lock:
+            links = list(self.world.links.values())
+        sample = random.Random(len(links)).sample(links, min(READ_LINKS_MAX, len(links)))
+        for link in sample:
+            for query in self.stack.queries:
+                headers = auditor.authorized(link["account"])
+                auditor.requests.send("get", query, query.api_port, "GET", f"/v1/links/{link['id']}", headers=headers,
+                                      link=link["id"], account=link["account"], token=None, is_last=True)
+                auditor.requests.send("redirect", query, query.short_port, "GET", f"/{link['slug']}", link=link["id"],
+                                      headers={"User-Agent": "curl/8", "Accept": "application/json"}, is_last=True)
+        lister = Lister(self.world, "auditor-of-lists", 0)
+        for account in self.world.accounts:
+            lister.balance(account, None)
+            for collection in ("links", "entries"):
+                if not lister.scan(collection, account, None, LIMIT_MAX):
+                    raise SystemExit(f"the last list of {collection} of {account} has no end")
+
+    def read_clicks(self):
+        """Reads the clicks of each visited link once they are complete."""
+        visited = time.time()
+        auditor = Client(self.world, "auditor-of-clicks", 0)
+        account, key = next(iter(self.world.accounts.items()))
+
+        def complete():
+            operation = auditor.query("clicks-probe", "/v1/clicks", headers=auditor.authorized(account))
+            if operation["status"] != 200:
+                return False
+            until = json.loads(operation["body"])["complete_until"]
+            return datetime.datetime.fromisoformat(until).timestamp() > visited
+
+        eventually("clicks are complete", complete, QUIET_DEADLINE_S)
+        with self.world.lock:
+            links = list(self.world.links.values())
+        for link in random.Random(len(links)).sample(links, min(CLICKS_LINKS_MAX, len(links))):
+            headers = auditor.authorized(link["account"])
+            auditor.query("clicks", f"/v1/links/{link['id']}/clicks", headers=headers, link=link["id"])
+
+    def save(self, folder):
+        (folder / "facts.json").write_text(json.dumps(self.facts))
+        (folder / "stream.txt").write_bytes(self.consumer.output.read_bytes())

@@ -1,0 +1,62 @@
+"""The judge of a run. It shares no code with the services, and knows only histories, the log by SQL and the stream.
+
+usage: python3 -m judge FOLDER
+"""
+
+import itertools
+import statistics
+
+from . import log_rules, outside_rules, read_rules, write_rules
+from .evidence import Evidence
+
+RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *outside_rules.RULES]
+FINDINGS_SHOWN_MAX = 8
+# Each run has to have these: a rule about nothing proves nothing.
+LEAST = {"create": 20, "patch": 20, "get": 20, "redirect": 20, "list": 5, "credits": 2, "delete": 1, "operate": 3}
+
+
+def findings(evidence):
+    """Returns the findings by the name of the rule."""
+    return {rule.__name__: found for rule in RULES if (found := list(itertools.islice(rule(evidence), 100)))}
+
+
+def report(evidence):
+    """Prints what was done and answered, and how long each kind of fault took to be over."""
+    for op in LEAST:
+        statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
+        counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
+        print(f"   {op}: {len(statuses)}, by answer {counts}")
+    writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
+    reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
+    for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
+        faults = [it for it in evidence.of["fault"] if it["kind"] == kind]
+        lasted = sum(it["end"] - it["start"] for it in faults)
+        print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; until a write succeeded {recovery(faults, writes)}, "
+              f"a read {recovery(faults, reads)}")
+    print(f"   {len(evidence.log)} events, {len(evidence.stream)} records read, ready {evidence.facts['ready_after_s']:.1f} s "
+          f"after the last fault, nothing behind {evidence.facts['quiet_after_s']:.1f} s after the last request")
+
+
+def recovery(faults, successes):
+    """Returns the time from the end of a fault, or from the loss of a primary, to the end of the first success that
+    began after it."""
+    begins = [fault.get("outage_at", fault["end"]) for fault in faults]
+    times = [min((end for start, end in successes if start > begin), default=None) for begin in begins]
+    waits = sorted(end - begin for end, begin in zip(times, begins) if end is not None)
+    return f"p50 {statistics.median(waits):.2f} s, max {waits[-1]:.2f} s" if waits else "never"
+
+
+def main(folder):
+    """Prints report and findings of a run; returns the exit code."""
+    evidence = Evidence.read(folder)
+    report(evidence)
+    found = findings(evidence)
+    for op, least in LEAST.items():
+        if len(evidence.of[op]) < least:
+            found[f"at_least_{least}_of_{op}"] = [f"there are {len(evidence.of[op])}"]
+    for rule, texts in found.items():
+        print(f"   FOUND {rule}: {len(texts)}")
+        for text in texts[:FINDINGS_SHOWN_MAX]:
+            print(f"      {text}")
+    print(f"   {len(RULES)} rules, {len(found)} broken; evidence in {folder}", flush=True)
+    return 1 if found else 0

@@ -1,0 +1,128 @@
+"""What a run has left: the history of the clients, the log as SQL reads it, the stream as a consumer read it."""
+
+import collections
+import json
+import uuid
+
+BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
+FOREVER = float("inf")
+
+
+def text_id(prefix, value):
+    """Returns an id as the API writes it: the bits of a UUID in lower-case Crockford base32."""
+    bits = uuid.UUID(value).int
+    return f"{prefix}_" + "".join(BASE32[bits >> 5 * place & 31] for place in reversed(range(26)))
+
+
+class Evidence:
+    def __init__(self, operations, facts, stream):
+        self.operations, self.facts, self.stream = operations, facts, stream
+        self.log = [self.event(row) for row in facts["log"]]
+        self.accounts = {text_id("acc", row["account"]): row for row in facts["accounts"]}
+        self.heads = {row["shard"]: row["head"] for row in facts["heads"]}
+        self.of = collections.defaultdict(list)
+        for operation in operations:
+            self.of[operation["op"]].append(operation)
+        self.of_link, self.of_account = collections.defaultdict(list), collections.defaultdict(list)
+        for event in self.log:
+            self.of_account[event["account"]].append(event)
+            if event["type"] in LINK_EVENTS:
+                self.of_link[event["subject"]].append(event)
+        self.invoked_at = self.invocations()
+        # First time at which somebody asked for the deletion of a link.
+        self.delete_invoked_at = collections.defaultdict(lambda: FOREVER)
+        for operation in self.of["delete"]:
+            self.delete_invoked_at[operation["link"]] = min(self.delete_invoked_at[operation["link"]], operation["start"])
+
+    @classmethod
+    def read(cls, folder):
+        operations = [json.loads(line) for line in (folder / "history.ndjson").read_text().splitlines()]
+        facts = json.loads((folder / "facts.json").read_text())
+        lines = (folder / "stream.txt").read_text().splitlines()
+        return cls(operations, facts, [record(line) for line in lines if line.startswith("Partition:") or "\tPartition:" in line])
+
+    @staticmethod
+    def event(row):
+        kind = "lnk" if row["type"] in LINK_EVENTS else "acc"
+        return {
+            "shard": row["shard"], "position": row["position"], "version": row["version"], "type": row["type"],
+            "subject": text_id(kind, row["stream"]), "account": text_id("acc", row["account"]),
+            "id": text_id("evt", row["event"]), "raw": row["payload"], "payload": json.loads(row["payload"]),
+            "key": row["key"],
+        }
+
+    def invocations(self):
+        """Returns of each event the earliest invocation of a request that can have caused the event, by event id."""
+        creates, patches, deletes, commands = ({} for _ in range(4))
+
+        def note(place, key, operation):
+            place[key] = min(place.get(key, FOREVER), operation["start"])
+
+        for operation in self.of["create"]:
+            note(creates, (operation["account"], operation["sent"]["destination_url"]), operation)
+        for operation in self.of["patch"]:
+            note(patches, (operation["link"], operation["destination"]), operation)
+        for operation in self.of["delete"]:
+            note(deletes, operation["link"], operation)
+        for operation in self.of["operate"]:
+            if "reason" in operation:
+                note(commands, operation["reason"], operation)
+        found = {}
+        for event in self.log:
+            payload = event["payload"]
+            if event["type"] == "LinkCreated":
+                found[event["id"]] = creates.get((event["account"], payload["destination_url"]))
+            elif event["type"] == "LinkDestinationChanged":
+                found[event["id"]] = patches.get((event["subject"], payload["destination_url"]))
+            elif event["type"] == "LinkDeleted":
+                found[event["id"]] = deletes.get(event["subject"])
+            elif event["type"] != "CreditsCharged":
+                found[event["id"]] = commands.get(payload["reason"])
+        return found
+
+    def destination(self, link, version):
+        """Returns the destination of a link at a version; None if there is no such version, or it is deleted."""
+        found = None
+        for event in self.of_link[link][:version]:
+            found = event["payload"].get("destination_url", found)
+        events = self.of_link[link]
+        return None if version > len(events) or version < 1 or events[version - 1]["type"] == "LinkDeleted" else found
+
+    def deletion(self, link):
+        """Returns the event that deleted a link, or None."""
+        events = self.of_link[link]
+        return events[-1] if events and events[-1]["type"] == "LinkDeleted" else None
+
+    def tokens(self):
+        """Returns the event of each token that a write was answered with."""
+        found = {}
+        for operation in (*self.of["create"], *self.of["patch"]):
+            token = operation.get("headers", {}).get("Consistency-Token")
+            if token and operation["status"] in (200, 201):
+                link = operation.get("link") or json.loads(operation["body"])["id"]
+                events, version = self.of_link[link], etag_version(operation)
+                if version and version <= len(events):
+                    found[token] = events[version - 1]
+        return found
+
+
+def etag_version(operation):
+    """Returns the version of an entity tag, or None."""
+    tag = operation.get("headers", {}).get("ETag", "").strip('"')
+    return int(tag) if tag.isdigit() else None
+
+
+def code(operation):
+    """Returns the code of a problem, or None."""
+    if "problem+json" not in operation.get("headers", {}).get("Content-Type", ""):
+        return None
+    return json.loads(operation["body"])["code"]
+
+
+def record(line):
+    """Returns a record as the console consumer prints it."""
+    partition, offset, headers, key, value = line[line.index("Partition:"):].split("\t", 4)
+    pairs = (header.split(":", 1) for header in headers.removeprefix("Headers:").split(","))
+    return {"partition": int(partition.split(":")[1]), "offset": int(offset.split(":")[1]), "key": key,
+            "headers": dict(pairs), "value": value}

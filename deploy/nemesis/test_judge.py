@@ -1,0 +1,239 @@
+"""Proves the judge on a small sound run, and on the same run with one fault put in for each rule.
+
+    cd deploy/nemesis && python3 -m unittest
+"""
+
+import copy
+import json
+import unittest
+import uuid
+
+import judge
+from judge.evidence import Evidence, text_id
+
+ACCOUNT, FIRST, SECOND = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
+A, L1, L2 = text_id("acc", ACCOUNT), text_id("lnk", FIRST), text_id("lnk", SECOND)
+
+
+def row(position, kind, stream, version, payload, key=None):
+    return {"shard": 0, "position": position, "stream": stream, "version": version, "account": ACCOUNT, "key": key,
+            "event": str(uuid.UUID(int=100 + position)), "type": kind, "payload": json.dumps(payload)}
+
+
+def address(name):
+    return f"https://example.com/{name}"
+
+
+class Run:
+    """Two links: the first is created, repeated, changed twice and read; the second is created and deleted."""
+
+    def __init__(self):
+        self.log = [
+            row(1, "CreditsGranted", ACCOUNT, 1, {"amount": 10, "balance_after": 10, "reason": "nemesis-1"}, "grant:nemesis-1"),
+            row(2, "LinkCreated", FIRST, 1, {"slug": "one", "destination_url": address("a")}, "create:k1"),
+            row(3, "CreditsCharged", ACCOUNT, 2, {"amount": 1, "balance_after": 9, "link_id": L1, "reason": "link_created"}),
+            row(4, "LinkDestinationChanged", FIRST, 2, {"destination_url": address("b")}),
+            row(5, "LinkCreated", SECOND, 1, {"slug": "two", "destination_url": address("x")}, "create:k2"),
+            row(6, "CreditsCharged", ACCOUNT, 3, {"amount": 1, "balance_after": 8, "link_id": L2, "reason": "link_created"}),
+            row(7, "LinkDestinationChanged", FIRST, 3, {"destination_url": address("c")}),
+            row(8, "LinkDeleted", SECOND, 2, {"slug": "two"}),
+        ]
+        self.operations, self.clock = [], 0
+        self.operate("grant", account=A, amount=10, reason="nemesis-1")
+        self.first = self.create("k1", "a", "one", L1)
+        self.replay = self.create("k1", "a", "one", L1, **{"Idempotent-Replayed": "true"})
+        self.redirect_a = self.add("redirect", 302, link=L1, headers={"Location": address("a")}, process=7)
+        self.change_b = self.change(L1, "b", 2, '"1"')
+        self.read_b = self.get(L1, 2, "b", token="t-b")
+        self.redirect_b = self.add("redirect", 302, link=L1, headers={"Location": address("b")}, process=7)
+        self.second = self.create("k2", "x", "two", L2)
+        self.balance = self.add("credits", 200, account=A, token="t-x", body={"balance": 8}, client="reader")
+        self.listed = self.list("links", "t-x", [(L2, "x"), (L1, "b")], 1, "lister")
+        self.change_c = self.change(L1, "c", 3, None)
+        self.refused = self.add("patch", 412, link=L1, account=A, destination=address("d"), if_match='"2"',
+                                headers={"ETag": '"3"', "Content-Type": "application/problem+json"}, body={"code": "etag_mismatch"})
+        self.deleted = self.add("delete", 204, link=L2, account=A, if_match=None)
+        self.gone = self.add("redirect", 410, link=L2, headers={"Content-Type": "application/problem+json"},
+                             body={"code": "short_link_gone"}, process=7)
+        self.operate("last-verify")
+        self.operate("last-verify")
+        self.last = self.get(L1, 3, "c", is_last=True)
+        self.last_balance = self.add("credits", 200, account=A, token=None, body={"balance": 8}, client="auditor-of-lists")
+        self.last_list = self.list("links", None, [(L1, "c")], 2, "auditor-of-lists")
+        self.ledger = self.list("entries", None, [(8, L2), (9, L1), (10, None)], 3, "auditor-of-lists")
+        self.clicks = self.add("clicks", 200, link=L1, body={"totals": {"clicks": 2, "bots": 0}})
+
+    def add(self, op, status, headers=None, body=None, client="test", **facts):
+        self.clock += 10
+        headers = {"X-Request-Id": "r", "Content-Type": "application/json", **(headers or {})}
+        if op in ("create", "patch", "delete") and status < 300:
+            headers.setdefault("Consistency-Token", f"t-{self.clock}")
+        operation = {"op": op, "client": client, "service": "one", "status": status, "headers": headers, **facts,
+                     "body": json.dumps(body), "id": len(self.operations) + 1, "start": self.clock, "end": self.clock + 5}
+        self.operations.append(operation)
+        return operation
+
+    def create(self, key, name, slug, link, **headers):
+        return self.add("create", 201, account=A, key=key, sent={"destination_url": address(name), "slug": slug},
+                        headers={"ETag": '"1"', "Consistency-Token": f"t-{name}", **headers}, body={"id": link})
+
+    def change(self, link, name, version, if_match):
+        return self.add("patch", 200, link=link, account=A, destination=address(name), if_match=if_match,
+                        headers={"ETag": f'"{version}"', "Consistency-Token": f"t-{name}"})
+
+    def get(self, link, version, name, token=None, **facts):
+        return self.add("get", 200, link=link, account=A, token=token, headers={"ETag": f'"{version}"'},
+                        body={"destination_url": address(name)}, **facts)
+
+    def list(self, collection, token, items, scan, client):
+        if collection == "links":
+            items = [{"id": link, "destination_url": address(name)} for link, name in items]
+        else:
+            items = [{"balance_after": balance, "link_id": link} for balance, link in items]
+        return self.add("list", 200, account=A, token=token, collection=collection, scan=scan, page=0, client=client,
+                        body={"items": items, "next_cursor": None})
+
+    def operate(self, kind, **facts):
+        self.add("operate", None, kind=kind, program="p", arguments=[], exit=0, out="", error="", **facts)
+
+    def facts(self):
+        log = copy.deepcopy(self.log)
+        return {"log": log, "heads": [{"shard": 0, "head": len(log)}], "ready_after_s": 1, "quiet_after_s": 1,
+                "accounts": [{"account": ACCOUNT, "balance": 8, "status": "active"}]}
+
+    def stream(self):
+        events = [Evidence.event(it) for it in self.log]
+        return [{"partition": 0, "offset": it["position"], "key": it["account"], "value": it["raw"], "headers": {
+            "ce_id": it["id"], "ce_subject": it["subject"], "ce_type": f"linkledger.{it['type']}.v1",
+            "ce_sequence": f"{it['position']:020}", "ce_streamversion": str(it["version"])}} for it in events]
+
+
+def edit(operation, **changes):
+    """Changes members of the body of an answer."""
+    operation["body"] = json.dumps({**json.loads(operation["body"]), **changes})
+
+
+def edit_event(run, position, **changes):
+    event = run.log[position - 1]
+    event["payload"] = json.dumps({**json.loads(event["payload"]), **changes})
+
+
+def lose_event(run, position):
+    del run.log[position - 1]
+
+
+def copy_event(run, position, **changes):
+    version = max(it["version"] for it in run.log if it["stream"] == run.log[position - 1]["stream"]) + 1
+    run.log.append({**run.log[position - 1], "position": len(run.log) + 1, "version": version,
+                    "event": str(uuid.UUID(int=200)), **changes})
+
+
+def swap_ends(run):
+    """The change to c was answered before the change to b was asked for."""
+    run.change_c["start"], run.change_c["end"] = run.first["end"] + 1, run.change_b["start"] - 1
+
+
+# Each fault with the rule that must notice it: (rule, name, change of the run).
+FAULTS = [
+    ("positions_are_contiguous", "a hole in the log", lambda run: lose_event(run, 4)),
+    ("each_link_is_charged_once", "a second charge", lambda run: copy_event(run, 3)),
+    ("each_link_is_charged_once", "a link that nobody paid", lambda run: lose_event(run, 6)),
+    ("balances_are_sums", "a lost credit", lambda run: edit_event(run, 6, balance_after=7)),
+    ("balances_are_sums", "a negative balance", lambda run: edit_event(run, 1, amount=0, balance_after=0)),
+    ("slugs_are_unique", "a slug given twice", lambda run: edit_event(run, 5, slug="ONE")),
+    ("nothing_follows_a_deletion", "a change after a deletion",
+     lambda run: copy_event(run, 4, stream=SECOND, version=3)),
+    ("acknowledged_writes_are_in_the_log", "a lost create", lambda run: edit(run.first, id=text_id("lnk", ACCOUNT))),
+    ("acknowledged_writes_are_in_the_log", "a lost change", lambda run: edit_event(run, 4, destination_url=address("z"))),
+    ("acknowledged_writes_are_in_the_log", "a lost deletion", lambda run: lose_event(run, 8)),
+    ("each_key_has_one_effect", "a replay that creates", lambda run: run.replay["headers"].pop("Idempotent-Replayed")),
+    ("each_key_has_one_effect", "a replay with other bytes", lambda run: edit(run.replay, more=1)),
+    ("each_key_has_one_effect", "a key with two links", lambda run: copy_event(run, 2, stream=ACCOUNT)),
+    ("every_effect_was_asked_for", "a change that nobody asked for",
+     lambda run: copy_event(run, 4, payload=json.dumps({"destination_url": address("nobody")}))),
+    ("refused_writes_have_no_effect", "a refusal with an effect", lambda run: run.change_c.update(status=503)),
+    ("refusals_are_true", "a free slug called taken", lambda run: run.replay.update(
+        status=409, sent={"destination_url": address("n"), "slug": "free"},
+        headers={"Content-Type": "application/problem+json"}, body='{"code": "slug_taken"}')),
+    ("preconditions_hold", "a change despite a stale tag", lambda run: run.change_c.update(if_match='"1"')),
+    ("preconditions_hold", "a refusal of the current tag", lambda run: run.refused.update(if_match='"3"')),
+    ("changes_are_linearizable", "changes against real time", swap_ends),
+    ("changes_are_linearizable", "an older version after a newer one",
+     lambda run: run.refused["headers"].update(ETag='"1"')),
+    ("operators_commands_happen_once", "a doubled grant", lambda run: copy_event(run, 1)),
+    ("reads_show_versions_of_the_log", "a read of another address", lambda run: edit(run.read_b, destination_url=address("q"))),
+    ("reads_include_their_token", "a read older than its token", lambda run: (
+        run.read_b["headers"].update(ETag='"1"'), edit(run.read_b, destination_url=address("a")))),
+    ("reads_include_their_token", "a balance older than its token", lambda run: edit(run.balance, balance=9)),
+    ("created_links_are_never_missing", "a created link that is 404", lambda run: run.read_b.update(status=404)),
+    ("created_links_are_never_missing", "a redirect that is 404", lambda run: run.redirect_a.update(status=404)),
+    ("created_links_are_never_missing", "a redirect that nobody stopped",
+     lambda run: run.redirect_a.update(status=410)),
+    ("redirects_are_never_older", "a lost invalidation", lambda run: (
+        run.redirect_a.update(headers=run.redirect_b["headers"]), run.redirect_a.update(start=60, end=61),
+        run.redirect_b.update(headers={**run.redirect_b["headers"], "Location": address("a")}))),
+    ("redirects_are_never_older", "a redirect to nowhere",
+     lambda run: run.redirect_b["headers"].update(Location=address("never"))),
+    ("scans_are_exact", "a link twice in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"] * 2)),
+    ("scans_are_exact", "a link missing in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"][:1])),
+    ("scans_are_exact", "an entry missing in the ledger", lambda run: edit(run.ledger, items=json.loads(run.ledger["body"])["items"][::2])),
+    ("last_reads_equal_the_log", "a read table that is wrong", lambda run: run.last["headers"].update(ETag='"2"')),
+    ("last_reads_equal_the_log", "a deleted link in the last list",
+     lambda run: edit(run.last_list, items=json.loads(run.listed["body"])["items"])),
+    ("last_reads_equal_the_log", "a wrong last balance", lambda run: edit(run.last_balance, balance=9)),
+    ("answers_are_of_the_contract", "an internal error", lambda run: run.read_b.update(
+        status=500, headers={"X-Request-Id": "r", "Content-Type": "application/problem+json"}, body='{"code": "internal_error"}')),
+    ("answers_are_of_the_contract", "a write without a token", lambda run: run.deleted["headers"].pop("Consistency-Token")),
+    ("clicks_are_counted", "a click twice", lambda run: edit(run.clicks, totals={"clicks": 3, "bots": 0})),
+    ("clicks_are_counted", "a lost click", lambda run: edit(run.clicks, totals={"clicks": 1, "bots": 0})),
+    ("operators_checks_are_clean", "a finding of verify", lambda run: run.operations[-6].update(exit=1)),
+]
+# Faults of the stream: (name, change of the records).
+STREAM_FAULTS = [
+    ("a record that is lost", lambda records: records.pop(3)),
+    ("a last record that is lost", lambda records: records.pop()),
+    ("two records in the wrong order", lambda records: records.insert(2, records.pop(3))),
+    ("a record with other bytes", lambda records: records[4].update(value="{}")),
+    ("a record beyond the log", lambda records: records[7]["headers"].update(ce_sequence="9")),
+]
+
+
+class Judge(unittest.TestCase):
+    def judge(self, run, stream=None):
+        return judge.findings(Evidence(run.operations, run.facts(), run.stream() if stream is None else stream))
+
+    def test_sound_run_has_no_findings(self):
+        self.assertEqual(self.judge(Run()), {})
+
+    def test_repeated_records_are_no_finding(self):
+        run = Run()
+        records = run.stream()
+        self.assertEqual(self.judge(run, [*records[:5], *records[2:]]), {})
+
+    def test_each_fault_breaks_its_rule(self):
+        for rule, name, damage in FAULTS:
+            with self.subTest(name):
+                run = Run()
+                damage(run)
+                self.assertIn(rule, self.judge(run))
+
+    def test_each_fault_of_the_stream_is_found(self):
+        for name, damage in STREAM_FAULTS:
+            with self.subTest(name):
+                run = Run()
+                records = run.stream()
+                damage(records)
+                self.assertIn("stream_equals_the_log", self.judge(run, records))
+
+    def test_each_rule_has_a_fault(self):
+        proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover"}
+        self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
+
+    def test_slow_recovery_is_a_finding(self):
+        run = Run()
+        found = judge.findings(Evidence(run.operations, run.facts() | {"ready_after_s": 1000}, run.stream()))
+        self.assertIn("services_recover", found)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+"""Two of each service, and a proxy before Postgres and before each broker for each of them."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+from patroni import PatroniCluster
+from stack import Kafka, Service, Stack, eventually, free_port
+
+HERE = pathlib.Path(__file__).resolve().parent
+BROKERS = (1, 2)
+# RestartSec of the units.
+RESTART_S = 2
+
+
+class Proxies:
+    """The process of all proxies."""
+
+    def __init__(self):
+        self.targets, self.process, self.lock = {}, None, threading.Lock()
+
+    def add(self, name, target_port):
+        """Returns the port of a new proxy, before the start."""
+        port = free_port()
+        self.targets[name] = (port, target_port)
+        return port
+
+    def start(self):
+        arguments = [f"{name}={port}:{target}" for name, (port, target) in self.targets.items()]
+        command = [sys.executable, HERE / "proxy.py", *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.confirm()
+
+    def confirm(self):
+        if self.process.stdout.readline() != "done\n":
+            raise SystemExit("the proxies have ended")
+
+    def change(self, name, **command):
+        with self.lock:
+            self.process.stdin.write(json.dumps({"proxy": name, **command}) + "\n")
+            self.process.stdin.flush()
+            self.confirm()
+
+    def end(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process.stdout.close()
+
+
+class ProxiedKafka(Kafka):
+    """Brokers with one listener for each service, which is advertised at the proxy of the service. Clients of the
+    listener CLIENT meet no proxy."""
+
+    def __init__(self, stack):
+        self.proxies = stack.proxies
+        # Of each broker and service: the port of the broker's listener.
+        self.listeners = {(broker, name): free_port() for broker in BROKERS for name in stack.service_names}
+        self.proxy_ports = {
+            place: self.proxies.add(f"{place[1]}/broker-{place[0]}", port) for place, port in self.listeners.items()
+        }
+        super().__init__(stack)
+
+    def broker_settings(self, number):
+        def listener(name):
+            return "S_" + name.replace("-", "_").upper()
+
+        mine = {name: port for (broker, name), port in self.listeners.items() if broker == number}
+        own = f"CLIENT://127.0.0.1:{self.ports[number - 1]}"
+        controller = f",CONTROLLER://127.0.0.1:{self.controller_port}" if number == 1 else ""
+        bound = "".join(f",{listener(name)}://127.0.0.1:{port}" for name, port in mine.items())
+        told = "".join(f",{listener(name)}://127.0.0.1:{self.proxy_ports[number, name]}" for name in mine)
+        protocols = "".join(f",{listener(name)}:PLAINTEXT" for name in mine)
+        return (
+            f"listeners={own}{controller}{bound}\nadvertised.listeners={own}{told}\n"
+            f"listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}\n"
+        )
+
+    def addresses_for(self, name):
+        return ",".join(f"127.0.0.1:{self.proxy_ports[broker, name]}" for broker in BROKERS)
+
+
+class Topology(Stack):
+    """Two of each service behind proxies."""
+
+    def __init__(self, programs, postgres_programs, has_standbys=False, broken=None):
+        self.proxies, self.has_standbys, self.broken = Proxies(), has_standbys, broken or {}
+        self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
+        super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
+
+    def make_postgres(self, programs):
+        return PatroniCluster(self, programs) if self.has_standbys else super().make_postgres(programs)
+
+    def make_kafka(self):
+        return ProxiedKafka(self)
+
+    def environment_of(self, name):
+        port = self.proxies.add(f"{name}/postgres", self.postgres.port)
+        return {
+            **self.environment,
+            "DATABASE_URL": self.postgres.url(port),
+            "KAFKA_BROKERS": self.kafka.addresses_for(name),
+            "INSTANCE_ID": name,
+            # Only programs with faults-on-purpose.patch read this variable.
+            "FAULT_ON_PURPOSE": self.broken.get(name, ""),
+        }
+
+    def start(self):
+        self.proxies.start()
+        super().start()
+
+    def start_services(self):
+        for service in self.of_linkledger:
+            Service.start(service)
+        for service in self.of_linkledger:
+            self.wait_until_ready(service)
+
+    def wait_until_ready(self, service):
+        """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because
+        Postgres is away. A service that was ready must not end. Returns the number of further starts."""
+        starts = 0
+
+        def is_ready():
+            nonlocal starts
+            if service.process.poll() is not None:
+                time.sleep(RESTART_S)
+                starts += 1
+                Service.start(service)
+            return service.is_ready()
+
+        eventually(f"{service.name} is ready", is_ready)
+        return starts
+
+    def end(self):
+        super().end()
+        self.proxies.end()
+
+    def sql(self, statement):
+        """Returns the lines of a statement's result, one value each."""
+        command = [f"{self.postgres.programs}/psql", self.postgres.url(), "-v", "ON_ERROR_STOP=1", "-AXtqc", statement]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
