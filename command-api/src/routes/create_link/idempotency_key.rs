@@ -7,19 +7,26 @@ use linkledger_core::{
 };
 use utoipa::{
     PartialSchema, ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
 };
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The header in the OpenAPI document.
+///
+/// A pattern, and not the format `uuid`, for which generators of clients make a type that is no header.
 pub(super) struct KeyHeader;
+
+/// Regular expression of the header; the quoted form of RFC 9651 is accepted too.
+const PATTERN: &str = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$";
+const EXAMPLE: &str = "0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0";
 
 impl PartialSchema for KeyHeader {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(Type::String)
-            .format(Some(SchemaFormat::Custom("uuid".to_owned())))
+            .pattern(Some(PATTERN))
+            .examples([EXAMPLE])
             .build()
             .into()
     }

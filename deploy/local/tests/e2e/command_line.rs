@@ -11,7 +11,10 @@ use crate::{
 #[test]
 fn invalid_arguments_end_before_any_request() {
     for (arguments, message) in [
-        (&["links", "get", "spring"][..], "links list --slug"),
+        (
+            &["links", "get", "spring sale"][..],
+            "its slug or its short address",
+        ),
         (
             &[
                 "links",

@@ -251,6 +251,46 @@ async fn short_host_errors_are_html_pages() {
     assert_eq!(follow("application/json").await, "application/problem+json");
 }
 
+#[tokio::test]
+async fn unreadable_request_without_tls_gets_a_page() {
+    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+        return;
+    };
+    let get = |path: &str, headers: &str| {
+        format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n")
+    };
+    for (sent, status, shown) in [
+        (
+            get("/%zz", "Host: localhost\r\n"),
+            400,
+            "<p>Check the address",
+        ),
+        (get("/", ""), 400, "<p>Check the address"),
+        (
+            get("/", "Host: other.example\r\n"),
+            404,
+            "<h1>There is no such link",
+        ),
+    ] {
+        let answer = stage.exchange_with_short_host(&sent).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        let head = answer.to_lowercase();
+        assert!(
+            head.contains("\r\ncontent-type: text/html; charset=utf-8\r\n"),
+            "{answer}"
+        );
+        assert!(head.contains("\r\nx-request-id: req_"), "{answer}");
+        assert!(answer.contains(shown), "{answer}");
+    }
+    let json = "Host: other.example\r\nAccept: application/json\r\n";
+    let answer = stage.exchange_with_short_host(&get("/", json)).await;
+    assert!(answer.contains("\"code\":\"route_not_found\""), "{answer}");
+    assert!(stage.reached().iter().all(Vec::is_empty));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn renewed_certificate_fails_no_request() {
     let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {

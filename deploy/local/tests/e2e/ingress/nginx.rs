@@ -72,6 +72,8 @@ pub(crate) struct Nginx {
     pub(crate) short_url: String,
     /// Address of the API without TLS, for raw bytes.
     pub(crate) plain: String,
+    /// Address of the short host without TLS, for raw bytes.
+    pub(crate) plain_short: String,
 }
 
 /// Returns the path of nginx, or `None` if the tests run without nginx.
@@ -84,6 +86,7 @@ pub(crate) struct Addresses {
     pub(crate) api: String,
     pub(crate) short: String,
     plain: String,
+    plain_short: String,
 }
 
 impl Addresses {
@@ -92,6 +95,7 @@ impl Addresses {
             api: free_address(),
             short: free_address(),
             plain: free_address(),
+            plain_short: free_address(),
         }
     }
 
@@ -138,13 +142,20 @@ impl Nginx {
             )
         };
         let plain = format!("listen {};", addresses.plain);
+        let plain_short = format!("listen {};", addresses.plain_short);
         let others = [
             format!("listen {} ssl http2 default_server;\n", addresses.api),
             format!("listen {} ssl http2 default_server;\n", addresses.short),
             format!("listen {} default_server;\n", addresses.plain),
         ];
         fs::write(site.join("api_host.conf"), listen(&addresses.api, &plain)).unwrap();
-        fs::write(site.join("short_host.conf"), listen(&addresses.short, "")).unwrap();
+        fs::write(
+            site.join("short_host.conf"),
+            listen(&addresses.short, &plain_short),
+        )
+        .unwrap();
+        let others_plain = format!("listen {} default_server;\n", addresses.plain_short);
+        fs::write(site.join("other_hosts_plain.conf"), others_plain).unwrap();
         fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
         fs::write(site.join("limits.conf"), limits).unwrap();
         let servers = fs::read_to_string(path.join("linkledger.conf")).unwrap();
@@ -162,6 +173,7 @@ impl Nginx {
             api_url,
             short_url: Addresses::url(&addresses.short),
             plain: addresses.plain.clone(),
+            plain_short: addresses.plain_short.clone(),
             folder,
         };
         eventually("nginx listens", async || {

@@ -45,15 +45,24 @@ impl Stage {
 
     /// Sends the bytes, and returns all bytes of the response until the connection ends.
     pub(crate) async fn exchange(&self, sent: &str) -> String {
-        let mut stream = TcpStream::connect(&self.nginx.plain).await.unwrap();
-        stream.write_all(sent.as_bytes()).await.unwrap();
-        let mut bytes = Vec::new();
-        let read = timeout(DEADLINE, stream.read_to_end(&mut bytes)).await;
-        read.expect("the connection ends").ok();
-        String::from_utf8(bytes).unwrap()
+        exchange_with(&self.nginx.plain, sent).await
+    }
+
+    /// Sends bytes to the short host without TLS, and returns the answer.
+    pub(crate) async fn exchange_with_short_host(&self, sent: &str) -> String {
+        exchange_with(&self.nginx.plain_short, sent).await
     }
 
     pub(crate) fn reached(&self) -> [Vec<String>; 3] {
         [&self.command_api, &self.query_api, &self.short_host].map(Stub::take)
     }
+}
+
+async fn exchange_with(address: &str, sent: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    let read = timeout(DEADLINE, stream.read_to_end(&mut bytes)).await;
+    read.expect("the connection ends").ok();
+    String::from_utf8(bytes).unwrap()
 }
