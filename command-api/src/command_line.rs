@@ -40,7 +40,7 @@ enum CommandApiCommand {
     /// migrations, the rights and the topic. Exits with 1 if a check fails.
     Doctor(Box<DoctorArgs<CommandApiSettings>>),
     #[command(flatten)]
-    Admin(admin::AdminCommand),
+    Admin(Box<admin::AdminCommand>),
 }
 
 /// Runs the command line of this process, and returns the exit code.
@@ -55,7 +55,7 @@ pub async fn main() -> ExitCode {
             check.report(&doctor::check_config(&check.settings))
         }
         CommandApiCommand::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        CommandApiCommand::Admin(command) => admin::run(command, &SystemClock).await,
+        CommandApiCommand::Admin(command) => admin::run(*command, &SystemClock).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

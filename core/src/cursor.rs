@@ -5,30 +5,44 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use crate::id::AccountId;
 
-/// Version of the binary format below. A changed format needs another number.
-const VERSION: u8 = 1;
+/// Version of the cursors of a whole list: version, place, tag.
+const WHOLE_LIST: u8 = 1;
+/// Version of the cursors of a list with filters or another order: version, place, digest, tag.
+const FILTERED_LIST: u8 = 2;
 const PLACE_LENGTH: usize = 16;
+/// Length of the digest of the filters. The tag protects the digest, which only has to differ for other filters.
+const DIGEST_LENGTH: usize = 12;
 /// Half of the hash: 128 bits cannot be guessed.
 const TAG_LENGTH: usize = 16;
-const SIGNED_LENGTH: usize = 1 + PLACE_LENGTH;
-/// A multiple of three, so that base64 has no spare bits and each cursor has exactly one spelling.
-const CURSOR_LENGTH: usize = SIGNED_LENGTH + TAG_LENGTH;
-/// Separates these authentication codes from other uses of the same keys.
+/// Separates the authentication codes of whole lists from other uses of the same keys.
 const PURPOSE: &[u8] = b"linkledger cursor\0";
+/// Separates the authentication codes of filtered lists from those of whole lists.
+const PURPOSE_FILTERED: &[u8] = b"linkledger filtered cursor\0";
 /// Minimal length of a key, in bytes: the length of the hash.
 const KEY_LENGTH_MIN: usize = 32;
 
 /// The list and the account that a cursor is valid for.
 #[derive(Debug, Clone)]
 pub struct CursorScope {
-    /// Path of the list, and its filters as a query in canonical form.
+    /// Path of the list.
     pub list: String,
+    /// Filters and order of the list as a query in canonical form; empty for the whole list in its usual order.
+    pub filters: String,
     /// Owner of the list.
     pub account_id: AccountId,
+}
+
+/// Reason why a cursor is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorRefusal {
+    /// The cursor was not issued by these keys for this list of this account.
+    NotIssued,
+    /// The cursor was issued for this list of this account with other filters, or in another order.
+    OtherFilters,
 }
 
 /// Reason why the setting with the keys is invalid. Names a key by its index, never by its text.
@@ -76,34 +90,78 @@ impl CursorKeys {
 
     /// Returns the cursor of the place right after `place`.
     pub fn seal(&self, scope: &CursorScope, place: u128) -> String {
-        let mut cursor = [0; CURSOR_LENGTH];
-        cursor[0] = VERSION;
-        cursor[1..SIGNED_LENGTH].copy_from_slice(&place.to_be_bytes());
-        let tag = authenticate(&self.first, scope, &cursor[..SIGNED_LENGTH]).finalize();
-        cursor[SIGNED_LENGTH..].copy_from_slice(&tag.into_bytes()[..TAG_LENGTH]);
+        let mut cursor = Vec::with_capacity(1 + PLACE_LENGTH + DIGEST_LENGTH + TAG_LENGTH);
+        let is_filtered = !scope.filters.is_empty();
+        cursor.push(if is_filtered {
+            FILTERED_LIST
+        } else {
+            WHOLE_LIST
+        });
+        cursor.extend(place.to_be_bytes());
+        if is_filtered {
+            cursor.extend(digest(&scope.filters));
+        }
+        let tag = authenticate(&self.first, scope, &cursor).finalize();
+        cursor.extend(&tag.into_bytes()[..TAG_LENGTH]);
+        // Both lengths are multiples of three: base64 has no spare bits, so a cursor has exactly one spelling.
         URL_SAFE_NO_PAD.encode(cursor)
     }
 
-    /// Returns the place of a cursor, or `None` if the cursor was not sealed by these keys for this
-    /// scope.
-    pub fn open(&self, scope: &CursorScope, text: &str) -> Option<u128> {
-        let cursor: [u8; CURSOR_LENGTH] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
-        let (signed, tag) = cursor.split_at(SIGNED_LENGTH);
+    /// Returns the place of a cursor.
+    ///
+    /// # Errors
+    /// Returns [`CursorRefusal`] if the cursor was not sealed by these keys for this scope.
+    pub fn open(&self, scope: &CursorScope, text: &str) -> Result<u128, CursorRefusal> {
+        let cursor = URL_SAFE_NO_PAD.decode(text).ok();
+        let cursor = cursor.ok_or(CursorRefusal::NotIssued)?;
+        let (signed, tag) = cursor
+            .split_last_chunk::<TAG_LENGTH>()
+            .ok_or(CursorRefusal::NotIssued)?;
+        let (place, sealed_digest) = split(signed).ok_or(CursorRefusal::NotIssued)?;
         let is_authentic = std::iter::once(&self.first).chain(&self.others).any(|key| {
             authenticate(key, scope, signed)
                 .verify_truncated_left(tag)
                 .is_ok()
         });
-        (is_authentic && signed[0] == VERSION)
-            .then(|| u128::from_be_bytes(signed[1..].try_into().expect("PLACE_LENGTH bytes")))
+        if !is_authentic {
+            return Err(CursorRefusal::NotIssued);
+        }
+        let filters = scope.filters.as_str();
+        let wanted_digest = (!filters.is_empty()).then(|| digest(filters));
+        if sealed_digest != wanted_digest {
+            return Err(CursorRefusal::OtherFilters);
+        }
+        Ok(place)
     }
 }
 
-/// Computes the authentication code. All parts but the list have a fixed length, so no two scopes
-/// give the same bytes.
+/// Returns place and digest of the signed part of a cursor; a cursor of a whole list has no digest.
+fn split(signed: &[u8]) -> Option<(u128, Option<[u8; DIGEST_LENGTH]>)> {
+    let (version, rest) = signed.split_first()?;
+    let (place, digest) = rest.split_first_chunk::<PLACE_LENGTH>()?;
+    let place = u128::from_be_bytes(*place);
+    match *version {
+        WHOLE_LIST if digest.is_empty() => Some((place, None)),
+        FILTERED_LIST => Some((place, Some(digest.try_into().ok()?))),
+        _ => None,
+    }
+}
+
+fn digest(filters: &str) -> [u8; DIGEST_LENGTH] {
+    let hash: [u8; 32] = Sha256::digest(filters).into();
+    let (digest, _) = hash.split_first_chunk().expect("a hash is longer");
+    *digest
+}
+
+/// Computes the authentication code. All parts but the list have a length that the version decides, so no two
+/// scopes give the same bytes.
 fn authenticate(key: &Hmac<Sha256>, scope: &CursorScope, signed: &[u8]) -> Hmac<Sha256> {
+    let purpose = match signed.first() {
+        Some(&FILTERED_LIST) => PURPOSE_FILTERED,
+        _ => PURPOSE,
+    };
     key.clone()
-        .chain_update(PURPOSE)
+        .chain_update(purpose)
         .chain_update(&scope.list)
         .chain_update(scope.account_id.uuid().as_bytes())
         .chain_update(signed)
@@ -149,8 +207,13 @@ mod tests {
     const PLACE: u128 = 0x0189_0a5d_ac96_774b_bcce_b302_099a_8057;
 
     fn scope(list: &str, account: u128) -> CursorScope {
+        filtered(list, "", account)
+    }
+
+    fn filtered(list: &str, filters: &str, account: u128) -> CursorScope {
         CursorScope {
             list: list.to_owned(),
+            filters: filters.to_owned(),
             account_id: AccountId::from_uuid(Uuid::from_u128(account)),
         }
     }
@@ -167,29 +230,71 @@ mod tests {
     fn cursor_is_valid_for_own_list_only() {
         let keys = keys(OLD);
         let cursor = keys.seal(&own(), PLACE);
-        assert_eq!(keys.open(&own(), &cursor), Some(PLACE));
+        assert_eq!(keys.open(&own(), &cursor), Ok(PLACE));
         for other in [
             scope("/v1/links", 2),
             scope("/v1/link", 1),
             scope("/v1/links?slug=abc", 1),
         ] {
-            assert_eq!(keys.open(&other, &cursor), None, "{other:?}");
+            let refused = keys.open(&other, &cursor);
+            assert_eq!(refused, Err(CursorRefusal::NotIssued), "{other:?}");
         }
+    }
+
+    #[test]
+    fn filtered_cursor_is_bound_to_filters_and_account() {
+        let keys = keys(OLD);
+        let own_filters = filtered("/v1/links", "slug=abc", 1);
+        let cursor = keys.seal(&own_filters, PLACE);
+        assert_eq!(keys.open(&own_filters, &cursor), Ok(PLACE));
+        for (other, refusal) in [
+            (own(), CursorRefusal::OtherFilters),
+            (
+                filtered("/v1/links", "slug=abd", 1),
+                CursorRefusal::OtherFilters,
+            ),
+            (
+                filtered("/v1/links", "slug=abc", 2),
+                CursorRefusal::NotIssued,
+            ),
+            (
+                filtered("/v1/link", "slug=abc", 1),
+                CursorRefusal::NotIssued,
+            ),
+        ] {
+            assert_eq!(keys.open(&other, &cursor), Err(refusal), "{other:?}");
+        }
+        let whole = keys.seal(&own(), PLACE);
+        let refused = keys.open(&own_filters, &whole);
+        assert_eq!(refused, Err(CursorRefusal::OtherFilters));
+    }
+
+    #[test]
+    fn cursors_of_the_first_version_stay_valid() {
+        // Sealed by the release that had no filtered cursors.
+        let cursor = "AQGJCl2slndLvM6zAgmagFdPi7RU_4aBaAocjtOcbaes";
+        assert_eq!(keys(OLD).seal(&own(), PLACE), cursor);
+        assert_eq!(keys(OLD).open(&own(), cursor), Ok(PLACE));
     }
 
     #[test]
     fn every_flipped_bit_invalidates_a_cursor() {
         let keys = keys(OLD);
-        let cursor = URL_SAFE_NO_PAD.decode(keys.seal(&own(), PLACE)).unwrap();
-        assert_eq!(cursor.len(), CURSOR_LENGTH);
-        for bit in 0..8 * cursor.len() {
-            let mut flipped = cursor.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(
-                keys.open(&own(), &URL_SAFE_NO_PAD.encode(flipped)),
-                None,
-                "{bit}"
-            );
+        for (scope, length) in [
+            (own(), 33),
+            (filtered("/v1/links", "sort=created_at", 1), 45),
+        ] {
+            let cursor = URL_SAFE_NO_PAD.decode(keys.seal(&scope, PLACE)).unwrap();
+            assert_eq!(cursor.len(), length);
+            for bit in 0..8 * cursor.len() {
+                let mut flipped = cursor.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(
+                    keys.open(&scope, &URL_SAFE_NO_PAD.encode(flipped)),
+                    Err(CursorRefusal::NotIssued),
+                    "{bit}"
+                );
+            }
         }
     }
 
@@ -208,7 +313,8 @@ mod tests {
             cursor[1..].to_owned(),
             cursor[..cursor.len() - 1].to_owned(),
         ] {
-            assert_eq!(keys.open(&own(), &text), None, "{text:?}");
+            let refused = keys.open(&own(), &text);
+            assert_eq!(refused, Err(CursorRefusal::NotIssued), "{text:?}");
         }
     }
 
@@ -216,8 +322,9 @@ mod tests {
     fn rotated_keys_accept_older_cursors() {
         let (old, both, new) = (keys(OLD), keys(&format!("{NEW}, {OLD}")), keys(NEW));
         let given_before = old.seal(&own(), PLACE);
-        assert_eq!(both.open(&own(), &given_before), Some(PLACE));
-        assert_eq!(new.open(&own(), &given_before), None);
+        assert_eq!(both.open(&own(), &given_before), Ok(PLACE));
+        let refused = new.open(&own(), &given_before);
+        assert_eq!(refused, Err(CursorRefusal::NotIssued));
         assert_eq!(both.seal(&own(), PLACE), new.seal(&own(), PLACE));
     }
 
@@ -245,10 +352,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_round_trip_and_random_text_fails(place: u128, text: String) {
+        fn places_round_trip_and_random_text_fails(place: u128, text: String, filters: String) {
             let keys = keys(OLD);
-            prop_assert_eq!(keys.open(&own(), &keys.seal(&own(), place)), Some(place));
-            prop_assert_eq!(keys.open(&own(), &text), None);
+            let scope = filtered("/v1/links", &filters, 1);
+            prop_assert_eq!(keys.open(&scope, &keys.seal(&scope, place)), Ok(place));
+            prop_assert_eq!(keys.open(&scope, &text), Err(CursorRefusal::NotIssued));
         }
     }
 }

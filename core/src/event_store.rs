@@ -10,6 +10,7 @@ pub mod errors;
 pub mod idempotency;
 pub mod links;
 pub mod log;
+pub mod names;
 pub mod segments;
 pub mod slugs;
 pub mod time_limit;

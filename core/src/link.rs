@@ -4,14 +4,16 @@ pub mod command;
 pub mod destination;
 pub mod event;
 pub mod members;
+pub mod name;
 pub mod slug;
 pub mod state;
 
 pub use command::{
     ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
 };
-pub use destination::{Destination, OwnHosts};
+pub use destination::{Destination, DestinationHost, OwnHosts};
 pub use event::*;
 pub use members::LinkDraft;
-pub use slug::Slug;
+pub use name::{LinkName, SubjectName};
+pub use slug::{Slug, SlugPrefix};
 pub use state::{ExistingLink, Link, LinkState};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName};
 use linkledger_core::{
     consistency::{self, ConsistencyToken},
+    event_store::log::PerShard,
     http::request::single,
     id::AccountId,
     problem::{Code, Problem},
@@ -67,10 +68,10 @@ pub(crate) fn position_of_consistency_token(
     })
 }
 
-/// Wait of one request for one projection of one shard. All reads of the request share one deadline.
+/// Wait of one request for the projections that it reads, of one shard. All reads of the request share one deadline.
 pub(crate) struct VisibilityWait<'a> {
     watcher: &'a CheckpointWatcher,
-    projection: Projection,
+    projections: &'a [Projection],
     shard: Shard,
     deadline: Instant,
 }
@@ -79,12 +80,12 @@ impl<'a> VisibilityWait<'a> {
     /// Starts the timeout.
     pub(crate) fn begin(
         watcher: &'a CheckpointWatcher,
-        projection: Projection,
+        projections: &'a [Projection],
         shard: Shard,
     ) -> Self {
         Self {
             watcher,
-            projection,
+            projections,
             shard,
             deadline: Instant::now() + WAIT_MAX,
         }
@@ -112,9 +113,13 @@ impl<'a> VisibilityWait<'a> {
                 return Err(read_model_behind());
             }
             let index = self.shard.index();
-            let reached = self.watcher.wait_until(self.projection, |checkpoints| {
-                checkpoints[index] >= position
-            });
+            let reached = async {
+                for projection in self.projections {
+                    let has_reached =
+                        |checkpoints: &PerShard<LogPosition>| checkpoints[index] >= position;
+                    self.watcher.wait_until(*projection, has_reached).await;
+                }
+            };
             timeout_at(self.deadline, reached)
                 .await
                 .map_err(|_| read_model_behind())?;

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
-    cursor::{CursorKeys, CursorScope},
+    cursor::{CursorKeys, CursorRefusal, CursorScope},
     problem::{Code, Problem},
 };
 use serde::Serialize;
@@ -109,6 +109,23 @@ pub(crate) struct Paginator<'a> {
     pub(crate) base_url: &'a str,
 }
 
+/// Items of a page, in the order of the list.
+pub(crate) struct PageItems<T> {
+    /// One item more than the limit of the page, if there are as many.
+    pub(crate) items: Vec<T>,
+    /// Sort key up to which the list was read, if the read stopped before the end of the list or of the page.
+    pub(crate) stopped_at: Option<u128>,
+}
+
+impl<T> From<Vec<T>> for PageItems<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self {
+            items,
+            stopped_at: None,
+        }
+    }
+}
+
 /// Page as sent to the client.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Page<B> {
@@ -124,31 +141,37 @@ impl Paginator<'_> {
     /// Returns the sort key of the last item before the page; `None` for the first page.
     ///
     /// # Errors
-    /// Returns `invalid_cursor` if the cursor was not issued to this account for this list.
+    /// Returns `invalid_cursor` if the cursor was not issued to this account for this list with these filters.
     pub(crate) fn start_of(&self, page: &PageRequest) -> Result<Option<u128>, Problem> {
         let open = |cursor| {
             self.cursor_keys
                 .open(&self.scope, cursor)
-                .ok_or_else(invalid_cursor)
+                .map_err(invalid_cursor)
         };
         page.cursor.as_deref().map(open).transpose()
     }
 
-    /// Returns the page of the first `page.limit` items. One item more than the limit means that
-    /// another page follows. `sort_key_of` returns the sort key that the cursor carries.
+    /// Returns the page of the first `page.limit` items. One item more than the limit, or a read that has stopped
+    /// before its end, means that another page follows. `sort_key_of` returns the sort key that the cursor carries.
     pub(crate) fn answer<T, B: Serialize>(
         &self,
         page: &PageRequest,
-        mut items: Vec<T>,
+        items: PageItems<T>,
         sort_key_of: impl Fn(&T) -> u128,
         body_of: impl Fn(T) -> B,
     ) -> Response {
-        let has_more = items.len() > usize::from(page.limit);
-        items.truncate(page.limit.into());
-        let next_cursor = items
-            .last()
-            .filter(|_| has_more)
-            .map(|last| self.cursor_keys.seal(&self.scope, sort_key_of(last)));
+        let PageItems {
+            mut items,
+            stopped_at,
+        } = items;
+        let last_key = if items.len() > usize::from(page.limit) {
+            items.truncate(page.limit.into());
+            items.last().map(sort_key_of)
+        } else {
+            stopped_at
+        };
+        let has_more = last_key.is_some();
+        let next_cursor = last_key.map(|key| self.cursor_keys.seal(&self.scope, key));
         let next_page = next_cursor
             .as_ref()
             .map(|cursor| self.link_to(page.limit, cursor));
@@ -172,17 +195,25 @@ impl Paginator<'_> {
     /// Returns the `Link` header of the next page. The address has the configured host, not the host
     /// that the request names.
     fn link_to(&self, limit: u8, cursor: &str) -> HeaderValue {
-        let (base_url, list) = (self.base_url, &self.scope.list);
-        let separator = if list.contains('?') { '&' } else { '?' };
-        let link =
-            format!("<{base_url}{list}{separator}{LIMIT}={limit}&{CURSOR}={cursor}>; rel=\"next\"");
+        let (base_url, CursorScope { list, filters, .. }) = (self.base_url, &self.scope);
+        let separator = if filters.is_empty() { "" } else { "&" };
+        let link = format!(
+            "<{base_url}{list}?{filters}{separator}{LIMIT}={limit}&{CURSOR}={cursor}>; rel=\"next\""
+        );
         HeaderValue::from_str(&link).expect("addresses and cursors are ASCII")
     }
 }
 
-fn invalid_cursor() -> Problem {
-    let detail = "Send next_cursor of the page before unchanged and with the same filters, or \
-                  begin without a cursor.";
+fn invalid_cursor(refusal: CursorRefusal) -> Problem {
+    let detail = match refusal {
+        CursorRefusal::NotIssued => {
+            "Send next_cursor of the page before unchanged, or begin without a cursor."
+        }
+        CursorRefusal::OtherFilters => {
+            "The cursor belongs to a list with other filters or in another order: send the filters and the order of \
+             the page before, or begin without a cursor."
+        }
+    };
     let error = json!({ "parameter": CURSOR, "code": "invalid_cursor", "detail": detail });
     Problem::new(Code::InvalidCursor, detail).with("errors", vec![error])
 }

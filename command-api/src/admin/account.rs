@@ -1,4 +1,6 @@
-//! `account create`, `account suspend`, `account resume`.
+//! `account create|list|show|suspend|resume`.
+
+mod shown;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -13,6 +15,7 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
+pub use self::shown::{AccountPage, ListAccounts, ShownAccount, list, show};
 use super::{AdminCommandOptions, operator, print};
 
 /// Commands on accounts.
@@ -23,6 +26,15 @@ pub enum AccountSubcommand {
         /// Display name of the account.
         #[arg(long, value_parser = parse_text)]
         name: String,
+        #[command(flatten)]
+        options: AdminCommandOptions,
+    },
+    /// List accounts with status, balance and number of valid keys, the oldest first.
+    List(shown::ListAccounts),
+    /// Show status, balance and number of keys of an account.
+    Show {
+        /// Account id: acc_….
+        account: AccountId,
         #[command(flatten)]
         options: AdminCommandOptions,
     },
@@ -85,6 +97,10 @@ pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow
             let account = create(&options.pool().await?, clock, &name).await?;
             let text = format!("Created account {} ({}).", account.account_id, account.name);
             print(options.json, &account, &text)
+        }
+        AccountSubcommand::List(command) => shown::run_list(command, clock).await,
+        AccountSubcommand::Show { account, options } => {
+            shown::run_show(account, &options, clock).await
         }
         AccountSubcommand::Suspend {
             subject,
@@ -179,10 +195,7 @@ async fn change(
 
 impl ChangedAccount {
     const fn of(account_id: AccountId, status: AccountStatus, changed: bool) -> Self {
-        let (status, redirects_stopped) = match status {
-            AccountStatus::Active => ("active", false),
-            AccountStatus::Suspended { stop_redirects } => ("suspended", stop_redirects),
-        };
+        let (status, redirects_stopped) = shown::status_and_redirects(status);
         Self {
             account_id,
             status,

@@ -5,9 +5,9 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     envelope::NewEvent,
-    event_store::{links, slugs},
+    event_store::{links, names},
     id::{AccountId, LinkId},
-    link::{ChangeLinkError, ExistingLink, LinkEvent, Slug},
+    link::{ChangeLinkError, ExistingLink, LinkEvent, LinkName, Slug},
     operator::parse_text,
 };
 use serde::Serialize;
@@ -43,19 +43,19 @@ pub enum LinkSubcommand {
 #[derive(Debug, Clone, Args)]
 pub struct LinkSubject {
     #[command(flatten)]
-    pub link: LinkName,
+    pub link: NamedLink,
     /// Reason, recorded in the event log.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
 }
 
-/// Id or slug of a link.
+/// Link to change, by one of its names.
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = false)]
-pub struct LinkName {
-    /// Link id: lnk_….
+pub struct NamedLink {
+    /// Id (lnk_…), slug or short address of the link.
     #[arg(long)]
-    pub link: Option<LinkId>,
+    pub link: Option<LinkName>,
     /// Slug of the link: the last part of the short address, in upper or lower case.
     #[arg(long, value_parser = parse_slug)]
     pub slug: Option<Slug>,
@@ -135,10 +135,10 @@ pub async fn enable(
 async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
-    name: &LinkName,
+    named: &NamedLink,
     decide: impl FnOnce(&ExistingLink) -> Result<Option<LinkEvent>, ChangeLinkError>,
 ) -> anyhow::Result<ChangedLink> {
-    let link_id = find(pool, name).await?;
+    let link_id = find(pool, named).await?;
     let owner = links::find_owner(pool, link_id).await;
     let Some(account_id) = owner.context("cannot look up the link")? else {
         bail!("there is no link {link_id}");
@@ -165,16 +165,14 @@ async fn change(
     Ok(ChangedLink::of(&link, true))
 }
 
-async fn find(pool: &PgPool, name: &LinkName) -> anyhow::Result<LinkId> {
-    match (name.link, &name.slug) {
-        (Some(link_id), _) => Ok(link_id),
-        (None, Some(slug)) => {
-            let link_id = slugs::find_link(pool, slug).await;
-            let link_id = link_id.context("cannot look up the slug")?;
-            link_id.with_context(|| format!("no link has the slug {slug}"))
-        }
-        (None, None) => bail!("name the link: --link or --slug"),
-    }
+async fn find(pool: &PgPool, named: &NamedLink) -> anyhow::Result<LinkId> {
+    let by_slug = || named.slug.clone().map(LinkName::Slug);
+    let Some(name) = named.link.clone().or_else(by_slug) else {
+        bail!("name the link: --link or --slug");
+    };
+    let link_id = names::find_link(pool, &name).await;
+    let link_id = link_id.context("cannot look up the link")?;
+    link_id.with_context(|| format!("there is no link {name}"))
 }
 
 impl ChangedLink {

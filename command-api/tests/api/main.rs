@@ -1,6 +1,7 @@
 //! command-api against a real Postgres and a real broker.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod accounts;
 mod admin;
 mod append_only;
 mod change_destination;

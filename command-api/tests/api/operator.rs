@@ -137,7 +137,18 @@ async fn disable_and_enable_accept_id_or_slug() {
     assert_eq!(run_json(url, &enable)["disabled"], false);
     assert_eq!(run_json(url, &enable)["changed"], false);
 
-    let shown = run_json(url, &["log", &id, "--limit", "2"]);
+    let short_url = created.json()["short_url"].as_str().unwrap().to_owned();
+    let disable = ["link", "disable", "--reason", "again", "--link", &short_url];
+    assert_eq!(run_json(url, &disable)["disabled"], true);
+    assert_eq!(run_json(url, &enable)["disabled"], false);
+    let elsewhere = "https://example.com/spring";
+    let disable = ["link", "disable", "--reason", "x", "--link", elsewhere];
+    let unknown = "error: there is no link with the short address example.com/spring\n";
+    assert_eq!(error(url, &disable, 1), unknown);
+
+    let shown = run_json(url, &["log", "spring", "--limit", "2"]);
+    assert_eq!(run_json(url, &["log", &short_url, "--limit", "2"]), shown);
+    assert_eq!(run_json(url, &["log", &id, "--limit", "2"]), shown);
     let types: Vec<_> = shown["events"]
         .as_array()
         .unwrap()
@@ -251,7 +262,7 @@ async fn unknown_ids_are_named_in_errors() {
         ),
         (
             ["link", "enable", "--slug", "nowhere", "--reason", "x"],
-            "error: no link has the slug nowhere\n".to_owned(),
+            "error: there is no link with the slug nowhere\n".to_owned(),
         ),
     ] {
         assert_eq!(error(url, &arguments, 1), message);

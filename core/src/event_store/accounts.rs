@@ -160,6 +160,58 @@ pub async fn find(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<S
     }))
 }
 
+/// Accounts to list.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountFilter<'a> {
+    /// Part of the name, in upper or lower case; `None` for all accounts.
+    pub name: Option<&'a str>,
+    /// Account that the list begins after; `None` for the first account.
+    pub after: Option<AccountId>,
+    /// Maximum number of accounts.
+    pub limit: i64,
+}
+
+/// Lists accounts in order of their ids, that is of their creation.
+///
+/// Reads the accounts by their ids until the limit is reached: all accounts if few names match.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    pool: &PgPool,
+    filter: AccountFilter<'_>,
+) -> sqlx::Result<Vec<(AccountId, StoredAccount)>> {
+    let after = filter.after.map_or(Uuid::nil(), AccountId::uuid);
+    let rows = sqlx::query!(
+        r#"
+        SELECT account_id AS "account_id: AccountId", name, balance, version, status,
+               redirects_stopped, created_at
+        FROM event_store.accounts
+        WHERE account_id > $1 AND ($2::text IS NULL OR strpos(lower(name), lower($2)) > 0)
+        ORDER BY account_id
+        LIMIT $3
+        "#,
+        after,
+        filter.name,
+        filter.limit
+    )
+    .fetch_all(pool)
+    .await?;
+    let accounts = rows.into_iter().map(|row| {
+        let account = StoredAccount {
+            name: row.name,
+            credits: Credits {
+                balance: row.balance,
+                version: row.version,
+            },
+            status: status(&row.status, row.redirects_stopped),
+            created_at: row.created_at,
+        };
+        (row.account_id, account)
+    });
+    Ok(accounts.collect())
+}
+
 /// Stores the status of an account, for the authentication of API calls.
 ///
 /// # Errors

@@ -195,6 +195,48 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
     .await
 }
 
+/// Numbers of keys of an account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyCount {
+    /// Keys ever issued.
+    pub issued: i64,
+    /// Keys that are neither revoked nor expired.
+    pub valid: i64,
+}
+
+/// Counts the keys of accounts, as of `at`. Accounts without keys are missing in the result.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn count(
+    pool: &PgPool,
+    account_ids: &[AccountId],
+    at: OffsetDateTime,
+) -> sqlx::Result<HashMap<AccountId, KeyCount>> {
+    let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"
+        SELECT account_id AS "account_id: AccountId", count(*) AS "issued!",
+               count(*) FILTER (
+                   WHERE (revoked_at IS NULL OR revoked_at > $2)
+                     AND (expires_at IS NULL OR expires_at > $2)
+               ) AS "valid!"
+        FROM event_store.api_keys
+        WHERE account_id = ANY($1)
+        GROUP BY account_id
+        "#,
+        &account_ids,
+        at
+    )
+    .fetch_all(pool)
+    .await?;
+    let counts = rows.into_iter().map(|row| {
+        let (issued, valid) = (row.issued, row.valid);
+        (row.account_id, KeyCount { issued, valid })
+    });
+    Ok(counts.collect())
+}
+
 /// Reads the key with this public id.
 ///
 /// # Errors

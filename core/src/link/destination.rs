@@ -98,6 +98,31 @@ impl fmt::Debug for Destination {
     }
 }
 
+/// Host of destinations: a public host name in the form in which destinations are stored, without a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationHost(String);
+
+impl DestinationHost {
+    /// Parses a host name, by the rules for the host of a destination.
+    ///
+    /// # Errors
+    /// Returns the first violated rule; no destination has such a host.
+    pub fn parse(text: &str) -> Result<Self, FieldCode> {
+        if text.contains(['/', '?', '#', '@', ':', '\\']) {
+            return Err(FieldCode::UrlHostNotAllowed);
+        }
+        let own_hosts = OwnHosts::default();
+        let destination = Destination::parse(&format!("https://{text}/"), &own_hosts)?;
+        let host = authority(destination.as_str())?;
+        Ok(Self(host.to_owned()))
+    }
+
+    /// Returns the host name: lower case, international names as A-labels.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// `Debug` output of a destination: only the host, no path and no query.
 pub(crate) struct HostOnly<'a>(pub(crate) &'a str);
 
@@ -179,6 +204,46 @@ mod tests {
             ("https://e.com/\u{e4}", "https://e.com/%C3%A4"),
         ] {
             assert_eq!(parse(text).as_deref(), Ok(serialised), "{text}");
+        }
+    }
+
+    #[test]
+    fn host_has_the_form_of_stored_destinations() {
+        use FieldCode::{
+            ContainsNul, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid, UrlIpNotAllowed,
+        };
+        for (text, host) in [
+            ("example.com", "example.com"),
+            ("Shop.EXAMPLE.com", "shop.example.com"),
+            ("fa\u{df}.de", "xn--fa-hia.de"),
+            ("xn--fa-hia.de", "xn--fa-hia.de"),
+            ("a_b.com", "a_b.com"),
+        ] {
+            let parsed = DestinationHost::parse(text).unwrap();
+            assert_eq!(parsed.as_str(), host, "{text}");
+        }
+        for (text, code) in [
+            ("", UrlInvalid),
+            ("https://example.com", UrlHostNotAllowed),
+            ("example.com/", UrlHostNotAllowed),
+            ("example.com:443", UrlHostNotAllowed),
+            ("me@example.com", UrlHostNotAllowed),
+            ("example.com?a", UrlHostNotAllowed),
+            ("example.com#a", UrlHostNotAllowed),
+            ("example.com\\a", UrlHostNotAllowed),
+            ("example", UrlHostNotAllowed),
+            ("example.com.", UrlHostNotAllowed),
+            ("a..com", UrlHostNotAllowed),
+            ("a.local", UrlHostNotAllowed),
+            ("127.0.0.1", UrlIpNotAllowed),
+            ("0x7f.1", UrlIpNotAllowed),
+            ("e\0.com", ContainsNul),
+            ("e\n.com", UrlControlCharacter),
+            (" example.com", UrlInvalid),
+            ("%25.com", UrlInvalid),
+            ("*.example.com", UrlHostNotAllowed),
+        ] {
+            assert_eq!(DestinationHost::parse(text), Err(code), "{text:?}");
         }
     }
 

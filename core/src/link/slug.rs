@@ -10,6 +10,8 @@ pub const LENGTH_MIN: usize = 3;
 pub const LENGTH_MAX: usize = 64;
 /// Regular expression of slugs.
 pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]$";
+/// Regular expression of the beginnings of slugs.
+pub const PREFIX_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]*$";
 /// Length of a generated slug; there are 31^8, about 8.5e11.
 const GENERATED_LENGTH: usize = 8;
 /// Alphabet without `0`, `1`, `i`, `l`, `o`, which people confuse.
@@ -95,6 +97,42 @@ impl fmt::Display for Slug {
     }
 }
 
+/// Beginning of slugs, in folded form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlugPrefix(String);
+
+impl SlugPrefix {
+    /// Parses the beginning of a slug, of at least one character, in any letter case.
+    ///
+    /// # Errors
+    /// Returns the first violated rule; no slug begins with an invalid prefix.
+    pub fn parse(text: &str) -> Result<Self, FieldCode> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !text.chars().all(allowed) || text.starts_with(['_', '-']) {
+            return Err(FieldCode::SlugInvalidCharacter);
+        }
+        match text.len() {
+            0 => Err(FieldCode::SlugTooShort),
+            1..=LENGTH_MAX => Ok(Self(text.to_ascii_lowercase())),
+            _ => Err(FieldCode::SlugTooLong),
+        }
+    }
+
+    /// Returns the prefix in folded form: the first text, in the order of bytes, that begins with the prefix.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the first text after all texts that begin with the prefix, in the order of bytes.
+    pub fn end(&self) -> String {
+        let mut end = self.0.clone();
+        let last = end.pop().expect("a prefix has a character");
+        // The last of the allowed characters is `z`.
+        end.push(char::from_u32(u32::from(last) + 1).expect("the next ASCII character"));
+        end
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +171,34 @@ mod tests {
         }
         assert!(Slug::parse("abc").is_ok());
         assert!(Slug::parse(&"a".repeat(64)).is_ok());
+    }
+
+    #[test]
+    fn prefix_is_folded_and_checked() {
+        use FieldCode::{SlugInvalidCharacter, SlugTooLong, SlugTooShort};
+        for (text, start, end) in [
+            ("a", "a", "b"),
+            ("Sommer-", "sommer-", "sommer."),
+            ("z9", "z9", "z:"),
+            ("Z", "z", "{"),
+            ("a_", "a_", "a`"),
+        ] {
+            let prefix = SlugPrefix::parse(text).unwrap();
+            assert_eq!((prefix.as_str(), prefix.end().as_str()), (start, end));
+        }
+        assert!(SlugPrefix::parse(&"a".repeat(64)).is_ok());
+        for (text, code) in [
+            ("", SlugTooShort),
+            (&"a".repeat(65), SlugTooLong),
+            ("-a", SlugInvalidCharacter),
+            ("_", SlugInvalidCharacter),
+            ("a%", SlugInvalidCharacter),
+            ("a\0", SlugInvalidCharacter),
+            ("a b", SlugInvalidCharacter),
+            ("\u{ff41}", SlugInvalidCharacter),
+        ] {
+            assert_eq!(SlugPrefix::parse(text), Err(code), "{text:?}");
+        }
     }
 
     #[test]

@@ -67,7 +67,15 @@ impl StackProcess {
         fs::create_dir_all(&folder)?;
         let log = folder.with_extension("log");
         let mut child = Command::new(bench.programs.path("linkledger"))
-            .args(["up", "--api-port", "0", "--short-port", "0"])
+            .args([
+                "up",
+                "--api-port",
+                "0",
+                "--short-port",
+                "0",
+                "--console-port",
+                "0",
+            ])
             .args(["--database-url", database_url, "--data-dir"])
             .arg(&folder)
             .args(match broker {

@@ -10,13 +10,14 @@ use clap::{Args, ValueEnum};
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     id::LinkId,
+    link::{LinkName, Slug},
 };
 use serde::Deserialize;
 use time::OffsetDateTime;
 
 use crate::{
     client::{ApiCall, ApiClient, connection::ApiOptions},
-    links::link_id,
+    links::find_link,
     options::whole_number,
     output::{note, print},
     paging::terminal_width,
@@ -34,12 +35,12 @@ const WIDTH_WITHOUT_TERMINAL: usize = 80;
 pub(crate) struct ClicksOptions {
     #[command(flatten)]
     pub(crate) api: ApiOptions,
-    /// Id of a link, lnk_…; without an id and a slug: all links of the account.
-    #[arg(value_parser = link_id, conflicts_with = "slug")]
-    id: Option<LinkId>,
+    /// Id (lnk_…), slug or short address of a link; without a link: all links of the account.
+    #[arg(conflicts_with = "slug")]
+    link: Option<LinkName>,
     /// Slug of a link.
-    #[arg(long)]
-    slug: Option<String>,
+    #[arg(long, value_parser = parse_slug)]
+    slug: Option<Slug>,
     /// Begin of the range, such as 2026-11-01 or 2026-11-01T09:00:00Z. Default: the last 30 days; with
     /// --interval hour the last 48 hours.
     #[arg(long, value_name = "TIME")]
@@ -84,16 +85,6 @@ enum ByOption {
     Link,
 }
 
-#[derive(Deserialize)]
-struct FoundLinks {
-    items: Vec<FoundLink>,
-}
-
-#[derive(Deserialize)]
-struct FoundLink {
-    id: LinkId,
-}
-
 /// Members of an answer that its table lacks.
 #[derive(Deserialize)]
 struct Completeness {
@@ -103,8 +94,9 @@ struct Completeness {
 
 /// Prints clicks as a chart, as JSON or as CSV.
 pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
-    let is_of_link = clicks.id.is_some() || clicks.slug.is_some();
-    if clicks.by == Some(ByOption::Link) && is_of_link {
+    let by_slug = clicks.slug.clone().map(LinkName::Slug);
+    let link = clicks.link.clone().or(by_slug);
+    if clicks.by == Some(ByOption::Link) && link.is_some() {
         bail!("--by link ranks the links of the account; leave out the link");
     }
     if clicks.by.is_some() && clicks.timezone.is_some() {
@@ -114,9 +106,9 @@ pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
     }
     let now = SystemClock.now();
     let client = clicks.api.client()?;
-    let link_id = match &clicks.slug {
-        Some(slug) => Some(find_link(&client, slug).await?),
-        None => clicks.id,
+    let link_id = match &link {
+        Some(name) => Some(find_link(&client, name).await?),
+        None => None,
     };
     let call = clicks.call(link_id, now);
     let answer = client.send(&call).await?;
@@ -183,23 +175,15 @@ impl ByOption {
     }
 }
 
-fn name(value: &impl ValueEnum) -> Option<String> {
+/// Returns the name of a value on the command line and in the API.
+pub(crate) fn name(value: &impl ValueEnum) -> Option<String> {
     let value = value.to_possible_value()?;
     Some(value.get_name().to_owned())
 }
 
-/// Asks the API for the link with the slug.
-async fn find_link(client: &ApiClient, slug: &str) -> anyhow::Result<LinkId> {
-    let call = ApiCall::get(&["v1", "links"]).query("slug", Some(slug.to_owned()));
-    let answer = client.send(&call).await?;
-    let found: FoundLinks = client.read(&call, &answer)?;
-    match found.items.first() {
-        Some(link) => Ok(link.id),
-        None => bail!(
-            "the account has no link with the slug {slug}; the clicks of a deleted link are shown by \
-             its id: linkledger clicks lnk_…"
-        ),
-    }
+/// Parses a slug on the command line, so that a mistake is found before a request is sent.
+fn parse_slug(text: &str) -> Result<Slug, String> {
+    Slug::parse_stored(text).map_err(|code| code.detail().to_owned())
 }
 
 /// Asks for the table, prints it as it was sent, and notes its completeness on standard error.

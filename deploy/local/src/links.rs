@@ -2,14 +2,15 @@
 
 mod create;
 mod delete;
+mod find;
 mod get;
 mod list;
 mod update;
 
 use clap::{Args, Subcommand};
-use linkledger_core::id::LinkId;
 use serde::Deserialize;
 
+pub(crate) use self::find::find_link;
 use crate::{
     client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
     output::{EXIT_CODES, print},
@@ -94,17 +95,6 @@ fn print_link(
     print(&record(&properties))
 }
 
-/// Parses a link id on the command line, so that a mistake is found before a request is sent.
-pub(crate) fn link_id(text: &str) -> Result<LinkId, String> {
-    text.parse().map_err(|_| {
-        format!(
-            "a link id is {} and 26 letters and digits; `linkledger links list --slug SLUG` shows \
-             the id of the link with a slug",
-            LinkId::PREFIX
-        )
-    })
-}
-
 /// Parses an `ETag` on the command line. Adds the quotes of the `ETag`, which a shell removes.
 fn etag(text: &str) -> Result<String, String> {
     if !text.chars().all(|c| c.is_ascii_graphic()) {
@@ -133,13 +123,5 @@ mod tests {
             assert_eq!(etag(given).unwrap(), sent);
         }
         assert!(etag("3\r\nx: y").is_err());
-    }
-
-    #[test]
-    fn slug_in_place_of_an_id_names_list() {
-        assert!(link_id("lnk_01jd3k5x7zexrbfmv2pcg9h4ta").is_ok());
-        for text in ["spring", "lnk_1", "LNK_01jd3k5x7zexrbfmv2pcg9h4ta", ""] {
-            assert!(link_id(text).unwrap_err().contains("list --slug"), "{text}");
-        }
     }
 }

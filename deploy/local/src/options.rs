@@ -47,6 +47,15 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=u16::MAX)
     )]
     pub(crate) short_port: u16,
+    /// Port of the operators' console; 0 takes a free port.
+    #[arg(
+        long,
+        env = "LINKLEDGER_CONSOLE_PORT",
+        value_name = "PORT",
+        default_value_t = 8085,
+        value_parser = whole_number(0..=u16::MAX)
+    )]
+    pub(crate) console_port: u16,
     /// Postgres database of your own: postgres://user:password@host:port/name [default: a server in
     /// the data folder].
     #[arg(

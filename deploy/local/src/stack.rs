@@ -31,10 +31,12 @@ use broker::StackBroker;
 use database::StackDatabase;
 use services::RunningServices;
 
-/// The sockets at the public ports, bound before anything is started.
-struct PublicSockets {
+/// The sockets at the ports that the options name, bound before anything is started.
+struct StackSockets {
     api: TcpListener,
     short_host: TcpListener,
+    /// Internal listener of the projector, which serves the console.
+    console: TcpListener,
 }
 
 /// Runs the stack until Ctrl-C or SIGTERM.
@@ -50,13 +52,10 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
             options.kafka_security.protocol.name()
         );
     }
-    let sockets = PublicSockets {
-        api: listen(loopback(options.api_port))
-            .await
-            .context("is linkledger running already? If not, choose another --api-port")?,
-        short_host: listen(loopback(options.short_port))
-            .await
-            .context("is linkledger running already? If not, choose another --short-port")?,
+    let sockets = StackSockets {
+        api: listen_at(options.api_port, "--api-port").await?,
+        short_host: listen_at(options.short_port, "--short-port").await?,
+        console: listen_at(options.console_port, "--console-port").await?,
     };
     let folder = DataFolder::open(&options.data_dir)?;
     let mut tasks = Tasks::new(CancellationToken::new());
@@ -90,7 +89,7 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
 async fn run(
     options: &StackOptions,
     folder: &DataFolder,
-    sockets: PublicSockets,
+    sockets: StackSockets,
     mut tasks: Tasks,
     (database, broker): (&StackDatabase, &StackBroker),
 ) -> anyhow::Result<()> {
@@ -197,6 +196,13 @@ fn environment(
     kafka.fold(environment, |environment, (name, value)| {
         environment.with(name, value)
     })
+}
+
+/// Binds a port that an option names.
+async fn listen_at(port: u16, option: &str) -> anyhow::Result<TcpListener> {
+    let listener = listen(loopback(port)).await;
+    listener
+        .with_context(|| format!("is linkledger running already? If not, choose another {option}"))
 }
 
 fn loopback(port: u16) -> SocketAddr {

@@ -93,6 +93,9 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
             .iter()
             .filter(|own| own.projection == it.projection);
         it.generations = own.cloned().collect();
+        if it.paused_at.is_some() {
+            it.paused_by = operations::paused_by(it.projection, &recorded);
+        }
         it.verification = verification::read(&databases.read, projection)
             .await
             .context("cannot read the last verification")?;

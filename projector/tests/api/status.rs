@@ -10,6 +10,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::operations::{
+    pause::{self, PauseChange},
     status::{
         StatusReport, collect,
         projection::{ProjectionState, ProjectionStatus},
@@ -220,6 +221,31 @@ async fn status_shows_pauses_and_running_commands() {
             "`verify links` by bob@ops died before its end: run the command again",
         ]
     );
+    // An earlier pause was by somebody else; its end is recorded.
+    let (links, nobody) = (&[Projection::Links], None);
+    let changes = [
+        (PauseChange::Resume, "bob@ops", nobody),
+        (
+            PauseChange::Pause,
+            "ann@ops",
+            Some("ticket 8: the disk is full"),
+        ),
+    ];
+    for (change, operator, reason) in changes {
+        pause::change(pool, links, change, operator, reason)
+            .await
+            .unwrap();
+    }
+    let status = collect(&pool.clone().into()).await.unwrap();
+    let paused = findings(&status)[0];
+    assert!(
+        paused.ends_with(" by ann@ops (ticket 8: the disk is full): `projector resume links`"),
+        "{paused}"
+    );
+    let json = serde_json::to_value(of(&status, "links")).unwrap();
+    assert_eq!(json["paused_by"]["operator"], "ann@ops");
+    assert_eq!(of(&status, "credits").paused_by, None);
+
     let text = stdout(&run(&database, &[]).await);
     let running = "running: rebuild credits, by ann@ops since 2026-11-20T11:00:00.000Z: ticket 7";
     assert!(text.contains(running), "{text}");

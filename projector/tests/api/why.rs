@@ -368,6 +368,12 @@ async fn why_prints_events_and_one_sentence_each() {
     ] {
         assert_begins(&lines[projection.index()], beginning);
     }
+    for name in ["WHY-0x", "sho.rt/why-0x"] {
+        let named = run(&stage, &[name]).await;
+        assert_eq!(process::stdout(&named), text, "{name}");
+    }
+    let elsewhere = run(&stage, &["https://example.com/why-0X"]).await;
+    assert_eq!(elsewhere.status.code(), Some(1), "{elsewhere:?}");
     let output = run(&stage, &[&link_id, "--json"]).await;
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["events"][0]["type"], "LinkCreated");
@@ -392,8 +398,8 @@ async fn unknown_subject_is_refused() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(error, format!("error: {id} does not exist: {what}\n"));
     }
-    let output = run(&stage, &["lnk_x"]).await;
+    let output = run(&stage, &["lnk x"]).await;
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("give the id of a link (lnk_…) or of an account (acc_…)"));
+    assert!(error.contains("an account is named by its id (acc_…)"));
 }

@@ -1,5 +1,7 @@
 //! Projection `links`: an account's links, newest first, and a link by its id.
 
+pub(crate) mod search;
+
 use linkledger_core::{
     http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
@@ -108,64 +110,6 @@ pub(crate) async fn list_each(
         return Err(sqlx::Error::RowNotFound);
     }
     Ok(pages.into_iter().map(LinkPage::into_links).collect())
-}
-
-/// Reads links of an account with the given destination.
-pub(crate) async fn list_by_destination(
-    pool: &PgPool,
-    range: LinkRange,
-    destination_url: &str,
-) -> sqlx::Result<SnapshotRead<Vec<LinkView>>> {
-    let page = sqlx::query_as!(
-        LinkPage,
-        r#"
-        SELECT c.epoch, c.position,
-               EXISTS (
-                   SELECT FROM read_model.parked_accounts AS p
-                   WHERE p.account_id = $2 AND p.projection = c.projection
-                     AND p.generation = c.generation
-               ) AS "is_parked!",
-               l.link_ids AS "link_ids!", l.slugs AS "slugs!",
-               l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-               l.created_at AS "created_at!"
-        FROM read_model.checkpoints AS c
-        CROSS JOIN LATERAL (
-            SELECT coalesce(array_agg(link_id), '{}') AS link_ids,
-                   coalesce(array_agg(slug), '{}') AS slugs,
-                   coalesce(array_agg(destination_url), '{}') AS destination_urls,
-                   coalesce(array_agg(version), '{}') AS versions,
-                   coalesce(array_agg(created_at), '{}') AS created_at
-            FROM (
-                SELECT link_id, slug, destination_url, version, created_at
-                FROM read_model.links
-                WHERE generation = (
-                          SELECT active_generation FROM read_model.projections
-                          WHERE projection = 'links'
-                      )
-                  AND hashtextextended(account_id::text || destination_url, 0)
-                      = hashtextextended($2::uuid::text || $5, 0)
-                  AND link_id < $3
-                  -- Hashes may collide. Not `account_id = $2`: the planner could then use the
-                  -- primary key, and would walk all links of the account.
-                  AND account_id IS NOT DISTINCT FROM $2 AND destination_url = $5
-                ORDER BY link_id DESC
-                LIMIT $4
-            ) AS page
-        ) AS l
-        WHERE c.projection = 'links' AND c.shard = $1
-          AND c.generation = (
-              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
-          )
-        "#,
-        Shard::of(range.account_id).number(),
-        range.account_id.uuid(),
-        range.before_or_end(),
-        range.count_max,
-        destination_url
-    )
-    .fetch_one(pool)
-    .await?;
-    Ok(page.into_links())
 }
 
 /// Key of a link: only the owner may read a link.

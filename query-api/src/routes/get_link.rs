@@ -99,7 +99,7 @@ async fn find(
             key,
             with_visibility,
         });
-    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Links], Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let mut snapshot = api
         .read

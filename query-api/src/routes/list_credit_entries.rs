@@ -72,6 +72,7 @@ pub(super) async fn list_credit_entries(
     parameters.check()?;
     let list = api.list(CursorScope {
         list: route_table::CREDIT_ENTRIES.to_owned(),
+        filters: String::new(),
         account_id,
     });
     let before = list.start_of(&page)?;
@@ -83,7 +84,7 @@ pub(super) async fn list_credit_entries(
         before: before.map(version_of_sort_key),
         count_max: page.count_max(),
     };
-    let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Credits], Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| range.before.is_none());
@@ -93,7 +94,7 @@ pub(super) async fn list_credit_entries(
             read_in_time(|| credits::entries(&server.pool, range))
         })
         .await?;
-    Ok(list.answer(&page, snapshot.value, sort_key_of, identity))
+    Ok(list.answer(&page, snapshot.value.into(), sort_key_of, identity))
 }
 
 fn sort_key_of(entry: &LedgerEntry) -> u128 {

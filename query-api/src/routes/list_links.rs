@@ -1,5 +1,6 @@
-//! `GET /v1/links`: a page of the account's links, newest first.
+//! `GET /v1/links`: a page of the account's links, in the order of creation.
 
+mod created;
 mod filters;
 
 use std::sync::Arc;
@@ -18,15 +19,22 @@ use linkledger_core::{
     projection::Projection,
     shard::Shard,
 };
-use uuid::Uuid;
 
-use self::filters::{DESTINATION_URL, LinkFilters, SLUG};
+use self::filters::{FilterParameters, LinkFilters, ListRead, PARAMETERS, PageOfList};
 use super::ApiState;
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    paging::{CURSOR, LIMIT, Page, PageRequest},
+    paging::{CURSOR, LIMIT, Page, PageItems, PageRequest},
     parameters::Parameters,
-    read_model::links::{LinkRange, LinkView},
+    read_model::{
+        SnapshotRead,
+        links::{
+            LinkView,
+            search::{self, FoundLinks},
+        },
+        read_in_time,
+    },
+    read_servers::ReadServer,
 };
 
 /// Lists links of the account.
@@ -40,8 +48,10 @@ use crate::{
     summary = "List links",
     description = "A page of the account's links, newest first. With filters, the page has the links that meet \
                    all filters. While `has_more` is true, pass `next_cursor` as `cursor`, with the same \
-                   filters: a link that exists through the whole scan appears exactly once.",
-    params(PageRequest, LinkFilters, TokenHeader),
+                   filters and order: a link that exists, and meets the filters, through the whole scan appears \
+                   exactly once. A request looks at 10,000 links at most, so a page may be short, even empty, \
+                   although `has_more` is true.",
+    params(PageRequest, FilterParameters, TokenHeader),
     responses(
         (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
          links(
@@ -61,35 +71,63 @@ pub(super) async fn list_links(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
-    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR, SLUG, DESTINATION_URL]);
+    let known = [&[LIMIT, CURSOR][..], &PARAMETERS].concat();
+    let mut parameters = Parameters::of(&uri, &known);
     let page = PageRequest::take(&mut parameters);
     let filters = LinkFilters::take(&mut parameters);
     parameters.check()?;
     let list = api.list(CursorScope {
-        list: filters.list(),
+        list: route_table::LINKS.to_owned(),
+        filters: filters.query(),
         account_id,
     });
-    let range = LinkRange {
+    let page_of_list = PageOfList {
         account_id,
-        before: list.start_of(&page)?.map(Uuid::from_u128),
+        last: list.start_of(&page)?,
         count_max: page.count_max(),
     };
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let filter = filters.look_up(&api.log).await?;
-    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
+    let projections: &[Projection] = if filters.depends_on_state() {
+        &[Projection::Links, Projection::Redirects]
+    } else {
+        &[Projection::Links]
+    };
+    let reading = filters.look_up(&api.log, page_of_list).await?;
+    let wait = VisibilityWait::begin(&api.watcher, projections, Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
-    let replica = replica.filter(|_| range.before.is_none());
+    let replica = replica.filter(|_| page_of_list.last.is_none());
     let snapshot = api
         .read
-        .read_containing(&wait, replica, position, |server| {
-            filter.read(server, range)
-        })
+        .read_containing(&wait, replica, position, |server| read(server, &reading))
         .await?;
+    let FoundLinks { links, stopped_at } = snapshot.value;
+    let items = PageItems {
+        items: links,
+        stopped_at: stopped_at.map(|link_id| link_id.uuid().as_u128()),
+    };
     let body_of = |link: LinkView| link.into_body(&api.short_base_url);
-    Ok(list.answer(&page, snapshot.value, sort_key_of, body_of))
+    Ok(list.answer(&page, items, sort_key_of, body_of))
+}
+
+/// Reads the links of a page.
+async fn read(
+    server: &ReadServer,
+    reading: &ListRead,
+) -> Result<SnapshotRead<FoundLinks>, Problem> {
+    match reading {
+        ListRead::Whole(range) => {
+            let page = server.link_pages.read(*range).await?;
+            Ok(page.map(FoundLinks::all))
+        }
+        ListRead::One(link) => {
+            let link = server.links.read(*link).await?;
+            Ok(link.map(|link| FoundLinks::all(link.into_iter().collect())))
+        }
+        ListRead::Search(search) => read_in_time(|| search::find(&server.pool, search)).await,
+    }
 }
 
 fn sort_key_of(link: &LinkView) -> u128 {

@@ -49,21 +49,55 @@ fn statements(source: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = source;
     let mut function = "";
-    while let Some(start) = next_of(rest, &["fn ", "query!(", "query_as!(", "query_scalar!("]) {
+    let beginnings = [
+        "fn ",
+        "query!(",
+        "query_as!(",
+        "query_scalar!(",
+        "page_of_rows!(",
+    ];
+    while let Some(start) = next_of(rest, &beginnings) {
         rest = &rest[start..];
         if let Some(named) = rest.strip_prefix("fn ") {
             function = named.split(['(', '<']).next().unwrap();
             rest = named;
             continue;
         }
-        let opening = rest.find('"').expect("a macro has its statement");
-        let is_raw = rest[..opening].ends_with('#');
-        let text = &rest[opening + 1..];
-        let end = text.find(if is_raw { "\"#" } else { "\"" }).unwrap();
-        found.push((function.to_owned(), normal(&text[..end])));
-        rest = &text[end..];
+        let (statement, behind) = parts_of_statement(rest);
+        found.push((function.to_owned(), normal(&statement)));
+        rest = behind;
     }
     found
+}
+
+/// Returns the first statement of the text, whose parts are texts and parameters of a macro, and the text behind.
+fn parts_of_statement(mut rest: &str) -> (String, &str) {
+    let mut statement = String::new();
+    loop {
+        let opening = rest.find('"').expect("a macro has its statement");
+        let closing = if rest[..opening].ends_with('#') {
+            "\"#"
+        } else {
+            "\""
+        };
+        let text = &rest[opening + 1..];
+        let end = text.find(closing).unwrap();
+        statement.push_str(&text[..end]);
+        rest = &text[end + closing.len()..];
+        // Behind a part follows another part, or an argument.
+        let next = rest.trim_start_matches(['+', ',', ' ', '\n']);
+        let next = match next.strip_prefix("$($") {
+            Some(parameter) => {
+                let end = parameter.find('+').expect("a repetition");
+                parameter[end..].trim_start_matches(['+', ' ', '\n'])
+            }
+            None => next,
+        };
+        if !next.starts_with('"') && !next.starts_with("r#\"") {
+            return (statement, rest);
+        }
+        rest = next;
+    }
 }
 
 fn next_of(text: &str, patterns: &[&str]) -> Option<usize> {

@@ -8,7 +8,9 @@ use linkledger_core::{
     event_store::{
         links,
         log::{self, StreamPart},
+        names,
     },
+    link::SubjectName,
     shard::{Position, Shard},
     timestamp,
 };
@@ -23,8 +25,8 @@ use crate::admin::{AdminCommandOptions, print};
 // The group tells clap that a stream is to be shown, and no subcommand is given.
 #[group(args = ["subject"])]
 pub struct ShowLog {
-    /// Account (acc_…: credits and suspensions) or link (lnk_…).
-    pub subject: Subject,
+    /// Account (acc_…: credits and suspensions), or link: its id (lnk_…), slug or short address.
+    pub subject: SubjectName,
     /// Number of events to show, counted from the latest.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
@@ -61,7 +63,10 @@ struct ShownLog {
 
 pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
-    let events = show(&pool, command.subject, command.limit).await?;
+    let subject = names::find_subject(&pool, &command.subject).await;
+    let subject = subject.context("cannot look up the link")?;
+    let subject = subject.with_context(|| format!("there is no {}", command.subject))?;
+    let events = show(&pool, subject, command.limit).await?;
     let text = table(&events);
     print(command.options.json, &ShownLog { events }, &text)
 }

@@ -202,6 +202,7 @@ impl List<'_> {
     fn cursor(&self, last: LinkId) -> String {
         let scope = CursorScope {
             list: route_table::LINKS.to_owned(),
+            filters: String::new(),
             account_id: self.account.account_id,
         };
         self.keys.seal(&scope, last.uuid().as_u128())

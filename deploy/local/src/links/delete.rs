@@ -1,10 +1,10 @@
 //! `linkledger links delete`: deletes a link for ever; a repeated delete succeeds as well.
 
 use clap::Args;
-use linkledger_core::id::LinkId;
+use linkledger_core::link::LinkName;
 use reqwest::{Method, StatusCode};
 
-use super::{etag, link_id};
+use super::{etag, find_link};
 use crate::{
     client::{ApiCall, ApiClient},
     output::note,
@@ -13,16 +13,15 @@ use crate::{
 /// Options of `linkledger links delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteLinkOptions {
-    /// Id of the link, lnk_…
-    #[arg(value_parser = link_id)]
-    id: LinkId,
+    /// Id (lnk_…), slug or short address of the link.
+    link: LinkName,
     /// Delete only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
 }
 
 pub(super) async fn run(client: &ApiClient, delete: &DeleteLinkOptions) -> anyhow::Result<()> {
-    let id = delete.id.to_string();
+    let id = find_link(client, &delete.link).await?.to_string();
     let call = ApiCall::new(
         Method::DELETE,
         &["v1", "links", &id],

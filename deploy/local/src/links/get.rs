@@ -1,17 +1,16 @@
-//! `linkledger links get`: shows one link, found by its id.
+//! `linkledger links get`: shows one link, found by its id, slug or short address.
 
 use clap::Args;
-use linkledger_core::id::LinkId;
+use linkledger_core::link::LinkName;
 
-use super::{link_id, print_link};
+use super::{find_link, print_link};
 use crate::client::{ApiCall, ApiClient};
 
 /// Options of `linkledger links get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetLinkOptions {
-    /// Id of the link, lnk_…
-    #[arg(value_parser = link_id)]
-    id: LinkId,
+    /// Id (lnk_…), slug or short address of the link.
+    link: LinkName,
 }
 
 pub(super) async fn run(
@@ -19,7 +18,8 @@ pub(super) async fn run(
     get: &GetLinkOptions,
     is_json: bool,
 ) -> anyhow::Result<()> {
-    let call = ApiCall::get(&["v1", "links", &get.id.to_string()]);
+    let id = find_link(client, &get.link).await?.to_string();
+    let call = ApiCall::get(&["v1", "links", &id]);
     let answer = client.send(&call).await?;
     print_link(client, &call, &answer, is_json)
 }

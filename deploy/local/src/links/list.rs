@@ -1,9 +1,10 @@
 //! `linkledger links list`: lists one page of links, or all pages.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::LinkDocument;
 use crate::{
+    clicks::name,
     client::{ApiCall, ApiClient},
     paging::{PagingOptions, TableRow},
     table::{ColumnLayout, TableColumn, short_time},
@@ -20,6 +21,40 @@ pub(crate) struct ListLinksOptions {
     /// List only links with exactly this destination.
     #[arg(long, value_name = "URL")]
     destination_url: Option<String>,
+    /// List only links whose slugs begin with this text.
+    #[arg(long, value_name = "TEXT")]
+    slug_prefix: Option<String>,
+    /// List only links to this host, such as shop.example.com.
+    #[arg(long, value_name = "HOST")]
+    destination_host: Option<String>,
+    /// List only active links, or only links that an operator has disabled.
+    #[arg(long)]
+    state: Option<ListedState>,
+    /// List only links that were created at this instant or later; a date begins in UTC.
+    #[arg(long, value_name = "INSTANT|DATE")]
+    created_from: Option<String>,
+    /// List only links that were created before this instant; a date begins in UTC.
+    #[arg(long, value_name = "INSTANT|DATE")]
+    created_to: Option<String>,
+    /// Order of the list: newest first, or oldest first.
+    #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
+    sort: Option<ListOrder>,
+}
+
+/// Value of `--state`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ListedState {
+    Active,
+    Disabled,
+}
+
+/// Value of `--sort`, by the names of the API.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ListOrder {
+    #[value(name = "-created_at")]
+    NewestFirst,
+    #[value(name = "created_at")]
+    OldestFirst,
 }
 
 impl TableRow for LinkDocument {
@@ -43,7 +78,13 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let call = ApiCall::get(&["v1", "links"])
         .query("slug", list.slug.clone())
-        .query("destination_url", list.destination_url.clone());
+        .query("destination_url", list.destination_url.clone())
+        .query("slug_prefix", list.slug_prefix.clone())
+        .query("destination_host", list.destination_host.clone())
+        .query("state", list.state.as_ref().and_then(name))
+        .query("created_from", list.created_from.clone())
+        .query("created_to", list.created_to.clone())
+        .query("sort", list.sort.as_ref().and_then(name));
     list.paging
         .print::<LinkDocument>(client, call, is_json)
         .await

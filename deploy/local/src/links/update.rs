@@ -1,19 +1,18 @@
 //! `linkledger links update`: changes the destination of a link.
 
 use clap::Args;
-use linkledger_core::id::LinkId;
+use linkledger_core::link::LinkName;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use super::{etag, link_id, print_link};
+use super::{etag, find_link, print_link};
 use crate::client::{ApiCall, ApiClient};
 
 /// Options of `linkledger links update`.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateLinkOptions {
-    /// Id of the link, lnk_…
-    #[arg(value_parser = link_id)]
-    id: LinkId,
+    /// Id (lnk_…), slug or short address of the link.
+    link: LinkName,
     /// New destination: an http or https address.
     #[arg(long, value_name = "URL")]
     destination_url: String,
@@ -27,7 +26,7 @@ pub(super) async fn run(
     update: &UpdateLinkOptions,
     is_json: bool,
 ) -> anyhow::Result<()> {
-    let id = update.id.to_string();
+    let id = find_link(client, &update.link).await?.to_string();
     let call = ApiCall::new(Method::PATCH, &["v1", "links", &id], StatusCode::OK)
         .header("if-match", update.if_match.clone())
         .body(json!({ "destination_url": update.destination_url }));

@@ -1,5 +1,5 @@
-//! The three services inside the process of the stack, each with an internal listener on a free
-//! port.
+//! The three services inside the process of the stack, each with an internal listener: the projector's, which
+//! serves the console, on the port of the console, the others on free ports.
 
 use std::{
     net::SocketAddr,
@@ -20,9 +20,10 @@ use linkledger_core::{
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
 use linkledger_query_api as query_api;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{PublicSockets, loopback};
+use super::{StackSockets, loopback};
 use crate::ingress;
 
 /// Price of a link on the local stack, in credits.
@@ -81,7 +82,7 @@ pub(super) struct RunningServices {
 pub(super) async fn start(
     settings: &ServiceSettings,
     clock: Arc<dyn Clock>,
-    sockets: PublicSockets,
+    sockets: StackSockets,
     tasks: &mut Tasks,
 ) -> anyhow::Result<RunningServices> {
     lifecycle::raise_open_files_limit();
@@ -98,18 +99,18 @@ pub(super) async fn start(
         query_api.readiness,
     ];
     let [projector_ready, command_ready, query_ready] = readiness.clone();
+    let mut internal = InternalListeners {
+        tasks: &mut *tasks,
+        recorder: &recorder,
+    };
     let services = RunningServices {
-        command_internal: serve_internal_listener(tasks, command_ready, &recorder, Router::new())
-            .await?,
-        projector_internal: serve_internal_listener(
-            tasks,
-            projector_ready,
-            &recorder,
-            projector.console,
-        )
-        .await?,
-        query_internal: serve_internal_listener(tasks, query_ready, &recorder, Router::new())
-            .await?,
+        command_internal: internal.serve(
+            listen(loopback(0)).await?,
+            command_ready,
+            Router::new(),
+        )?,
+        projector_internal: internal.serve(sockets.console, projector_ready, projector.console)?,
+        query_internal: internal.serve(listen(loopback(0)).await?, query_ready, Router::new())?,
         readiness,
     };
     let api = ingress::router(command_api.router, query_api.api);
@@ -123,20 +124,32 @@ pub(super) async fn start(
     Ok(services)
 }
 
-/// Serves the internal listener of one service on a free port, and returns its address.
-async fn serve_internal_listener(
-    tasks: &mut Tasks,
-    readiness: Readiness,
-    recorder: &Recorder,
-    pages: Router,
-) -> anyhow::Result<SocketAddr> {
-    let listener = listen(loopback(0)).await?;
-    let address = listener.local_addr()?;
-    let hosts = KnownHosts::new(InternalHosts::default());
-    let router = internal_listener::router(readiness, tasks.shutdown(), recorder.clone(), hosts);
-    let router = router.merge(pages);
-    lifecycle::serve(tasks, "internal listener", listener, router);
-    Ok(address)
+/// Parts that the internal listeners of all services share.
+struct InternalListeners<'a> {
+    tasks: &'a mut Tasks,
+    recorder: &'a Recorder,
+}
+
+impl InternalListeners<'_> {
+    /// Serves the internal listener of one service, and returns its address.
+    fn serve(
+        &mut self,
+        listener: TcpListener,
+        readiness: Readiness,
+        pages: Router,
+    ) -> anyhow::Result<SocketAddr> {
+        let address = listener.local_addr()?;
+        let hosts = KnownHosts::new(InternalHosts::default());
+        let (shutdown, recorder) = (self.tasks.shutdown(), self.recorder.clone());
+        let router = internal_listener::router(readiness, shutdown, recorder, hosts);
+        lifecycle::serve(
+            self.tasks,
+            "internal listener",
+            listener,
+            router.merge(pages),
+        );
+        Ok(address)
+    }
 }
 
 impl ServiceSettings {

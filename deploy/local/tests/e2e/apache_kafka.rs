@@ -75,7 +75,14 @@ fn error(output: &Output) -> &str {
 }
 
 fn started(folder: &Path, arguments: &[&str]) -> std::process::Command {
-    let ports = ["--api-port", "0", "--short-port", "0"];
+    let ports = [
+        "--api-port",
+        "0",
+        "--short-port",
+        "0",
+        "--console-port",
+        "0",
+    ];
     linkledger(folder, &[&ports, arguments].concat())
 }
 

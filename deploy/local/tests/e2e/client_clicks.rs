@@ -72,6 +72,11 @@ fn clicks_by_slug_look_up_the_id() {
     let line = format!("GET /v1/links/{ID}/clicks");
     assert_eq!(server.request().line(), line);
 
+    let script = vec![Reply::json(200, &found), Reply::json(200, &series())];
+    let (output, server) = run(script, &["clicks", "127.0.0.1:8081/spring", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(server.request().line(), "GET /v1/links?slug=spring");
+
     let nothing = json!({ "items": [], "next_cursor": null, "has_more": false });
     let (output, _server) = run(
         vec![Reply::json(200, &nothing)],
@@ -176,7 +181,7 @@ fn clicks_as_csv_are_printed_as_sent() {
 #[test]
 fn contradictory_options_of_clicks_send_nothing() {
     for (arguments, code) in [
-        (&["clicks", "spring"][..], 2),
+        (&["clicks", "spring sale"][..], 2),
         (&["clicks", ID, "--slug", "spring"], 2),
         (&["clicks", "--csv", "--json"], 2),
         (&["clicks", "--by", "os", "--interval", "day"], 2),

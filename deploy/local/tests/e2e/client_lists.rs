@@ -43,6 +43,28 @@ fn list_sends_filters_and_names_the_next_cursor() {
 }
 
 #[test]
+fn list_sends_each_filter_by_its_name() {
+    let page = json!({ "items": [], "next_cursor": null, "has_more": false });
+    for (arguments, query) in [
+        (&["--slug-prefix", "Spr"][..], "slug_prefix=Spr"),
+        (&["--destination-host", "e.com"], "destination_host=e.com"),
+        (&["--state", "disabled"], "state=disabled"),
+        (
+            &["--created-from", "2026-11-20", "--created-to", "2026-11-21"],
+            "created_from=2026-11-20&created_to=2026-11-21",
+        ),
+        (&["--sort", "created_at"], "sort=created_at"),
+        (&["--sort", "-created_at"], "sort=-created_at"),
+    ] {
+        let command = [&["links", "list"], arguments].concat();
+        let (output, server) = run(vec![Reply::json(200, &page)], &command);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let line = format!("GET /v1/links?{query}");
+        assert_eq!(server.request().line(), line);
+    }
+}
+
+#[test]
 fn all_pages_are_one_table_or_json_lines() {
     let script = || {
         let page = |next: Value| json!({ "items": [link()], "next_cursor": next });

@@ -242,3 +242,43 @@ fn write_waits_until_lists_contain_the_link() {
     assert_eq!(request.line(), "GET /v1/links?limit=1");
     assert_eq!(request.header("consistency-token"), Some("AQAA"));
 }
+
+#[test]
+fn slug_or_short_address_names_the_link_to_write() {
+    let found = json!({ "items": [link()], "next_cursor": null, "has_more": false });
+    let found = || Reply::json(200, &found);
+    let deleted = Reply::Answer {
+        status: 204,
+        headers: "",
+        body: String::new(),
+    };
+    let (output, server) = run(vec![found(), deleted], &["links", "delete", "spring"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stderr), format!("deleted {ID}\n"));
+    assert_eq!(server.request().line(), "GET /v1/links?slug=spring");
+    assert_eq!(server.request().line(), format!("DELETE /v1/links/{ID}"));
+
+    let script = vec![found(), Reply::json(200, &link())];
+    let get = ["links", "get", "http://127.0.0.1:8081/spring"];
+    let (output, server) = run(script, &get);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(server.request().line(), "GET /v1/links?slug=spring");
+    assert_eq!(server.request().line(), format!("GET /v1/links/{ID}"));
+
+    // The address of another place ends like the short address, and is no name of the link.
+    let update = [
+        "links",
+        "update",
+        "https://example.com/spring",
+        "--destination-url",
+        "https://example.com/2",
+    ];
+    let (output, server) = run(vec![found()], &update);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("no link with the short address example.com/spring"),
+        "{error}"
+    );
+    assert_eq!(server.requests().len(), 1);
+}

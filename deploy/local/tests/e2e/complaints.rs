@@ -28,6 +28,15 @@ fn port_in_use_error_names_the_option() {
         text.contains("--short-port") && text.contains(&port),
         "{text}"
     );
+    let ports = ["--api-port", "0", "--short-port", "0"];
+    let text = complaint(
+        folder.path(),
+        &[&ports[..], &["--console-port", &port]].concat(),
+    );
+    assert!(
+        text.contains("--console-port") && text.contains(&port),
+        "{text}"
+    );
 }
 
 #[test]
@@ -38,6 +47,8 @@ fn wrong_database_error_names_the_option() {
             "--api-port",
             "0",
             "--short-port",
+            "0",
+            "--console-port",
             "0",
             "--database-url",
             url,
@@ -54,7 +65,14 @@ fn data_folder_creation_error_names_the_folder() {
     fs::write(&file, "").unwrap();
     let text = complaint(
         &file.join("data"),
-        &["--api-port", "0", "--short-port", "0"],
+        &[
+            "--api-port",
+            "0",
+            "--short-port",
+            "0",
+            "--console-port",
+            "0",
+        ],
     );
     assert!(text.contains("file/data"), "{text}");
 }
@@ -63,7 +81,17 @@ fn data_folder_creation_error_names_the_folder() {
 fn data_folder_in_use_is_refused() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
-    let text = complaint(folder.path(), &["--api-port", "0", "--short-port", "0"]);
+    let text = complaint(
+        folder.path(),
+        &[
+            "--api-port",
+            "0",
+            "--short-port",
+            "0",
+            "--console-port",
+            "0",
+        ],
+    );
     assert!(
         text.contains("in use by another linkledger process"),
         "{text}"

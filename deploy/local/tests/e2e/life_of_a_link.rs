@@ -3,12 +3,13 @@
 
 use linkledger_command_api::admin::{
     account::{self, AccountSubject},
-    link::{self, LinkName, LinkSubject},
+    link::{self, LinkSubject, NamedLink},
 };
 use linkledger_core::{
     clock::SystemClock,
     event_store::{self, SessionKind, links},
     id::LinkId,
+    link::LinkName,
 };
 use linkledger_testing::eventually;
 use serde_json::json;
@@ -96,8 +97,8 @@ async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, sh
     let pool = operators_pool(stack);
     let link_id: LinkId = id.parse().unwrap();
     let subject = LinkSubject {
-        link: LinkName {
-            link: Some(link_id),
+        link: NamedLink {
+            link: Some(LinkName::Id(link_id)),
             slug: None,
         },
         reason: "phishing".to_owned(),

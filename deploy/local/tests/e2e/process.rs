@@ -50,7 +50,14 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
-        let ports = ["--api-port", "0", "--short-port", "0"];
+        let ports = [
+            "--api-port",
+            "0",
+            "--short-port",
+            "0",
+            "--console-port",
+            "0",
+        ];
         let mut command = linkledger(data_dir, &[&ports, arguments].concat());
         record::logs_of(&mut command, "stack");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

@@ -61,8 +61,10 @@ fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log
     }
     add_unattended(findings, projection);
     if let Some(since) = &projection.paused_at {
+        let by = projection.paused_by.as_ref();
+        let by = by.map(|by| format!(" {by}")).unwrap_or_default();
         findings.push(format!(
-            "{name} has been paused since {since}: `projector resume {name}`"
+            "{name} has been paused since {since}{by}: `projector resume {name}`"
         ));
     }
     findings.extend(of_verification(name, projection.verification.as_ref()));

@@ -21,6 +21,39 @@ pub struct FailedOperation {
     pub detail: Option<String>,
 }
 
+/// Operator who paused a projection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PausedBy {
+    /// Name of the operator.
+    pub operator: String,
+    /// Reason given by the operator.
+    pub reason: Option<String>,
+}
+
+/// Returns the operator who paused the projection; `None` if the pause is not among the commands.
+///
+/// Each pause and each resume is recorded in the transaction of its effect, so the newest of both
+/// decides. `newest_first` has the latest commands.
+pub(super) fn paused_by(projection: &str, newest_first: &[RecordedCommand]) -> Option<PausedBy> {
+    let mut own = newest_first
+        .iter()
+        .filter(|it| it.projection.as_deref() == Some(projection));
+    let last = own.find(|it| matches!(it.command.as_str(), "pause" | "resume"))?;
+    (last.command == "pause").then(|| PausedBy {
+        operator: last.operator.clone(),
+        reason: last.reason.clone(),
+    })
+}
+
+impl std::fmt::Display for PausedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.reason {
+            Some(reason) => write!(f, "by {} ({reason})", self.operator),
+            None => write!(f, "by {}", self.operator),
+        }
+    }
+}
+
 /// Returns the commands without a recorded end, by projection: at most one for each.
 pub(super) fn running(recorded: &[RecordedCommand]) -> Vec<RecordedCommand> {
     let running = recorded.iter().filter(|it| it.finished_at.is_none());

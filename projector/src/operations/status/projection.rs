@@ -4,7 +4,8 @@ use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
 use serde::Serialize;
 
 use super::{
-    checkpoints::StoredCheckpoint, generations::GenerationStatus, verification::LastVerification,
+    checkpoints::StoredCheckpoint, generations::GenerationStatus, operations::PausedBy,
+    verification::LastVerification,
 };
 use crate::read_models::Projection;
 
@@ -55,6 +56,8 @@ pub struct ProjectionStatus {
     pub parked_accounts: u32,
     /// Start of the pause.
     pub paused_at: Option<String>,
+    /// Operator who paused the projection, if the command is among the latest.
+    pub paused_by: Option<PausedBy>,
     /// Last verification, if there was one.
     pub verification: Option<LastVerification>,
     /// Shards of the live generation.
@@ -148,6 +151,7 @@ impl ProjectionStatus {
             events_per_second: shards.iter().filter_map(|it| it.events_per_second).sum(),
             parked_accounts: shards.iter().map(|it| it.parked_accounts).sum(),
             paused_at: shards.iter().find_map(|it| it.paused_at.clone()),
+            paused_by: None,
             verification: None,
             generations: Vec::new(),
             shards,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{event::Subject, printable::printable, timestamp};
+use linkledger_core::{event_store::names, link::SubjectName, printable::printable, timestamp};
 
 use super::{
     Options,
@@ -29,9 +29,8 @@ const NAME_WIDTH: usize = 11;
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub struct ShowWhy {
-    /// Link (lnk_…) or account (acc_…).
-    #[arg(value_parser = parse_subject)]
-    pub subject: Subject,
+    /// Link, by its id (lnk_…), slug or short address; or account (acc_…).
+    pub subject: SubjectName,
     /// Number of events to show, newest first.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
@@ -41,18 +40,13 @@ pub struct ShowWhy {
 
 pub(super) async fn run(command: ShowWhy) -> anyhow::Result<()> {
     let databases = command.options.databases().await?;
-    let why = why(
-        &databases,
-        WhyRequest::newest(command.subject, command.limit),
-    )
-    .await?;
+    let subject = names::find_subject(&databases.log, &command.subject).await;
+    let subject = subject.context("cannot look up the link")?;
+    let subject =
+        subject.with_context(|| format!("{} does not exist: the log has none", command.subject))?;
+    let why = why(&databases, WhyRequest::newest(subject, command.limit)).await?;
     let text = lines(&why, Screen::of_stdout()).join("\n");
     command.options.print(&why, &text)
-}
-
-fn parse_subject(id: &str) -> anyhow::Result<Subject> {
-    id.parse()
-        .context("give the id of a link (lnk_…) or of an account (acc_…)")
 }
 
 fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {

@@ -74,7 +74,7 @@ fn facts(account_id: AccountId, account: &StoredAccount) -> Markup {
     }
 }
 
-fn state(status: AccountStatus) -> Markup {
+pub(super) fn state(status: AccountStatus) -> Markup {
     match status {
         AccountStatus::Active => html! { span.good { "✓ active" } },
         AccountStatus::Suspended {

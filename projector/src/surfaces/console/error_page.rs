@@ -52,12 +52,23 @@ impl ErrorPage {
         Self {
             status: StatusCode::BAD_REQUEST,
             title: "That cannot be found by",
-            detail: format!("`{}` is neither an id nor a slug.", shown(given)),
-            help: html! {
-                "Links and accounts are found by id (" code { "lnk_…" } ", " code { "acc_…" }
-                "), links by slug too: 3 to 64 letters, digits, " code { "-" } " and " code { "_" }
-                ". A whole short link will do."
-            },
+            detail: format!(
+                "`{}` is neither an id nor a slug nor a part of a name.",
+                shown(given)
+            ),
+            help: find_by(),
+        }
+    }
+
+    pub(super) fn nothing_found(wanted: &str) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            title: "There is no such thing in the log",
+            detail: format!(
+                "No link has the slug `{}`, and no account has this text in its name.",
+                shown(wanted)
+            ),
+            help: find_by(),
         }
     }
 
@@ -129,8 +140,17 @@ fn shown(text: &str) -> String {
     cut(text, SHOWN_MAX)
 }
 
+/// Lists what links and accounts are found by.
+fn find_by() -> Markup {
+    html! {
+        "Links and accounts are found by id (" code { "lnk_…" } ", " code { "acc_…" }
+        "), links by slug too: 3 to 64 letters, digits, " code { "-" } " and " code { "_" }
+        ", or by the whole short link; accounts by a part of their name."
+    }
+}
+
 fn find_help() -> Markup {
-    html! { "The field at the top finds links and accounts by id, and links by slug." }
+    html! { "The field at the top finds links and accounts by id, links by slug, and accounts by name." }
 }
 
 impl From<sqlx::Error> for ErrorPage {

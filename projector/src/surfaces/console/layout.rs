@@ -42,7 +42,7 @@ pub(super) fn page(title: &str, nav: Nav, content: &Markup) -> Html<String> {
                         label for="find" { "Find" }
                         input #find name="q" type="search" required maxlength="200"
                             autocomplete="off" spellcheck="false" autocapitalize="none"
-                            placeholder="lnk_…, acc_… or slug";
+                            placeholder="lnk_…, acc_…, slug or account";
                         button { "Go" }
                     }
                 }

@@ -270,12 +270,70 @@ async fn find_accepts_ids_slugs_and_short_links() {
         assert_eq!(answer.headers["location"], page, "{path}");
     }
     let unknown = console.refusal("/find?q=summer", 404).await;
-    assert_shows(&unknown, "No link has the slug <code>summer</code>.");
-    for query in ["", "?q=", "?q=a%2F%2F", "?q=%3Cscript%3E", "?q=ab"] {
+    assert_shows(&unknown, "No link has the slug <code>summer</code>");
+    for query in ["", "?q=", "?q=a%00b", "?after=x&q=ab"] {
         let refusal = console.refusal(&format!("/find{query}"), 400).await;
         assert_shows(&refusal, "id");
+    }
+    for query in ["a%2F%2F", "%3Cscript%3E", "zz", "%25", "_"] {
+        let refusal = console.refusal(&format!("/find?q={query}"), 404).await;
         assert_lacks(&refusal, "<script>");
     }
+}
+
+#[tokio::test]
+async fn find_leads_to_accounts_by_part_of_name() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let name = |account_id: AccountId, name: &'static str| async move {
+        sqlx::query("UPDATE event_store.accounts SET name = $2 WHERE account_id = $1")
+            .bind(account_id.uuid())
+            .bind(name)
+            .execute(pool)
+            .await
+            .unwrap();
+    };
+    let spring = stage.account_with_links("one", 0).await;
+    let acme = stage.account_with_links("two", 0).await;
+    name(spring, "Spring <b>Ltd</b>").await;
+    name(acme, "ACME Süd").await;
+    let link = stage.append_links(acme, "spring", 1).await.remove(0);
+    sqlx::query("UPDATE event_store.slugs SET slug_folded = 'spring' WHERE link_id = $1")
+        .bind(link.link_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+    let console = TestConsole::start(&stage.database).await;
+
+    let one = console
+        .ask(Method::GET, "/find?q=acme+s", "localhost")
+        .await;
+    assert_eq!(one.status, 303);
+    assert_eq!(one.headers["location"], format!("/accounts/{acme}"));
+    let both = console.page("/find?q=spring").await;
+    assert_shows(&both, &format!("/links/{}", link.link_id));
+    assert_shows(&both, &format!("/accounts/{spring}"));
+    assert_shows(&both, "Spring &lt;b&gt;Ltd");
+    assert_lacks(&both, &format!("/accounts/{acme}"));
+}
+
+#[tokio::test]
+async fn found_accounts_are_shown_page_by_page() {
+    let stage = Stage::set().await;
+    sqlx::query(
+        "INSERT INTO event_store.accounts (account_id, shard, name, created_at)
+         SELECT gen_random_uuid(), 0, 'Many ' || n, now() FROM generate_series(1, 51) AS n",
+    )
+    .execute(stage.database.pool())
+    .await
+    .unwrap();
+    let console = TestConsole::start(&stage.database).await;
+    let first = console.page("/find?q=many+").await;
+    assert_eq!(first.matches("href=\"/accounts/").count(), 50);
+    let next = older(&first).expect("a next page");
+    let last = console.page(&next).await;
+    assert_eq!(last.matches("href=\"/accounts/").count(), 1);
+    assert_eq!(older(&last), None);
 }
 
 #[tokio::test]

@@ -1,41 +1,121 @@
-//! The filters of the list: `slug` and `destination_url`, both exact.
-//! `docs/api.md#lists` describes the filters.
+//! The filters and the order of the list. `docs/api.md#lists` describes both.
+//!
+//! A new filter is a field of [`LinkFilters`] with a line in `take`, `query` and `search`, and a condition in
+//! `read_model/links/search/rows.rs`, with a walk of its own if an index serves the filter.
 
 use linkledger_core::{
     event_store::slugs,
     field::FieldCode,
-    http::route_table,
-    id::LinkId,
-    link::{Destination, OwnHosts, Slug},
+    id::{AccountId, LinkId},
+    link::{Destination, DestinationHost, OwnHosts, Slug, SlugPrefix},
     problem::Problem,
 };
 use sqlx::PgPool;
 use url::form_urlencoded::Serializer;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
+use super::created::{CREATED_FROM, CREATED_TO, CreatedBound};
 use crate::{
     parameters::{ParameterError, Parameters},
     read_model::{
-        SnapshotRead,
-        links::{self, LinkKey, LinkRange, LinkRead, LinkView},
+        links::{
+            LinkKey, LinkRange, LinkRead,
+            search::{LinkOrder, LinkSearch},
+        },
         read_in_time,
     },
-    read_servers::ReadServer,
+    routes::click_range::parse_name,
 };
 
-pub(super) const SLUG: &str = "slug";
-pub(super) const DESTINATION_URL: &str = "destination_url";
+const SLUG: &str = "slug";
+const SLUG_PREFIX: &str = "slug_prefix";
+const DESTINATION_URL: &str = "destination_url";
+const DESTINATION_HOST: &str = "destination_host";
+const STATE: &str = "state";
+const SORT: &str = "sort";
+const OLDEST_FIRST: &str = "created_at";
+const NEWEST_FIRST: &str = "-created_at";
+const ACTIVE: &str = "active";
+const DISABLED: &str = "disabled";
 
-/// Filters of the list. A listed link meets all filters.
-#[derive(Debug, Default, IntoParams)]
+/// Names of the parameters of filters and order.
+pub(super) const PARAMETERS: [&str; 8] = [
+    SLUG,
+    SLUG_PREFIX,
+    DESTINATION_URL,
+    DESTINATION_HOST,
+    STATE,
+    CREATED_FROM,
+    CREATED_TO,
+    SORT,
+];
+
+/// Parameters in the OpenAPI document.
+#[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct LinkFilters {
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct FilterParameters {
     /// Only the link with this slug, upper or lower case.
     #[param(inline)]
     slug: Option<Slug>,
+    /// Only links whose slugs begin with this text, upper or lower case.
+    #[param(
+        min_length = 1,
+        max_length = 64,
+        pattern = "^[A-Za-z0-9][A-Za-z0-9_-]*$",
+        example = "spring-"
+    )]
+    slug_prefix: Option<String>,
     /// Only links with this destination, compared in the serialisation of the URL standard.
-    #[param(inline, rename = "destination_url")]
+    #[param(inline)]
+    destination_url: Option<Destination>,
+    /// Only links to this host, without scheme and port; not to its subdomains.
+    #[param(max_length = 253, example = "shop.example.com")]
+    destination_host: Option<String>,
+    /// Only active links, or only links that an operator has disabled.
+    #[param(inline)]
+    state: Option<StateName>,
+    /// Only links that were created at this instant or later; a date is the begin of its UTC day.
+    #[param(format = "instant-or-date")]
+    created_from: Option<String>,
+    /// Only links that were created before this instant; a date is the begin of its UTC day.
+    #[param(format = "instant-or-date")]
+    created_to: Option<String>,
+    /// Order of the list: newest first (`-created_at`), or oldest first.
+    #[param(inline)]
+    sort: Option<SortName>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum StateName {
+    Active,
+    Disabled,
+}
+
+#[derive(ToSchema)]
+#[schema(default = "-created_at")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum SortName {
+    #[schema(rename = "-created_at")]
+    NewestFirst,
+    #[schema(rename = "created_at")]
+    OldestFirst,
+}
+
+/// Filters and order of the list. A listed link meets all filters.
+#[derive(Debug, Default)]
+pub(super) struct LinkFilters {
+    slug: Option<Slug>,
+    slug_prefix: Option<SlugPrefix>,
     destination: Option<Destination>,
+    destination_host: Option<DestinationHost>,
+    is_disabled: Option<bool>,
+    created_from: Option<CreatedBound>,
+    created_to: Option<CreatedBound>,
+    order: LinkOrder,
 }
 
 impl LinkFilters {
@@ -44,44 +124,183 @@ impl LinkFilters {
         // Hosts of the service are allowed here: links to a host that the service took over later
         // are still found.
         let own_hosts = OwnHosts::default();
+        let slug = parameters.take(SLUG, |text| Slug::parse_stored(text).map_err(error));
+        let slug_prefix = parameters.take(SLUG_PREFIX, |text| {
+            SlugPrefix::parse(text).map_err(prefix_error)
+        });
+        let destination = parameters.take(DESTINATION_URL, |text| {
+            Destination::parse(text, &own_hosts).map_err(error)
+        });
+        let destination_host = parameters.take(DESTINATION_HOST, |text| {
+            DestinationHost::parse(text).map_err(host_error)
+        });
+        let is_disabled = parameters.take(STATE, |text| {
+            let of_name = |name: &str| match name {
+                ACTIVE => Some(false),
+                DISABLED => Some(true),
+                _ => None,
+            };
+            parse_name(text, of_name, &[ACTIVE, DISABLED])
+        });
+        let (created_from, created_to) = CreatedBound::take(parameters);
+        let order = parameters.take(SORT, |text| {
+            let of_name = |name: &str| match name {
+                NEWEST_FIRST => Some(LinkOrder::NewestFirst),
+                OLDEST_FIRST => Some(LinkOrder::OldestFirst),
+                _ => None,
+            };
+            parse_name(text, of_name, &[NEWEST_FIRST, OLDEST_FIRST])
+        });
         Self {
-            slug: parameters.take(SLUG, |text| Slug::parse_stored(text).map_err(error)),
-            destination: parameters.take(DESTINATION_URL, |text| {
-                Destination::parse(text, &own_hosts).map_err(error)
-            }),
+            slug,
+            slug_prefix,
+            destination,
+            destination_host,
+            is_disabled,
+            created_from,
+            created_to,
+            order: order.unwrap_or_default(),
         }
     }
 
-    /// Returns the filtered list as path and query: equal for equal filters, however spelled.
-    pub(super) fn list(&self) -> String {
+    /// Returns filters and order as a query: equal for equal filters, however spelled; empty for the whole list,
+    /// newest first.
+    pub(super) fn query(&self) -> String {
         let mut query = Serializer::new(String::new());
-        if let Some(slug) = &self.slug {
-            query.append_pair(SLUG, &slug.folded());
-        }
-        if let Some(destination) = &self.destination {
-            query.append_pair(DESTINATION_URL, destination.as_str());
-        }
-        match query.finish().as_str() {
-            "" => route_table::LINKS.to_owned(),
-            query => format!("{}?{query}", route_table::LINKS),
-        }
+        let mut append = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        };
+        append(SLUG, self.slug.as_ref().map(Slug::folded).as_deref());
+        append(
+            SLUG_PREFIX,
+            self.slug_prefix.as_ref().map(SlugPrefix::as_str),
+        );
+        append(
+            DESTINATION_URL,
+            self.destination.as_ref().map(Destination::as_str),
+        );
+        append(
+            DESTINATION_HOST,
+            self.destination_host.as_ref().map(DestinationHost::as_str),
+        );
+        let state = |is_disabled| if is_disabled { DISABLED } else { ACTIVE };
+        append(STATE, self.is_disabled.map(state));
+        append(
+            CREATED_FROM,
+            self.created_from.map(CreatedBound::text).as_deref(),
+        );
+        append(
+            CREATED_TO,
+            self.created_to.map(CreatedBound::text).as_deref(),
+        );
+        append(
+            SORT,
+            (self.order == LinkOrder::OldestFirst).then_some(OLDEST_FIRST),
+        );
+        query.finish()
     }
 
-    /// Asks the event store for the link that holds the slug. The holder of a slug never changes, and
-    /// the event store never lags behind.
+    /// Returns true if the list depends on the state of links, which is in the read model of redirects.
+    pub(super) fn depends_on_state(&self) -> bool {
+        self.is_disabled.is_some()
+    }
+
+    /// Returns the read of a page. Asks the event store for the link that holds the slug: the holder of a slug never
+    /// changes, and the event store never lags behind.
     ///
     /// # Errors
     /// Returns `storage_unavailable` if the database fails or does not answer in time.
-    pub(super) async fn look_up(self, pool: &PgPool) -> Result<LinkFilter, Problem> {
-        let Some(slug) = self.slug else {
-            return Ok(LinkFilter::Any(self.destination));
+    pub(super) async fn look_up(
+        self,
+        pool: &PgPool,
+        page: PageOfList,
+    ) -> Result<ListRead, Problem> {
+        let has_other_filters = self.has_other_filters_than_slug();
+        let Some(slug) = &self.slug else {
+            return Ok(if has_other_filters {
+                ListRead::Search(self.search(page, None))
+            } else {
+                ListRead::Whole(LinkRange {
+                    account_id: page.account_id,
+                    before: page.last.map(Uuid::from_u128),
+                    count_max: page.count_max,
+                })
+            });
         };
-        let holder = read_in_time(|| slugs::find_holder(pool, &slug)).await?;
+        let holder = read_in_time(|| slugs::find_holder(pool, slug)).await?;
         // No link has the nil id.
-        let no_link = LinkId::from_uuid(uuid::Uuid::nil());
+        let no_link = LinkId::from_uuid(Uuid::nil());
         let link_id = holder.map_or(no_link, |holder| holder.link_id);
-        Ok(LinkFilter::One(link_id, self.destination))
+        if has_other_filters || page.last.is_some() {
+            return Ok(ListRead::Search(self.search(page, Some(link_id))));
+        }
+        Ok(ListRead::One(LinkRead {
+            key: LinkKey {
+                account_id: page.account_id,
+                link_id,
+            },
+            // A list may be read again until its snapshot has a position.
+            with_visibility: true,
+        }))
     }
+
+    fn has_other_filters_than_slug(&self) -> bool {
+        self.slug_prefix.is_some()
+            || self.destination.is_some()
+            || self.destination_host.is_some()
+            || self.is_disabled.is_some()
+            || self.created_from.is_some()
+            || self.created_to.is_some()
+            || self.order != LinkOrder::NewestFirst
+    }
+
+    /// Returns the search for a page, of one link only if `only` is given.
+    fn search(self, page: PageOfList, only: Option<LinkId>) -> LinkSearch {
+        let mut start = self.created_from.map_or(0, CreatedBound::lowest_id);
+        // The highest UUID is no UUIDv7, so no link has it.
+        let mut end = self.created_to.map_or(u128::MAX, CreatedBound::lowest_id);
+        if let Some(link_id) = only {
+            let link_id = link_id.uuid().as_u128();
+            start = start.max(link_id);
+            end = end.min(link_id.saturating_add(1));
+        }
+        match (page.last, self.order) {
+            (Some(last), LinkOrder::NewestFirst) => end = end.min(last),
+            (Some(last), LinkOrder::OldestFirst) => start = start.max(last.saturating_add(1)),
+            (None, _) => {}
+        }
+        LinkSearch {
+            account_id: page.account_id,
+            start: Uuid::from_u128(start),
+            end: Uuid::from_u128(end),
+            order: self.order,
+            slug_prefix: self.slug_prefix,
+            destination_url: self.destination.map(Destination::into_string),
+            destination_host: self.destination_host.map(|host| host.as_str().to_owned()),
+            is_disabled: self.is_disabled,
+            count_max: page.count_max,
+        }
+    }
+}
+
+/// Page of the list of an account.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageOfList {
+    pub(super) account_id: AccountId,
+    /// Id of the last link of the page before, in the order of the list.
+    pub(super) last: Option<u128>,
+    pub(super) count_max: i64,
+}
+
+/// Read that answers a request.
+pub(super) enum ListRead {
+    /// Page of the whole list, newest first; shares its statement with other requests.
+    Whole(LinkRange),
+    /// One link by its slug; shares its statement with other requests.
+    One(LinkRead),
+    Search(LinkSearch),
 }
 
 fn error(code: FieldCode) -> ParameterError {
@@ -92,91 +311,26 @@ fn error(code: FieldCode) -> ParameterError {
     }
 }
 
-/// Filters with the slug resolved to a link id.
-pub(super) enum LinkFilter {
-    /// All links, or the links with the given destination.
-    Any(Option<Destination>),
-    /// One link, if the link has the given destination.
-    One(LinkId, Option<Destination>),
+fn prefix_error(code: FieldCode) -> ParameterError {
+    let mut error = error(code);
+    if code == FieldCode::SlugInvalidCharacter {
+        let detail = "Use A-Z, a-z, 0-9, '_' and '-'; begin with a letter or a digit.";
+        detail.clone_into(&mut error.detail);
+    } else if code == FieldCode::SlugTooShort {
+        "A prefix has at least one character.".clone_into(&mut error.detail);
+    }
+    error
 }
 
-impl LinkFilter {
-    /// Reads the links of the range that meet the filters.
-    pub(super) async fn read(
-        &self,
-        server: &ReadServer,
-        range: LinkRange,
-    ) -> Result<SnapshotRead<Vec<LinkView>>, Problem> {
-        match self {
-            Self::Any(None) => server.link_pages.read(range).await,
-            Self::Any(Some(destination)) => {
-                let destination = destination.as_str();
-                read_in_time(|| links::list_by_destination(&server.pool, range, destination)).await
-            }
-            Self::One(link_id, destination) => {
-                let is_match = |link: &LinkView| {
-                    let destination = destination.as_ref();
-                    destination.is_none_or(|wanted| wanted.as_str() == link.parts.destination_url)
-                };
-                // One link fits on every page, so no cursor is needed.
-                let read = LinkRead {
-                    key: LinkKey {
-                        account_id: range.account_id,
-                        link_id: *link_id,
-                    },
-                    // A list may be read again until its snapshot has a position.
-                    with_visibility: true,
-                };
-                let snapshot = server.links.read(read).await?;
-                Ok(snapshot.map(|link| link.into_iter().filter(is_match).collect()))
-            }
-        }
+fn host_error(code: FieldCode) -> ParameterError {
+    let mut error = error(code);
+    if matches!(code, FieldCode::UrlHostNotAllowed | FieldCode::UrlInvalid) {
+        let detail =
+            "Send the name of a host on the public internet alone, without scheme, port and path.";
+        detail.clone_into(&mut error.detail);
     }
+    error
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list(query: &str) -> Result<String, Problem> {
-        let uri = format!("/v1/links?{query}").parse().unwrap();
-        let mut parameters = Parameters::of(&uri, &[SLUG, DESTINATION_URL]);
-        let filters = LinkFilters::take(&mut parameters);
-        parameters.check().map(|()| filters.list())
-    }
-
-    #[test]
-    fn equal_filters_make_the_same_list() {
-        assert_eq!(list("").unwrap(), "/v1/links");
-        assert_eq!(list("slug=Abc").unwrap(), "/v1/links?slug=abc");
-        let address = "/v1/links?destination_url=https%3A%2F%2Fe.com%2F%3Fa%3D1%26slug%3Dabc";
-        for query in [
-            "destination_url=https://e.com/?a=1%26slug=abc",
-            "destination_url=HTTPS%3A//E.com:443/?a=1%26slug%3Dabc",
-        ] {
-            assert_eq!(list(query).unwrap(), address, "{query}");
-        }
-        let both = "/v1/links?slug=abc&destination_url=https%3A%2F%2Fe.com%2F";
-        for query in [
-            "slug=ABC&destination_url=https://e.com",
-            "destination_url=https://e.com/&slug=abc",
-        ] {
-            assert_eq!(list(query).unwrap(), both, "{query}");
-        }
-    }
-
-    #[test]
-    fn impossible_filter_values_are_rejected_with_field_codes() {
-        let problem = list("slug=a/b&destination_url=example.com").unwrap_err();
-        let errors = problem.members["errors"].as_array().unwrap();
-        let named: Vec<_> = errors
-            .iter()
-            .map(|error| ["parameter", "code"].map(|member| error[member].as_str().unwrap()))
-            .collect();
-        let expected = [
-            [SLUG, "slug_invalid_character"],
-            [DESTINATION_URL, "url_invalid"],
-        ];
-        assert_eq!(named, expected);
-    }
-}
+mod tests;

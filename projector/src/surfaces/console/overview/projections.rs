@@ -40,7 +40,13 @@ fn row(it: &ProjectionStatus, samples: &LagSamples) -> Markup {
             th scope="row" { (it.projection) }
             td data-label="State" { div {
                 (state(it.state))
-                @if let Some(since) = &it.paused_at { br; span.quiet { "since " (stamp(since)) } }
+                @if let Some(since) = &it.paused_at {
+                    br;
+                    span.quiet {
+                        "since " (stamp(since))
+                        @if let Some(by) = &it.paused_by { " " bdi { (by.to_string()) } }
+                    }
+                }
             } }
             td.number data-label="Generation" { (it.active_generation) }
             td.number data-label="Position" { (grouped(it.position)) }

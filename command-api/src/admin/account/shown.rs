@@ -1,0 +1,207 @@
+//! `account list`, `account show`: accounts with status, balance and number of keys. Changes nothing.
+
+use anyhow::Context as _;
+use clap::Args;
+use linkledger_core::{
+    account::AccountStatus,
+    clock::Clock,
+    event_store::{
+        accounts::{self, AccountFilter, StoredAccount},
+        api_keys::{self, KeyCount},
+    },
+    id::AccountId,
+    operator::parse_text,
+    timestamp,
+};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use crate::admin::{AdminCommandOptions, print};
+
+/// Arguments of `account list`.
+#[derive(Debug, Args)]
+pub struct ListAccounts {
+    /// List only accounts whose name contains this text, in upper or lower case.
+    #[arg(long, value_parser = parse_text)]
+    pub name: Option<String>,
+    /// Number of accounts on a page.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub limit: u16,
+    /// Continue after this account: the last account of the page before.
+    #[arg(long, value_name = "ACCOUNT")]
+    pub after: Option<AccountId>,
+    #[command(flatten)]
+    pub options: AdminCommandOptions,
+}
+
+/// Account, as operators see it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownAccount {
+    /// Account id, for the other commands.
+    pub account_id: AccountId,
+    /// Display name of the account.
+    pub name: String,
+    /// Status of the account: `active` or `suspended`.
+    pub status: &'static str,
+    /// True if the links of the account answer 410 Gone.
+    pub redirects_stopped: bool,
+    /// Credit balance.
+    pub balance: i64,
+    /// Number of keys that are neither revoked nor expired.
+    pub valid_keys: i64,
+    /// Number of keys ever issued.
+    pub issued_keys: i64,
+    /// Creation of the account.
+    pub created_at: String,
+}
+
+/// Page of accounts, the oldest first.
+#[derive(Debug, Clone, Serialize)]
+pub struct AccountPage {
+    /// Accounts of the page.
+    pub accounts: Vec<ShownAccount>,
+    /// Value of `--after` for the next page; `None` on the last page.
+    pub next_after: Option<AccountId>,
+}
+
+pub(super) async fn run_list(command: ListAccounts, clock: &dyn Clock) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
+    let page = list(&pool, clock, &command).await?;
+    print(command.options.json, &page, &page.text(&command))
+}
+
+pub(super) async fn run_show(
+    account_id: AccountId,
+    options: &AdminCommandOptions,
+    clock: &dyn Clock,
+) -> anyhow::Result<()> {
+    let account = show(&options.pool().await?, clock, account_id).await?;
+    print(options.json, &account, &account.text())
+}
+
+/// Lists one page of accounts, in order of their creation.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    command: &ListAccounts,
+) -> anyhow::Result<AccountPage> {
+    let limit = usize::from(command.limit);
+    let filter = AccountFilter {
+        name: command.name.as_deref(),
+        after: command.after,
+        // One account more tells if there is a next page.
+        limit: i64::from(command.limit) + 1,
+    };
+    let found = accounts::list(pool, filter).await;
+    let mut found = found.context("cannot read the accounts")?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let ids: Vec<AccountId> = found.iter().map(|(account_id, _)| *account_id).collect();
+    let keys = api_keys::count(pool, &ids, clock.now()).await;
+    let keys = keys.context("cannot count the keys of the accounts")?;
+    let keys_of = |account_id| keys.get(&account_id).copied().unwrap_or_default();
+    let accounts = found
+        .into_iter()
+        .map(|(account_id, account)| ShownAccount::of(account_id, account, keys_of(account_id)));
+    Ok(AccountPage {
+        accounts: accounts.collect(),
+        next_after: ids.last().copied().filter(|_| has_more),
+    })
+}
+
+/// Reads one account.
+///
+/// # Errors
+/// Returns an error if the account does not exist, or the database fails.
+pub async fn show(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    account_id: AccountId,
+) -> anyhow::Result<ShownAccount> {
+    let account = accounts::find(pool, account_id).await;
+    let account = account.context("cannot read the account")?;
+    let account = account.with_context(|| format!("there is no account {account_id}"))?;
+    let keys = api_keys::count(pool, &[account_id], clock.now()).await;
+    let keys = keys.context("cannot count the keys of the account")?;
+    let keys = keys.get(&account_id).copied().unwrap_or_default();
+    Ok(ShownAccount::of(account_id, account, keys))
+}
+
+impl ShownAccount {
+    fn of(account_id: AccountId, account: StoredAccount, keys: KeyCount) -> Self {
+        let (status, redirects_stopped) = status_and_redirects(account.status);
+        Self {
+            account_id,
+            name: account.name,
+            status,
+            redirects_stopped,
+            balance: account.credits.balance,
+            valid_keys: keys.valid,
+            issued_keys: keys.issued,
+            created_at: timestamp::format(account.created_at),
+        }
+    }
+
+    fn text(&self) -> String {
+        let links = match (self.status, self.redirects_stopped) {
+            ("suspended", true) => "; its links answer 410 Gone",
+            ("suspended", false) => "; its links still redirect",
+            _ => "",
+        };
+        [
+            ("Account", self.account_id.to_string()),
+            ("Name", self.name.clone()),
+            ("Status", format!("{}{links}", self.status)),
+            ("Balance", format!("{} credits", self.balance)),
+            (
+                "Keys",
+                format!("{} valid, {} issued", self.valid_keys, self.issued_keys),
+            ),
+            ("Created", self.created_at.clone()),
+        ]
+        .map(|(label, value)| format!("{label:<8} {value}"))
+        .join("\n")
+    }
+}
+
+impl AccountPage {
+    fn text(&self, command: &ListAccounts) -> String {
+        if self.accounts.is_empty() {
+            return match (&command.name, command.after) {
+                (Some(name), None) => format!("No account has `{name}` in its name."),
+                (None, None) => "There are no accounts.".to_owned(),
+                (_, Some(_)) => "There are no further accounts.".to_owned(),
+            };
+        }
+        let mut lines = vec![format!(
+            "{:<30}  {:<9}  {:>15}  {:>5}  {:<24}  NAME",
+            "ACCOUNT", "STATUS", "BALANCE", "KEYS", "CREATED"
+        )];
+        for account in &self.accounts {
+            lines.push(format!(
+                "{:<30}  {:<9}  {:>15}  {:>5}  {:<24}  {}",
+                account.account_id.to_string(),
+                account.status,
+                account.balance,
+                account.valid_keys,
+                account.created_at,
+                account.name
+            ));
+        }
+        if let Some(after) = self.next_after {
+            lines.push(format!("There are more accounts: add --after {after}"));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Returns the name of the status, and true if the links answer 410 Gone.
+pub(super) const fn status_and_redirects(status: AccountStatus) -> (&'static str, bool) {
+    match status {
+        AccountStatus::Active => ("active", false),
+        AccountStatus::Suspended { stop_redirects } => ("suspended", stop_redirects),
+    }
+}

@@ -1,0 +1,36 @@
+//! Look-up of the link that is named on the command line.
+
+use anyhow::bail;
+use linkledger_core::{id::LinkId, link::LinkName};
+use serde::Deserialize;
+
+use crate::client::{ApiCall, ApiClient};
+
+#[derive(Deserialize)]
+struct FoundLinks {
+    items: Vec<FoundLink>,
+}
+
+#[derive(Deserialize)]
+struct FoundLink {
+    id: LinkId,
+    short_url: String,
+}
+
+/// Returns the id of the link with the name; asks the API unless the name is an id.
+pub(crate) async fn find_link(client: &ApiClient, name: &LinkName) -> anyhow::Result<LinkId> {
+    let slug = match (name, name.slug()) {
+        (LinkName::Id(link_id), _) => return Ok(*link_id),
+        (_, slug) => slug.map(ToString::to_string),
+    };
+    let call = ApiCall::get(&["v1", "links"]).query("slug", slug);
+    let answer = client.send(&call).await?;
+    let found: FoundLinks = client.read(&call, &answer)?;
+    let mut links = found.items.iter();
+    match links.find(|link| name.is_of(&link.short_url)) {
+        Some(link) => Ok(link.id),
+        None => {
+            bail!("the account has no link {name}; a deleted link is found by its id only: lnk_…")
+        }
+    }
+}

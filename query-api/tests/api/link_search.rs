@@ -1,0 +1,449 @@
+//! `GET /v1/links` with filters and orders, against the same filters written in Rust.
+
+use std::collections::HashSet;
+
+use linkledger_core::{id::LinkId, projection::Projection, shard::Shard};
+use serde_json::json;
+use sqlx::PgPool;
+
+use crate::{
+    read_tables::{
+        insert_appended_link, insert_redirect, link_id, set_checkpoint, update_redirect,
+    },
+    service::{TestCaller, TestService, token_of},
+};
+
+/// Returns a millisecond of 2026, at the begin of a second.
+const MILLISECOND: u64 = 1_795_168_260_000;
+const HOSTS: [&str; 4] = [
+    "a.example",
+    "shop.a.example",
+    "b.example:8443",
+    "xn--fa-hia.example",
+];
+
+/// Numbers that look random; the same ones in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        // Constants of Knuth's MMIX.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        let place = self.below(u64::try_from(values.len()).unwrap());
+        values[usize::try_from(place).unwrap()]
+    }
+}
+
+/// Link in all tables that lists read.
+#[derive(Debug, Clone)]
+struct StoredLink {
+    id: LinkId,
+    slug: String,
+    destination_url: String,
+    is_disabled: bool,
+    millisecond: u64,
+}
+
+impl StoredLink {
+    fn draw(numbers: &mut Numbers, order: u64) -> Self {
+        let letters: String = (0..2).map(|_| numbers.one_of(&['a', 'B', '-'])).collect();
+        let millisecond = MILLISECOND + numbers.below(6);
+        let host = numbers.one_of(&HOSTS);
+        Self {
+            id: link_id(millisecond, order),
+            slug: format!("{}{letters}{order}", numbers.one_of(&["x", "X", "y"])),
+            destination_url: format!("https://{host}/{}", numbers.below(3)),
+            is_disabled: numbers.below(3) == 0,
+            millisecond,
+        }
+    }
+
+    fn host(&self) -> &str {
+        let authority = self.destination_url.split('/').nth(2).unwrap();
+        authority.split(':').next().unwrap()
+    }
+
+    async fn insert(&self, pool: &PgPool, caller: &TestCaller) {
+        sqlx::query("INSERT INTO event_store.slugs VALUES (lower($1), $1, $2, $3)")
+            .bind(&self.slug)
+            .bind(Shard::of(caller.account_id).number())
+            .bind(self.id.uuid())
+            .execute(pool)
+            .await
+            .unwrap();
+        sqlx::query(
+            "INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id, type,
+                 schema_version, payload, metadata, recorded_at)
+             SELECT $1, 1000 + count(*), $2, 1, $3, $2, 'LinkCreated', 1, '{}', '{}', now()
+             FROM event_store.events WHERE shard = $1",
+        )
+        .bind(Shard::of(caller.account_id).number())
+        .bind(self.id.uuid())
+        .bind(caller.account_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+        sqlx::query(
+            "INSERT INTO read_model.links VALUES (1, $1, $2, $3, $4, 1, to_timestamp($5::bigint / 1000.0))",
+        )
+        .bind(caller.account_id.uuid())
+        .bind(self.id.uuid())
+        .bind(&self.slug)
+        .bind(&self.destination_url)
+        .bind(i64::try_from(self.millisecond).unwrap())
+        .execute(pool)
+        .await
+        .unwrap();
+        sqlx::query("INSERT INTO read_model.redirects VALUES (1, lower($1), $2, $3, $4, $5)")
+            .bind(&self.slug)
+            .bind(self.id.uuid())
+            .bind(caller.account_id.uuid())
+            .bind(&self.destination_url)
+            .bind(if self.is_disabled {
+                "disabled"
+            } else {
+                "active"
+            })
+            .execute(pool)
+            .await
+            .unwrap();
+    }
+}
+
+/// Filters of a request, each with the probability of a third.
+#[derive(Debug, Default)]
+struct Filters {
+    slug: Option<String>,
+    slug_prefix: Option<&'static str>,
+    destination_url: Option<String>,
+    destination_host: Option<&'static str>,
+    is_disabled: Option<bool>,
+    created_from: Option<u64>,
+    created_to: Option<u64>,
+    is_oldest_first: bool,
+}
+
+impl Filters {
+    fn draw(numbers: &mut Numbers, links: &[StoredLink]) -> Self {
+        let mut filters = Self {
+            is_oldest_first: numbers.below(2) == 0,
+            ..Self::default()
+        };
+        let example =
+            &links[usize::try_from(numbers.below(u64::try_from(links.len()).unwrap())).unwrap()];
+        if numbers.below(6) == 0 {
+            filters.slug = Some(example.slug.clone());
+        }
+        if numbers.below(3) == 0 {
+            filters.slug_prefix = Some(numbers.one_of(&["x", "Xa", "yB-", "y-", "z"]));
+        }
+        if numbers.below(3) == 0 {
+            filters.destination_url = Some(example.destination_url.clone());
+        }
+        if numbers.below(3) == 0 {
+            let hosts = ["a.example", "shop.a.example", "b.example", "c.example"];
+            filters.destination_host = Some(numbers.one_of(&hosts));
+        }
+        if numbers.below(3) == 0 {
+            filters.is_disabled = Some(numbers.below(2) == 0);
+        }
+        if numbers.below(3) == 0 {
+            filters.created_from = Some(MILLISECOND + numbers.below(3));
+        }
+        if numbers.below(3) == 0 {
+            filters.created_to = Some(MILLISECOND + 3 + numbers.below(4));
+        }
+        filters
+    }
+
+    fn query(&self) -> String {
+        let state = |is_disabled| if is_disabled { "disabled" } else { "active" };
+        let instant = |millisecond: u64| format!("2026-11-20T09:51:00.{:03}Z", millisecond % 1_000);
+        let parameters = [
+            ("slug", self.slug.clone()),
+            ("slug_prefix", self.slug_prefix.map(str::to_owned)),
+            ("destination_url", self.destination_url.clone()),
+            ("destination_host", self.destination_host.map(str::to_owned)),
+            ("state", self.is_disabled.map(state).map(str::to_owned)),
+            ("created_from", self.created_from.map(instant)),
+            ("created_to", self.created_to.map(instant)),
+            (
+                "sort",
+                self.is_oldest_first.then(|| "created_at".to_owned()),
+            ),
+        ];
+        let sent = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let sent = sent.map(|(name, value)| format!("{name}={value}"));
+        sent.collect::<Vec<_>>().join("&")
+    }
+
+    fn pass(&self, link: &StoredLink) -> bool {
+        let folded = link.slug.to_lowercase();
+        self.slug
+            .as_ref()
+            .is_none_or(|slug| slug.to_lowercase() == folded)
+            && self
+                .slug_prefix
+                .is_none_or(|prefix| folded.starts_with(&prefix.to_lowercase()))
+            && self
+                .destination_url
+                .as_ref()
+                .is_none_or(|url| *url == link.destination_url)
+            && self.destination_host.is_none_or(|host| host == link.host())
+            && self
+                .is_disabled
+                .is_none_or(|is_disabled| is_disabled == link.is_disabled)
+            && self
+                .created_from
+                .is_none_or(|from| link.millisecond >= from)
+            && self.created_to.is_none_or(|to| link.millisecond < to)
+    }
+
+    /// Returns the ids of the links that meet the filters, in the order of the list.
+    fn list(&self, links: &[StoredLink]) -> Vec<String> {
+        let found = links.iter().filter(|link| self.pass(link));
+        let mut found: Vec<LinkId> = found.map(|link| link.id).collect();
+        found.sort_unstable();
+        if !self.is_oldest_first {
+            found.reverse();
+        }
+        found.iter().map(LinkId::to_string).collect()
+    }
+}
+
+/// Reads all pages; calls `between` after each page.
+async fn scan(
+    service: &TestService,
+    caller: &TestCaller,
+    query: &str,
+    mut between: impl AsyncFnMut(),
+) -> Vec<String> {
+    let mut listed = Vec::new();
+    let mut path = format!("/v1/links?{query}");
+    loop {
+        let answer = service.get(caller, &path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let page = answer.json();
+        let items = page["items"].as_array().unwrap().iter();
+        listed.extend(items.map(|item| item["id"].as_str().unwrap().to_owned()));
+        between().await;
+        assert_eq!(page["has_more"], !page["next_cursor"].is_null(), "{path}");
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            return listed;
+        };
+        path = format!("/v1/links?{query}&cursor={cursor}");
+    }
+}
+
+/// Creates links of two accounts that differ in the numbers at the ends of their slugs only. Returns those of the first.
+async fn two_accounts_with_links(
+    service: &TestService,
+    count: u64,
+) -> (TestCaller, Vec<StoredLink>) {
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let (mut numbers, mut others) = (Numbers(7), Numbers(7));
+    let mut links = Vec::new();
+    for order in 0..count {
+        let link = StoredLink::draw(&mut numbers, order);
+        link.insert(service.pool(), &caller).await;
+        links.push(link);
+        let foreign = StoredLink::draw(&mut others, 1_000 + order);
+        foreign.insert(service.pool(), &other).await;
+    }
+    (caller, links)
+}
+
+#[tokio::test]
+async fn random_filters_list_the_same_links_as_reference() {
+    let service = TestService::start().await;
+    let (caller, links) = two_accounts_with_links(&service, 90).await;
+    let mut numbers = Numbers(1);
+    let mut found = HashSet::new();
+    for _ in 0..150 {
+        let filters = Filters::draw(&mut numbers, &links);
+        let limit = 1 + numbers.below(20);
+        let query = format!("{}&limit={limit}", filters.query());
+        let query = query.trim_start_matches('&');
+        let listed = scan(&service, &caller, query, async || ()).await;
+        assert_eq!(listed, filters.list(&links), "{query}");
+        found.insert(listed.len());
+    }
+    // The filters leave all numbers of links, from none to many.
+    assert!(found.contains(&0) && found.len() > 10, "{found:?}");
+}
+
+#[tokio::test]
+async fn filtered_scan_under_changes_lists_each_link_once() {
+    let service = TestService::start().await;
+    let (caller, links) = two_accounts_with_links(&service, 60).await;
+    let mut numbers = Numbers(2);
+    let mut order = 5_000;
+    for (filters, limit) in [
+        ("", 4),
+        ("sort=created_at", 4),
+        ("slug_prefix=x", 3),
+        ("slug_prefix=x&sort=created_at", 3),
+        ("destination_host=a.example", 2),
+        ("state=active&sort=created_at", 3),
+        ("state=disabled", 2),
+    ] {
+        let listed = scan(
+            &service,
+            &caller,
+            &format!("{filters}&limit={limit}"),
+            async || {
+                order += 1;
+                let link = StoredLink::draw(&mut numbers, order);
+                link.insert(service.pool(), &caller).await;
+            },
+        )
+        .await;
+        let distinct: HashSet<&String> = listed.iter().collect();
+        assert_eq!(distinct.len(), listed.len(), "{filters}");
+        let existing: HashSet<String> = links.iter().map(|link| link.id.to_string()).collect();
+        let of_existing: Vec<String> = listed
+            .into_iter()
+            .filter(|id| existing.contains(id))
+            .collect();
+        let expected = Filters {
+            slug_prefix: filters.contains("slug_prefix").then_some("x"),
+            destination_host: filters.contains("host").then_some("a.example"),
+            is_disabled: filters
+                .contains("state")
+                .then(|| filters.contains("disabled")),
+            is_oldest_first: filters.contains("sort"),
+            ..Filters::default()
+        };
+        assert_eq!(of_existing, expected.list(&links), "{filters}");
+    }
+}
+
+#[tokio::test]
+async fn cursor_with_other_filters_names_the_mistake() {
+    let service = TestService::start().await;
+    let (caller, _) = two_accounts_with_links(&service, 30).await;
+    let lists = [
+        "",
+        "sort=created_at",
+        "destination_host=a.example",
+        "slug_prefix=x",
+        "slug_prefix=y",
+        "state=active",
+        "created_from=2000-01-01",
+    ];
+    for list in lists {
+        let page = service
+            .get(&caller, &format!("/v1/links?{list}&limit=1"))
+            .await
+            .json();
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            panic!("{list}: {page}");
+        };
+        for other in lists {
+            let path = format!("/v1/links?{other}&limit=2&cursor={cursor}");
+            let answer = service.get(&caller, &path).await;
+            if list == other {
+                assert_eq!(answer.status, 200, "{path}");
+                continue;
+            }
+            answer.assert_problem(400, "invalid_cursor");
+            let detail = answer.json()["detail"].to_string();
+            assert!(detail.contains("other filters"), "{detail}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rare_link_is_found_after_a_short_page() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let rare = StoredLink {
+        id: link_id(MILLISECOND - 1, 0),
+        slug: "rare".to_owned(),
+        destination_url: "https://a.example/".to_owned(),
+        is_disabled: false,
+        millisecond: MILLISECOND - 1,
+    };
+    rare.insert(service.pool(), &caller).await;
+    sqlx::query(
+        "INSERT INTO read_model.links
+         SELECT 1, $1, ('01b00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'slug-' || n,
+                'https://a.example/', 1, now()
+         FROM generate_series(1, 10005) AS n",
+    )
+    .bind(caller.account_id.uuid())
+    .execute(service.pool())
+    .await
+    .unwrap();
+    for filters in [
+        "destination_url=https://a.example/&slug_prefix=rare",
+        "destination_url=https://a.example/&slug_prefix=rare&state=active",
+    ] {
+        let mut pages = Vec::new();
+        let first = service
+            .get(&caller, &format!("/v1/links?{filters}"))
+            .await
+            .json();
+        assert_eq!(
+            (&first["items"], &first["has_more"]),
+            (&json!([]), &json!(true))
+        );
+        let listed = scan(&service, &caller, filters, async || pages.push(())).await;
+        assert_eq!((listed, pages.len()), (vec![rare.id.to_string()], 2));
+    }
+    // One index finds the link at once.
+    for filters in [
+        "slug_prefix=rare",
+        "slug_prefix=rare&destination_host=a.example",
+    ] {
+        let first = service
+            .get(&caller, &format!("/v1/links?{filters}"))
+            .await
+            .json();
+        assert_eq!(first["items"].as_array().unwrap().len(), 1, "{filters}");
+        assert_eq!(first["has_more"], false);
+    }
+}
+
+#[tokio::test]
+async fn state_filter_waits_for_redirects() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "awaited").await;
+    insert_appended_link(service.pool(), &link).await;
+    insert_redirect(service.pool(), &link).await;
+    let [links, redirects] = [Projection::Links, Projection::Redirects].map(Projection::name);
+    set_checkpoint(service.pool(), links, caller.account_id, link.position).await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    let path = "/v1/links?state=disabled";
+    let answer = service.get_with(&caller, path, &headers).await;
+    answer.assert_read_model_behind();
+    let without_state = service
+        .get_with(&caller, "/v1/links?sort=created_at", &headers)
+        .await;
+    assert_eq!(without_state.status, 200);
+    let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
+        service.until_a_request_waits().await;
+        update_redirect(
+            service.pool(),
+            "awaited",
+            "https://example.com/",
+            "disabled",
+        )
+        .await;
+        set_checkpoint(service.pool(), redirects, caller.account_id, link.position).await;
+    });
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(
+        answer.json()["items"][0]["id"],
+        link.link.link_id.to_string()
+    );
+}
