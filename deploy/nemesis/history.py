@@ -1,4 +1,4 @@
-"""What clients have asked and been answered, as lines of JSON."""
+"""Requests of the clients with their answers, as lines of JSON."""
 
 import http.client
 import json

@@ -1,6 +1,5 @@
 """The operator: commands of the command line, recorded like the requests of the other clients."""
 
-import json
 import subprocess
 import time
 
@@ -110,11 +109,3 @@ class Operator(Client):
         done.append(self.until_done("projector", "resume", "--all", kind="resume-projection"))
         self.resume_account()
         return all(done)
-
-    def backlog(self):
-        """Returns the number of events that are not yet published, and not yet applied; None if unknown."""
-        relay = self.operate("command-api", "relay", "status", kind="status")
-        status = self.operate("projector", "status", kind="status")
-        if relay["exit"] != 0 or status["exit"] != 0:
-            return None
-        return relay, status

@@ -38,12 +38,16 @@ def report(evidence):
 
 
 def recovery(faults, successes):
-    """Returns the time from the end of a fault, or from the loss of a primary, to the end of the first success that
-    began after it."""
-    begins = [fault.get("outage_at", fault["end"]) for fault in faults]
-    times = [min((end for start, end in successes if start > begin), default=None) for begin in begins]
-    waits = sorted(end - begin for end, begin in zip(times, begins) if end is not None)
-    return f"p50 {statistics.median(waits):.2f} s, max {waits[-1]:.2f} s" if waits else "never"
+    """Returns p50 and max of a time of each fault: from the end of the fault to the end of the first success that began
+    later; of a failover, the longest time without a success."""
+    waits = []
+    for fault in faults:
+        if "outage_at" in fault:
+            ends = sorted(end for _, end in successes if fault["outage_at"] < end < fault["end"])
+            waits += [max(later - end for end, later in itertools.pairwise([fault["outage_at"], *ends, fault["end"]]))]
+        elif later := [end for start, end in successes if start > fault["end"]]:
+            waits.append(min(later) - fault["end"])
+    return f"p50 {statistics.median(waits):.2f} s, max {max(waits):.2f} s" if waits else "never"
 
 
 def main(folder):

@@ -1,4 +1,4 @@
-"""What a run has left: the history of the clients, the log as SQL reads it, the stream as a consumer read it."""
+"""Evidence of a run: the history of the clients, the log as SQL reads it, the stream as a consumer read it."""
 
 import collections
 import json
@@ -34,6 +34,12 @@ class Evidence:
         self.delete_invoked_at = collections.defaultdict(lambda: FOREVER)
         for operation in self.of["delete"]:
             self.delete_invoked_at[operation["link"]] = min(self.delete_invoked_at[operation["link"]], operation["start"])
+
+        self.first_redirect_ended_at = collections.defaultdict(lambda: FOREVER)
+        for operation in self.of["redirect"]:
+            if operation["status"] == 302:
+                link, end = operation["link"], operation["end"]
+                self.first_redirect_ended_at[link] = min(self.first_redirect_ended_at[link], end)
 
     @classmethod
     def read(cls, folder):

@@ -76,15 +76,15 @@ def refused_writes_have_no_effect(evidence):
 
 def refusals_are_true(evidence):
     """A slug that is called taken belongs to a link; a balance that is called too low is below the price."""
-    slugs = {it["payload"]["slug"].lower() for it in evidence.log if it["type"] == "LinkCreated"}
+    slugs = {it["payload"]["slug"].lower(): evidence.invoked_at[it["id"]] for it in evidence.log if it["type"] == "LinkCreated"}
     balances = collections.defaultdict(lambda: {0})
     for event in evidence.log:
         if "balance_after" in event["payload"]:
             balances[event["account"]].add(event["payload"]["balance_after"])
     for operation in evidence.of["create"]:
         refusal = code(operation) if operation["status"] else None
-        if refusal == "slug_taken" and operation["sent"]["slug"].lower() not in slugs:
-            yield f"the slug {operation['sent']['slug']} was called taken, and no link has it"
+        if refusal == "slug_taken" and (slugs.get(operation["sent"]["slug"].lower()) or FOREVER) > operation["end"]:
+            yield f"the slug {operation['sent']['slug']} was called taken, and no link had it"
         if refusal == "insufficient_credits":
             body = json.loads(operation["body"])
             if body["balance"] >= body["required"] or body["balance"] not in balances[operation["account"]]:
