@@ -7,6 +7,7 @@
 
 pub mod accepted;
 pub mod bulk_create;
+pub mod bulk_request;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
@@ -134,10 +135,9 @@ impl<'a> CommandBatch<'a> {
         decided.unwrap_or_else(CommandOutcome::Rejected)
     }
 
-    /// Returns the balance of the account after the commands that were decided so far.
-    pub fn balance(&self, account_id: AccountId) -> Option<i64> {
-        let credits = self.state.credits.get(&account_id)?;
-        Some(credits.balance)
+    /// Returns the credits of the account after the commands that were decided so far.
+    pub fn credits(&self, account_id: AccountId) -> Option<Credits> {
+        self.state.credits.get(&account_id).copied()
     }
 
     fn decide_create(

@@ -7,7 +7,7 @@ use super::{
     ChangeRequest, CommandBatch, CommandOutcome, CommandRejection, DecisionIds, KeyedCreate,
     LinkCommand, SettledCreate,
 };
-use crate::id::AccountId;
+use crate::{credits::InsufficientCredits, id::AccountId};
 
 /// Creates of one account, decided together.
 #[derive(Debug, Clone)]
@@ -105,7 +105,12 @@ impl CommandBatch<'_> {
             let rejection = decided.as_ref().err()?;
             Some((index, rejection.clone()))
         });
-        let rejections = first_stage(rejections.collect());
+        let mut rejections = first_stage(rejections.collect());
+        for (_, rejection) in &mut rejections {
+            if let CommandRejection::InsufficientCredits(missing) = rejection {
+                *missing = self.required_by(creates);
+            }
+        }
         if !rejections.is_empty() {
             return Err(CommandRejection::Items(rejections));
         }
@@ -155,6 +160,18 @@ impl CommandBatch<'_> {
         (trial, decided)
     }
 
+    /// Returns balance and price of all creates.
+    fn required_by(&self, creates: &[KeyedCreate]) -> InsufficientCredits {
+        let account_id = creates.first().map(|create| create.account_id);
+        let links = i64::try_from(creates.len()).unwrap_or(i64::MAX);
+        InsufficientCredits {
+            balance: account_id
+                .and_then(|id| self.credits(id))
+                .map_or(0, |credits| credits.balance),
+            required: self.pricing.link_price.saturating_mul(links),
+        }
+    }
+
     fn is_reserved(&self, create: &KeyedCreate, ids: &DecisionIds) -> bool {
         create.body.as_ref().is_ok_and(|draft| {
             let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
@@ -168,7 +185,9 @@ impl CommandBatch<'_> {
         &self,
         creates: &[KeyedCreate],
     ) -> Result<Option<CommandOutcome>, CommandRejection> {
-        let answers = creates.iter().map(|create| self.answer_for_used_key(create));
+        let answers = creates
+            .iter()
+            .map(|create| self.answer_for_used_key(create));
         let answers: Vec<Result<Option<CommandOutcome>, _>> = answers.collect();
         if answers.iter().all(|answer| matches!(answer, Ok(None))) {
             return Ok(None);

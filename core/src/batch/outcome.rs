@@ -46,7 +46,8 @@ pub enum CommandRejection {
     /// The balance does not cover the price.
     InsufficientCredits(InsufficientCredits),
     /// Creates of an atomic [`BulkCreate`](super::BulkCreate) are rejected, all in one stage of the
-    /// order of checks: index of each rejected create, and the reason.
+    /// order of checks: index of each rejected create, and the reason. Missing credits are those of
+    /// all creates together.
     Items(Vec<(usize, CommandRejection)>),
 }
 

@@ -72,11 +72,7 @@ impl SlugPlan {
     }
 
     /// Plans the slugs of a batch. `ids` has [`LinkCommand::size`] ids for each command.
-    pub fn new(
-        commands: &[&LinkCommand],
-        ids: &[DecisionIds],
-        input: SlugPlanInput<'_>,
-    ) -> Self {
+    pub fn new(commands: &[&LinkCommand], ids: &[DecisionIds], input: SlugPlanInput<'_>) -> Self {
         let mut planner = Planner::new(input);
         for (command, ids) in with_ids(commands, ids) {
             match command {
@@ -196,11 +192,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn reservation(
-    create: &KeyedCreate,
-    chosen: &Option<Slug>,
-    ids: &DecisionIds,
-) -> SlugReservation {
+fn reservation(create: &KeyedCreate, chosen: &Option<Slug>, ids: &DecisionIds) -> SlugReservation {
     SlugReservation {
         slug: chosen.as_ref().unwrap_or(&ids.generated_slug).clone(),
         shard: Shard::of(create.account_id),

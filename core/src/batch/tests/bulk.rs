@@ -89,12 +89,10 @@ fn atomic_bulk_names_offenders_of_first_stage() {
     world.run(&[(create(1, 1, 1, Some("abc")), ids(1))]);
     let taken = CommandRejection::SlugTaken;
     let invalid = CommandRejection::Invalid(vec![field_error()]);
-    let broke = |balance| {
-        CommandRejection::InsufficientCredits(InsufficientCredits {
-            balance,
-            required: 1,
-        })
-    };
+    let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
+        balance: 2,
+        required: 4,
+    });
     let no_fault = || create(0, 9, 1, None);
     for (creates, expected) in [
         (
@@ -122,7 +120,7 @@ fn atomic_bulk_names_offenders_of_first_stage() {
                 create(0, 2, 1, None),
                 create(0, 3, 1, None),
             ],
-            vec![(2, broke(0)), (3, broke(0))],
+            vec![(2, broke.clone()), (3, broke)],
         ),
     ] {
         let answers = world.run(&[(atomic(creates), ids(5))]);
@@ -134,17 +132,28 @@ fn atomic_bulk_names_offenders_of_first_stage() {
 #[test]
 fn mixture_of_used_and_new_keys_is_rejected() {
     let mut world = World::with_balances(&[5]);
-    world.run(&[(create(0, 1, 1, None), ids(1)), (create(0, 2, 1, None), ids(2))]);
+    world.run(&[
+        (create(0, 1, 1, None), ids(1)),
+        (create(0, 2, 1, None), ids(2)),
+    ]);
     let reused = CommandRejection::KeyReused;
     for (creates, expected) in [
         // Used keys beside a new one.
         (
-            [create(0, 1, 1, None), create(0, 3, 1, None), create(0, 2, 1, None)],
+            [
+                create(0, 1, 1, None),
+                create(0, 3, 1, None),
+                create(0, 2, 1, None),
+            ],
             vec![(0, reused.clone()), (2, reused.clone())],
         ),
         // A key that was used for another body, even if all keys were used.
         (
-            [create(0, 1, 1, None), create(0, 2, 2, None), create(0, 3, 0, None)],
+            [
+                create(0, 1, 1, None),
+                create(0, 2, 2, None),
+                create(0, 3, 0, None),
+            ],
             vec![(1, reused.clone())],
         ),
     ] {
