@@ -4,7 +4,7 @@ mod batch_failure;
 mod uncommitted_batch;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,8 +12,10 @@ use std::{
 use linkledger_core::{
     batch::{
         CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing, SlugPlan,
+        SlugPlanInput, with_ids,
     },
     clock::{Clock, new_uuid},
+    credits::Credits,
     envelope::NewEvent,
     event_store::{
         accounts, append,
@@ -32,7 +34,7 @@ use tokio::sync::Notify;
 use crate::renderer;
 pub(crate) use batch_failure::BatchFailure;
 pub(crate) use uncommitted_batch::AttemptResult;
-use uncommitted_batch::UncommittedBatch;
+use uncommitted_batch::{DecidedCommand, UncommittedBatch};
 
 /// Timeout of COMMIT, in seconds. A batch that turns out not to be committed must be retried before
 /// the deadlines of its commands.
@@ -155,38 +157,27 @@ impl CommandHandler {
         let are_locked: Vec<bool> = commands.iter().map(is_locked).collect();
         let commands: Vec<&LinkCommand> = commands.iter().copied().filter(is_locked).collect();
 
-        let stored = idempotency::find_creates_in_tx(tx, &keys(&commands)).await?;
-        let links = links::load_in_tx(tx, &link_ids(&commands)).await?;
-        let ids: Vec<DecisionIds> = commands.iter().map(|_| self.new_ids()).collect();
-        let price = self.pricing.link_price;
-        let plan = SlugPlan::new(&commands, &ids, &credits, &stored, price);
-        // Looked up before the reservation: the slug is still free for commands before the one that
-        // reserves the slug.
-        let found = match &plan.to_look_up[..] {
-            [] => Vec::new(),
-            folded => slugs::find_taken_in_tx(tx, folded).await?,
-        };
-        let reserved_slugs = match &plan.to_reserve[..] {
-            [] => HashMap::new(),
-            wanted => slugs::reserve_in_tx(tx, wanted).await?,
-        };
-
-        let state = LoadedState {
-            credits,
-            stored,
-            taken_slugs: plan.taken(&reserved_slugs, found),
-            reserved_slugs,
-            links,
-        };
+        let ids = self.new_ids(&commands);
+        let state = self.load(tx, &commands, &ids, credits).await?;
         let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
-        let commands = commands.iter().zip(&ids);
-        let mut decided = commands.map(|(command, ids)| decisions.decide(command, ids));
+        let mut decided = with_ids(&commands, &ids).map(|(command, ids)| DecidedCommand {
+            outcome: decisions.decide(command, ids),
+            credits: decisions.credits(command.account_id()),
+        });
         let outcomes = are_locked
             .into_iter()
             .map(|is_locked| if is_locked { decided.next() } else { None })
             .collect();
+        drop(decided);
         let mut decided = decisions.finish();
         if !decided.unused_slugs.is_empty() {
+            let has_bulk = commands
+                .iter()
+                .any(|command| matches!(command, LinkCommand::Bulk(_)));
+            if has_bulk {
+                // Another transaction has taken a slug of an atomic bulk since the look-up.
+                return Ok(UncommittedBatch::without_effect(outcomes, locked_at));
+            }
             let error = format!("reserved slugs without a link: {:?}", decided.unused_slugs);
             return Err(sqlx::Error::Decode(error.into()));
         }
@@ -200,6 +191,40 @@ impl CommandHandler {
             decided.set_positions(&positions);
         }
         Ok(UncommittedBatch::new(decided, outcomes, locked_at))
+    }
+
+    /// Loads the state that the commands need, and reserves the slugs of their creates.
+    async fn load(
+        &self,
+        tx: &mut PgConnection,
+        commands: &[&LinkCommand],
+        ids: &[DecisionIds],
+        credits: HashMap<AccountId, Credits>,
+    ) -> sqlx::Result<LoadedState> {
+        let stored = idempotency::find_creates_in_tx(tx, &keys(commands)).await?;
+        let links = links::load_in_tx(tx, &link_ids(commands)).await?;
+        let taken = find_taken(tx, &SlugPlan::slugs_of_bulks(commands)).await?;
+        let input = SlugPlanInput {
+            credits: &credits,
+            stored: &stored,
+            taken: &taken,
+            price: self.pricing.link_price,
+        };
+        let plan = SlugPlan::new(commands, ids, input);
+        // Looked up before the reservation: the slug is still free for commands before the one that
+        // reserves the slug.
+        let found = find_taken(tx, &plan.to_look_up).await?;
+        let reserved_slugs = match &plan.to_reserve[..] {
+            [] => HashMap::new(),
+            wanted => slugs::reserve_in_tx(tx, wanted).await?,
+        };
+        Ok(LoadedState {
+            credits,
+            stored,
+            taken_slugs: plan.taken(&reserved_slugs, found.into_iter().chain(taken)),
+            reserved_slugs,
+            links,
+        })
     }
 
     /// Returns true if the batch was committed. Looks up the batch on another session, with retries.
@@ -234,15 +259,29 @@ impl CommandHandler {
         Ok(is_committed)
     }
 
-    fn new_ids(&self) -> DecisionIds {
-        let now = self.clock.now();
-        DecisionIds {
-            now,
-            link_id: LinkId::from_uuid(new_uuid(now)),
-            event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
-            generated_slug: Slug::generate(),
-        }
+    /// Draws the ids of all decisions on the commands.
+    fn new_ids(&self, commands: &[&LinkCommand]) -> Vec<DecisionIds> {
+        let sizes = commands.iter().map(|command| command.size());
+        let ids = || {
+            let now = self.clock.now();
+            DecisionIds {
+                now,
+                link_id: LinkId::from_uuid(new_uuid(now)),
+                event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
+                generated_slug: Slug::generate(),
+            }
+        };
+        std::iter::repeat_with(ids).take(sizes.sum()).collect()
     }
+}
+
+/// Returns the folded slugs that belong to a link.
+async fn find_taken(tx: &mut PgConnection, folded: &[String]) -> sqlx::Result<HashSet<String>> {
+    if folded.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let taken = slugs::find_taken_in_tx(tx, folded).await?;
+    Ok(taken.into_iter().collect())
 }
 
 fn account_ids(commands: &[&LinkCommand]) -> Vec<AccountId> {
@@ -256,16 +295,15 @@ fn account_ids(commands: &[&LinkCommand]) -> Vec<AccountId> {
 }
 
 fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {
-    let key = |command: &&LinkCommand| match command {
-        LinkCommand::Create(create) => Some((create.account_id, create.key)),
-        LinkCommand::Change(_) => None,
-    };
-    commands.iter().filter_map(key).collect()
+    let creates = commands.iter().flat_map(|command| command.creates());
+    creates
+        .map(|create| (create.account_id, create.key))
+        .collect()
 }
 
 fn link_ids(commands: &[&LinkCommand]) -> Vec<(AccountId, LinkId)> {
     let link_id = |command: &&LinkCommand| match command {
-        LinkCommand::Create(_) => None,
+        LinkCommand::Create(_) | LinkCommand::Bulk(_) => None,
         LinkCommand::Change(change) => Some((change.account_id, change.link_id?)),
     };
     let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();

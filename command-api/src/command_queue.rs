@@ -5,6 +5,7 @@
 
 mod account_queues;
 mod batch_run;
+mod bulk;
 mod in_flight;
 mod writer;
 
@@ -15,7 +16,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{CommandRejection, KeyedCreate, LinkChange, LinkCommand},
+    batch::{KeyedCreate, LinkChange, LinkCommand},
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
@@ -24,7 +25,7 @@ use crate::{
     command_handler::CommandHandler,
     command_reply::{CommandRefusal, CommandReply},
 };
-use in_flight::{CreatesInFlight, KeyEntry, PendingReply};
+use in_flight::{CreateInFlight, CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
 pub use writer::Writer;
 use writer::{LANES_MAX, WriterQueue};
 
@@ -49,6 +50,14 @@ pub struct QueuedCommand {
 }
 
 impl QueuedCommand {
+    fn new(command: LinkCommand, pending_reply: PendingReply) -> Self {
+        Self {
+            command,
+            deadline: Instant::now() + WAITING_TIME_MAX,
+            pending_reply,
+        }
+    }
+
     /// Replies to all requests that wait for the command.
     pub(crate) fn answer(self, reply: CommandReply) {
         self.pending_reply.answer(reply);
@@ -97,27 +106,13 @@ impl CommandQueue {
         loop {
             let joined = match self.creates_in_flight.enter(&create) {
                 KeyEntry::First(pending_reply) => {
-                    return self
-                        .submit(LinkCommand::Create(create), pending_reply)
-                        .await;
+                    let command = LinkCommand::Create(create);
+                    return self.submit(command, pending_reply).await;
                 }
                 KeyEntry::Joined(joined) => joined,
             };
-            let is_same_request = joined.fingerprint == create.fingerprint;
-            let Some(reply) = joined.reply.receive(join_until).await else {
-                return CommandReply::Refused(CommandRefusal::KeyInUse);
-            };
-            match (reply, is_same_request) {
-                (CommandReply::Created(settled), true) => return CommandReply::Replayed(settled),
-                (CommandReply::Created(_) | CommandReply::Replayed(_), false) => {
-                    return CommandReply::Refused(CommandRefusal::Rejected(
-                        CommandRejection::KeyReused,
-                    ));
-                }
-                // One decision serves both creates, because both were waiting for the decision.
-                (reply, true) => return reply,
-                // The first create did not use the key, so this create is decided on its own.
-                (_, false) => {}
+            if let Some(reply) = join(joined, &create, join_until).await {
+                return reply;
             }
         }
     }
@@ -129,23 +124,42 @@ impl CommandQueue {
     }
 
     async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> CommandReply {
-        let answer = pending_reply.subscribe();
-        self.enqueue(command, pending_reply);
-        let deadline = tokio::time::Instant::now() + ANSWER_TIME_MAX;
-        let reply = answer.receive(deadline).await;
-        reply.unwrap_or(CommandReply::Refused(CommandRefusal::OutcomeUnknown))
+        let reply = pending_reply.subscribe();
+        let queued = QueuedCommand::new(command, pending_reply);
+        // A refused command is answered.
+        drop(self.enqueue(vec![queued]));
+        reply_in_time(reply, tokio::time::Instant::now() + ANSWER_TIME_MAX).await
     }
 
-    /// Queues the command with the writer of its account, or replies with a refusal.
-    fn enqueue(&self, command: LinkCommand, pending_reply: PendingReply) {
+    /// Queues the commands of an account with the writer of the account: all of them, or none if there
+    /// is no room. Then all are answered with the returned refusal.
+    fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), CommandRefusal> {
+        let Some(first) = commands.first() else {
+            return Ok(());
+        };
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        let hash = hasher.hash_one(command.account_id()) >> 32;
+        let hash = hasher.hash_one(first.command.account_id()) >> 32;
         let hash = usize::try_from(hash).expect("32 bits fit");
         let writers = &self.writers.0;
-        writers[hash % writers.len()].enqueue(QueuedCommand {
-            command,
-            deadline: Instant::now() + WAITING_TIME_MAX,
-            pending_reply,
-        });
+        writers[hash % writers.len()].enqueue(commands)
     }
+}
+
+/// Waits for the reply to the first create with the key. Returns `None` if `create` must be decided on
+/// its own.
+async fn join(
+    joined: CreateInFlight,
+    create: &KeyedCreate,
+    join_until: tokio::time::Instant,
+) -> Option<CommandReply> {
+    let Some(reply) = joined.reply.clone().receive(join_until).await else {
+        return Some(CommandReply::undecided(CommandRefusal::KeyInUse));
+    };
+    joined.reply_to_joined(reply, create.fingerprint)
+}
+
+/// Waits for the reply to a queued command until the deadline.
+async fn reply_in_time(reply: ReplyReceiver, deadline: tokio::time::Instant) -> CommandReply {
+    let reply = reply.receive(deadline).await;
+    reply.unwrap_or(CommandReply::undecided(CommandRefusal::OutcomeUnknown))
 }

@@ -142,16 +142,18 @@ async fn start_unboxed(
     tasks.spawn_essential("end of the log", end);
 
     let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
+    let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
+    authenticator.record_uses(tasks);
+    let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
+    let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
     let state = WriteState {
         queue,
         own_hosts: Arc::new(own_hosts),
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
+        base_url: config.base_url.as_str().into(),
+        rate_limits: gate.rate_limits(),
     };
-    let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
-    authenticator.record_uses(tasks);
-    let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
-    let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
     let settings = AnswerSettings {
         base_url: config.base_url.as_str().into(),
         service: ServiceName::CommandApi,

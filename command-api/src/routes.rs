@@ -4,6 +4,7 @@ mod answer;
 mod body;
 pub mod change_destination;
 pub mod create_link;
+pub mod create_links;
 pub mod delete_link;
 mod problem_of_refusal;
 
@@ -17,6 +18,7 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         gate::RouteGate,
+        rate_limit::RateLimits,
         route_table,
     },
     link::OwnHosts,
@@ -38,12 +40,17 @@ pub struct WriteState {
     pub log_epoch: LogEpoch,
     /// Start of every short address, without a slash at its end.
     pub short_base_url: Arc<str>,
+    /// Base address of the API, for the problems of items.
+    pub base_url: Arc<str>,
+    /// Rate limits, for requests that count more than once; `None` for no limit.
+    pub rate_limits: Option<Arc<RateLimits>>,
 }
 
 /// Operations of the OpenAPI document: every route of [`router`].
 #[derive(utoipa::OpenApi)]
 #[openapi(paths(
     create_link::create_link,
+    create_links::create_links,
     change_destination::change_destination,
     delete_link::delete_link
 ))]
@@ -58,6 +65,22 @@ const PROBLEMS: &[(&str, &[Code])] = &[
             Code::BodyNotObject,
             Code::IdempotencyKeyMissing,
             Code::IdempotencyKeyInvalid,
+            Code::InsufficientCredits,
+            Code::SlugTaken,
+            Code::IdempotencyKeyInUse,
+            Code::ContentTooLarge,
+            Code::UnsupportedMediaType,
+            Code::UnsupportedContentEncoding,
+            Code::ValidationFailed,
+            Code::IdempotencyKeyReused,
+            Code::DeadlineExceeded,
+        ],
+    ),
+    (
+        "create_links",
+        &[
+            Code::MalformedJson,
+            Code::BodyNotObject,
             Code::InsufficientCredits,
             Code::SlugTaken,
             Code::IdempotencyKeyInUse,
@@ -105,6 +128,10 @@ pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> R
         .route(
             route_table::LINKS,
             post(create_link::create_link).route_layer(guarded.clone()),
+        )
+        .route(
+            route_table::LINK_BATCH,
+            post(create_links::create_links).route_layer(guarded.clone()),
         )
         .route(
             route_table::LINK,

@@ -6,6 +6,8 @@
 //! commands that are not retried.
 
 pub mod accepted;
+pub mod bulk_create;
+pub mod bulk_request;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
@@ -24,10 +26,11 @@ use crate::{
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
+pub use bulk_create::{BulkCreate, BulkMode, DryRunOutcome, with_ids};
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{CommandOutcome, CommandRejection};
-pub use slug_plan::{SlugPlan, SlugReservation};
+pub use slug_plan::{SlugPlan, SlugPlanInput, SlugReservation};
 
 /// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
@@ -43,6 +46,8 @@ pub struct Pricing {
 pub enum LinkCommand {
     /// Creates a link.
     Create(KeyedCreate),
+    /// Creates all links of a request or none, or tries to.
+    Bulk(BulkCreate),
     /// Changes or deletes a link.
     Change(LinkChange),
 }
@@ -52,6 +57,7 @@ impl LinkCommand {
     pub const fn account_id(&self) -> AccountId {
         match self {
             Self::Create(create) => create.account_id,
+            Self::Bulk(bulk) => bulk.account_id,
             Self::Change(change) => change.account_id,
         }
     }
@@ -72,7 +78,7 @@ pub struct DecisionIds {
 }
 
 /// State loaded from the database for one batch, while the accounts are locked.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LoadedState {
     /// Credits of each account of the batch.
     pub credits: HashMap<AccountId, Credits>,
@@ -87,7 +93,7 @@ pub struct LoadedState {
 }
 
 /// A batch while its commands are decided.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CommandBatch<'a> {
     pricing: &'a Pricing,
     renderer: u8,
@@ -113,16 +119,25 @@ impl<'a> CommandBatch<'a> {
     }
 
     /// Decides the next command. Checks in this order: replay, validation, existence, precondition,
-    /// slug, credits (`docs/api.md#order-of-checks`).
+    /// slug, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`] ids.
     ///
     /// # Panics
-    /// Panics if the account of a create is not in the loaded state.
-    pub fn decide(&mut self, command: &LinkCommand, ids: &DecisionIds) -> CommandOutcome {
+    /// Panics if the account of a create is not in the loaded state, or if there are no ids.
+    pub fn decide(&mut self, command: &LinkCommand, ids: &[DecisionIds]) -> CommandOutcome {
         let decided = match command {
-            LinkCommand::Create(create) => self.decide_create(create, ids),
-            LinkCommand::Change(change) => self.decide_change(change, ids),
+            LinkCommand::Create(create) => self.decide_create(create, &ids[0]),
+            LinkCommand::Bulk(bulk) => match bulk.mode {
+                BulkMode::Atomic => self.decide_atomic(&bulk.creates, ids),
+                BulkMode::DryRun => Ok(self.decide_dry_run(&bulk.creates, ids)),
+            },
+            LinkCommand::Change(change) => self.decide_change(change, &ids[0]),
         };
         decided.unwrap_or_else(CommandOutcome::Rejected)
+    }
+
+    /// Returns the credits of the account after the commands that were decided so far.
+    pub fn credits(&self, account_id: AccountId) -> Option<Credits> {
+        self.state.credits.get(&account_id).copied()
     }
 
     fn decide_create(
@@ -261,7 +276,8 @@ pub struct DecidedBatch {
     /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
     /// Folded slugs that were reserved for the batch and are not used by any command: none, by the
-    /// invariant of [`slug_plan`].
+    /// invariant of [`slug_plan`], unless another transaction took a slug of an atomic
+    /// [`BulkCreate`] after the look-up. Then the batch must be rolled back and retried.
     pub unused_slugs: HashSet<String>,
 }
 

@@ -15,7 +15,7 @@ listed! {
         /// The member is unknown.
         UnknownField = ("unknown_field", "There is no such member; check its spelling."),
         /// The value has the wrong JSON type.
-        WrongType = ("wrong_type", "The value must be a string."),
+        WrongType = ("wrong_type", "The value has another JSON type than this member."),
         /// `null` is not allowed.
         NullNotAllowed = ("null_not_allowed", "null is not allowed; leave the member out."),
         /// The member exists, but cannot be changed.
@@ -48,6 +48,14 @@ listed! {
         SlugTooLong = ("slug_too_long", "A slug has at most 64 characters."),
         /// The slug is reserved for the service.
         SlugReserved = ("slug_reserved", "This slug is reserved; choose another one."),
+        /// The mode of a batch is unknown.
+        ModeInvalid = ("mode_invalid", "The mode is partial, atomic or dry_run."),
+        /// A batch has no items, or too many.
+        ItemCountInvalid = ("item_count_invalid", "A batch has 1 to 100 items."),
+        /// The idempotency key of an item is not a UUID.
+        IdempotencyKeyInvalid = ("idempotency_key_invalid", "Give a UUID with hyphens, 36 characters long."),
+        /// Two items of a batch have the same idempotency key.
+        IdempotencyKeyDuplicate = ("idempotency_key_duplicate", "An earlier item has this key; each item needs a key of its own."),
     }
 }
 
@@ -103,6 +111,20 @@ impl FieldError {
         }
         Self { pointer, code }
     }
+
+    /// Returns an error of a whole item of a batch.
+    pub fn of_item(index: usize, code: FieldCode) -> Self {
+        let pointer = format!("#/items/{index}");
+        Self { pointer, code }
+    }
+
+    /// Returns the error with a pointer into an item of a batch: `#/items/3/slug`.
+    #[must_use]
+    pub fn in_item(self, index: usize) -> Self {
+        let member = self.pointer.trim_start_matches('#');
+        let pointer = format!("#/items/{index}{member}");
+        Self { pointer, ..self }
+    }
 }
 
 #[cfg(test)]
@@ -136,5 +158,11 @@ mod tests {
         assert_eq!(pointer(&"x".repeat(64)), format!("#/{}", "x".repeat(64)));
         let cut = format!("#/{}%E2%80%A6", "x".repeat(64));
         assert_eq!(pointer(&"x".repeat(10_000)), cut);
+    }
+
+    #[test]
+    fn pointer_into_an_item_has_its_index() {
+        let error = FieldError::of_member("a/b", FieldCode::UnknownField).in_item(3);
+        assert_eq!(error.pointer, "#/items/3/a~1b");
     }
 }

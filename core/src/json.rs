@@ -64,6 +64,18 @@ impl JsonObject {
     pub fn members(&self) -> &Map<String, Value> {
         &self.0
     }
+
+    /// Returns the members, by name.
+    pub fn into_members(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+/// An object inside a parsed body.
+impl From<Map<String, Value>> for JsonObject {
+    fn from(members: Map<String, Value>) -> Self {
+        Self(members)
+    }
 }
 
 /// Reads one value at a known depth.

@@ -56,7 +56,7 @@ metrics! {
     /// Metrics of command-api and query-api.
     HTTP:
     HTTP_REQUEST_DURATION_SECONDS = Histogram "http_request_duration_seconds" ["service", "route", "method", "status"] "Time from the head of a request to the head of its answer, by template of the route.";
-    HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers that are problems, by their code.";
+    HTTP_PROBLEMS_TOTAL = Counter "http_problems_total" ["service", "code"] "Answers, and items of batches, that are problems, by their code.";
     CACHE_REQUESTS_TOTAL = Counter "cache_requests_total" ["cache", "result"] "Look-ups in a cache, by result: hit, miss, bypassed.";
 }
 
@@ -80,9 +80,9 @@ metrics! {
 metrics! {
     /// Metrics of command-api.
     COMMAND_API:
-    COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Commands that wait for a writer.";
-    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Commands dropped because they waited too long in the queue.";
-    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Commands in one transaction.";
+    COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Creates and changes that wait for a writer.";
+    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Creates and changes dropped because they waited too long in the queue.";
+    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Creates and changes in one transaction.";
     APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "Time from the lock on the batch's accounts to the end of COMMIT: for this time other processes cannot lock them.";
     APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "Duration of the COMMIT of a batch.";
     RELAY_POSITION = Gauge "relay_position" ["shard"] "Last position that the broker has acknowledged.";

@@ -117,9 +117,10 @@ mod tests {
 
     #[tokio::test]
     async fn image_too_small_for_code_is_refused() {
+        let codes = QrCodes::new();
         let draw = |size, margin| {
             let text = format!("https://sho.rt/{}", "x".repeat(64));
-            QrCodes::new().draw(text, image(size, margin))
+            codes.draw(text, image(size, margin))
         };
         assert!(draw(77, 16).await.is_ok());
         let problem = draw(64, 16).await.unwrap_err();

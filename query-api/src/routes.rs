@@ -12,7 +12,10 @@ pub(crate) mod list_links;
 
 use std::sync::Arc;
 
-use axum::{Router, middleware, routing::get};
+use axum::{
+    Router, middleware,
+    routing::{MethodRouter, get},
+};
 use linkledger_core::{
     api_key::Scope,
     clock::Clock,
@@ -47,6 +50,8 @@ pub(crate) struct ApiState {
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,
     pub(crate) short_base_url: Arc<str>,
+    /// Price of a link, in credits.
+    pub(crate) link_price: i64,
 }
 
 impl ApiState {
@@ -112,6 +117,8 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
             route_table::LINKS,
             get(list_links::list_links).route_layer(reads_links.clone()),
         )
+        // Without methods here, so that the path is not taken for that of a link.
+        .route(route_table::LINK_BATCH, MethodRouter::new())
         .route(
             route_table::LINK,
             get(get_link::get_link).route_layer(reads_links.clone()),

@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Instant};
 
 use linkledger_core::{
     batch::{AcceptedCommand, CommandOutcome, DecidedBatch, SettledCommand},
+    credits::Credits,
     envelope::NewEvent,
     id::AccountId,
 };
 
-use crate::command_reply::{CommandRefusal, CommandReply};
+use crate::command_reply::{CommandRefusal, CommandReply, CommandResult};
 
 /// Result of an attempt, for one command of the batch.
 pub(crate) enum AttemptResult {
@@ -20,11 +21,18 @@ pub(crate) enum AttemptResult {
     SlugNotReserved,
 }
 
+/// The decision on a command.
+pub(super) struct DecidedCommand {
+    pub(super) outcome: CommandOutcome,
+    /// Credits of the account right after the decision.
+    pub(super) credits: Option<Credits>,
+}
+
 pub(super) struct UncommittedBatch {
-    /// Replies to the accepted commands.
-    accepted: Vec<CommandReply>,
-    /// Outcome of each command; `None` if another process locks the account.
-    outcomes: Vec<Option<CommandOutcome>>,
+    /// Results of the accepted commands.
+    accepted: Vec<CommandResult>,
+    /// Decision on each command; `None` if another process locks the account.
+    decided: Vec<Option<DecidedCommand>>,
     /// Accounts that this batch locks.
     pub(super) account_ids: Vec<AccountId>,
     /// First appended event, which is in the log if and only if the batch is committed; `None` if
@@ -36,21 +44,38 @@ pub(super) struct UncommittedBatch {
 
 impl UncommittedBatch {
     pub(super) fn new(
-        decided: DecidedBatch,
-        outcomes: Vec<Option<CommandOutcome>>,
+        batch: DecidedBatch,
+        decided: Vec<Option<DecidedCommand>>,
         locked_at: Instant,
     ) -> Self {
-        let first = decided.accepted.first();
+        let first = batch.accepted.first();
         let first_event = first.and_then(|accepted| accepted.events.first());
-        let reply = |accepted: AcceptedCommand| match accepted.settled {
-            SettledCommand::Create(settled) => CommandReply::Created(Arc::new(settled)),
-            SettledCommand::Change(settled) => CommandReply::Changed(Arc::new(settled)),
+        let result = |accepted: AcceptedCommand| match accepted.settled {
+            SettledCommand::Create(settled) => CommandResult::Created(Arc::new(settled)),
+            SettledCommand::Change(settled) => CommandResult::Changed(Arc::new(settled)),
         };
         Self {
             first_event: first_event.cloned(),
-            accepted: decided.accepted.into_iter().map(reply).collect(),
-            outcomes,
-            account_ids: decided.credits.into_keys().collect(),
+            accepted: batch.accepted.into_iter().map(result).collect(),
+            decided,
+            account_ids: batch.credits.into_keys().collect(),
+            locked_at,
+        }
+    }
+
+    /// Returns a batch that must be rolled back, and whose commands must be retried.
+    pub(super) fn without_effect(decided: Vec<Option<DecidedCommand>>, locked_at: Instant) -> Self {
+        let retry = |decided: Option<DecidedCommand>| {
+            decided.map(|decided| DecidedCommand {
+                outcome: CommandOutcome::SlugNotReserved,
+                ..decided
+            })
+        };
+        Self {
+            accepted: Vec::new(),
+            decided: decided.into_iter().map(retry).collect(),
+            account_ids: Vec::new(),
+            first_event: None,
             locked_at,
         }
     }
@@ -58,21 +83,36 @@ impl UncommittedBatch {
     /// Returns one result for each command of the batch.
     pub(super) fn into_results(self) -> Vec<AttemptResult> {
         let accepted = self.accepted;
-        let result = |outcome: Option<CommandOutcome>| {
-            let Some(outcome) = outcome else {
+        let result = |decided: Option<DecidedCommand>| {
+            let Some(DecidedCommand { outcome, credits }) = decided else {
                 return AttemptResult::AccountLockedElsewhere;
             };
-            AttemptResult::Reply(match outcome {
-                CommandOutcome::Accepted(number) => accepted[number].clone(),
-                CommandOutcome::AcceptedBefore(number) => accepted[number].to_repetition(),
-                CommandOutcome::Replay(settled) => CommandReply::Replayed(Arc::new(*settled)),
-                CommandOutcome::Unchanged(settled) => CommandReply::Changed(Arc::new(*settled)),
-                CommandOutcome::Rejected(rejection) => {
-                    CommandReply::Refused(CommandRefusal::Rejected(rejection))
-                }
-                CommandOutcome::SlugNotReserved => return AttemptResult::SlugNotReserved,
-            })
+            match result(outcome, &accepted) {
+                Some(outcome) => AttemptResult::Reply(CommandReply { outcome, credits }),
+                None => AttemptResult::SlugNotReserved,
+            }
         };
-        self.outcomes.into_iter().map(result).collect()
+        self.decided.into_iter().map(result).collect()
     }
+}
+
+/// Returns the result of a command for its caller; `None` if the command must be retried.
+fn result(outcome: CommandOutcome, accepted: &[CommandResult]) -> Option<CommandResult> {
+    Some(match outcome {
+        CommandOutcome::Accepted(number) => accepted[number].clone(),
+        CommandOutcome::AcceptedBefore(number) => accepted[number].to_repetition(),
+        CommandOutcome::Replay(settled) => CommandResult::Replayed(Arc::new(*settled)),
+        CommandOutcome::Unchanged(settled) => CommandResult::Changed(Arc::new(*settled)),
+        CommandOutcome::Bulk(outcomes) => {
+            let results = outcomes
+                .into_iter()
+                .map(|outcome| result(outcome, accepted));
+            CommandResult::Bulk(results.collect::<Option<_>>()?)
+        }
+        CommandOutcome::DryRun(outcomes) => CommandResult::DryRun(outcomes.into()),
+        CommandOutcome::Rejected(rejection) => {
+            CommandResult::Refused(CommandRefusal::Rejected(rejection))
+        }
+        CommandOutcome::SlugNotReserved => return None,
+    })
 }

@@ -2,17 +2,15 @@
 //!
 //! A command that cannot run goes back to the front of its account's queue. The account backs off,
 //! and delays no other account.
+//!
+//! All limits count creates and changes: a command with several creates counts as often.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
     time::{Duration, Instant},
 };
 
-use linkledger_core::{
-    batch::{ChangeRequest, LinkCommand},
-    id::AccountId,
-    metrics::COMMANDS_EXPIRED_TOTAL,
-};
+use linkledger_core::{batch::LinkCommand, id::AccountId, metrics::COMMANDS_EXPIRED_TOTAL};
 use metrics::counter;
 
 use super::QueuedCommand;
@@ -23,9 +21,10 @@ const COMMANDS_MAX: usize = 4_096;
 /// Maximum number of commands of one account that wait or run, so that one account leaves room for
 /// the others.
 const ACCOUNT_COMMANDS_MAX: usize = 1_024;
-/// Maximum number of commands of one batch.
+/// Number of commands of one batch from which the batch is full. The last command is never divided, so
+/// an atomic request may exceed the number.
 const BATCH_COMMANDS_MAX: usize = 512;
-/// Maximum number of bytes of destinations in one batch; the largest destination has 2 KiB.
+/// Number of bytes of destinations from which a batch is full; the largest destination has 2 KiB.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// Maximum number of commands of one account in a shared batch. An account with more waiting commands
 /// gets a lane.
@@ -87,14 +86,16 @@ pub(super) struct AccountQueues {
     ready: VecDeque<AccountId>,
     /// Accounts that back off, by the time of their next attempt.
     backing_off: BTreeSet<(Instant, AccountId)>,
-    /// Number of commands that wait or run.
+    /// Number of creates and changes that wait or run.
     commands: usize,
 }
 
 #[derive(Debug, Default)]
 struct AccountQueue {
     waiting: VecDeque<QueuedCommand>,
-    /// Number of commands in a batch that runs.
+    /// Number of creates and changes that wait.
+    waiting_size: usize,
+    /// Number of creates and changes in a batch that runs.
     running: usize,
     /// Number of attempts in a row that failed, and the reason of the last one.
     failed_attempts: u32,
@@ -102,7 +103,7 @@ struct AccountQueue {
 }
 
 impl AccountQueues {
-    /// Number of commands that wait or run.
+    /// Number of creates and changes that wait or run.
     pub(super) fn len(&self) -> usize {
         self.commands
     }
@@ -111,29 +112,28 @@ impl AccountQueues {
         self.backing_off.first().map(|(at, _)| *at)
     }
 
-    /// Queues the command, or returns the command if there is no room.
-    pub(super) fn admit(&mut self, command: QueuedCommand) -> Result<(), Box<QueuedCommand>> {
-        let account_id = command.command.account_id();
-        if self.commands >= COMMANDS_MAX {
-            return Err(Box::new(command));
+    /// Queues the commands of one account, or returns them if there is no room for all.
+    pub(super) fn admit(&mut self, commands: Vec<QueuedCommand>) -> Result<(), Vec<QueuedCommand>> {
+        let Some(first) = commands.first() else {
+            return Ok(());
+        };
+        let account_id = first.command.account_id();
+        let size: usize = commands.iter().map(|queued| queued.command.size()).sum();
+        let of_account = self.accounts.get(&account_id);
+        let of_account = of_account.map_or(0, |queue| queue.waiting_size + queue.running);
+        if self.commands + size > COMMANDS_MAX || of_account + size > ACCOUNT_COMMANDS_MAX {
+            return Err(commands);
         }
-        match self.accounts.entry(account_id) {
-            Entry::Occupied(entry) => {
-                let queue = entry.into_mut();
-                if queue.waiting.len() + queue.running >= ACCOUNT_COMMANDS_MAX {
-                    return Err(Box::new(command));
-                }
-                queue.waiting.push_back(command);
-            }
+        self.commands += size;
+        let queue = match self.accounts.entry(account_id) {
+            Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                entry
-                    .insert(AccountQueue::default())
-                    .waiting
-                    .push_back(command);
                 self.ready.push_back(account_id);
+                entry.insert(AccountQueue::default())
             }
-        }
-        self.commands += 1;
+        };
+        queue.waiting_size += size;
+        queue.waiting.extend(commands);
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl AccountQueues {
     }
 
     /// Puts the commands that have not run before the others of the account, in their order. Returns
-    /// the number of commands that wait.
+    /// the number of creates and changes that wait.
     fn finish(
         &mut self,
         account_id: AccountId,
@@ -218,14 +218,17 @@ impl AccountQueues {
         let Some(queue) = self.accounts.get_mut(&account_id) else {
             return 0;
         };
-        self.commands -= queue.running - retried.len();
+        let sizes = retried.iter().map(|retried| retried.command.command.size());
+        let retried_size: usize = sizes.sum();
+        self.commands -= queue.running - retried_size;
         queue.running = 0;
+        queue.waiting_size += retried_size;
         for retried in retried.into_iter().rev() {
             queue.waiting.push_front(retried.command);
         }
         queue.last_failure = failure;
         queue.failed_attempts = failure.map_or(0, |_| queue.failed_attempts + 1);
-        queue.waiting.len()
+        queue.waiting_size
     }
 
     /// Schedules the next attempt of the account, or removes the queue if no command waits.
@@ -261,13 +264,15 @@ impl AccountQueues {
             .waiting
             .pop_front_if(|command| command.deadline <= now)
         {
-            counter!(COMMANDS_EXPIRED_TOTAL).increment(1);
+            let size = command.command.size();
+            counter!(COMMANDS_EXPIRED_TOTAL).increment(size as u64);
             let refusal = match queue.last_failure {
                 Some(AttemptFailure::StorageFailed) => CommandRefusal::StorageUnavailable,
                 Some(AttemptFailure::AccountLocked) | None => CommandRefusal::Overloaded,
             };
-            command.answer(CommandReply::Refused(refusal));
-            self.commands -= 1;
+            command.answer(CommandReply::undecided(refusal));
+            queue.waiting_size -= size;
+            self.commands -= size;
         }
     }
 }
@@ -276,7 +281,7 @@ impl AccountQueue {
     /// Returns true if the account must not share a transaction with other accounts.
     fn wants_lane(&self) -> bool {
         let is_locked = self.last_failure == Some(AttemptFailure::AccountLocked);
-        let waiting = self.waiting.len();
+        let waiting = self.waiting_size;
         waiting > ACCOUNT_SHARE_MAX
             || is_locked
                 && (waiting >= LOCKED_COMMANDS_MIN || self.failed_attempts >= LOCKED_ATTEMPTS_MIN)
@@ -298,8 +303,10 @@ impl AccountQueue {
             && !room.is_full()
             && let Some(command) = self.waiting.pop_front()
         {
+            let size = command.command.size();
             room.fill(&command.command);
-            self.running += 1;
+            self.waiting_size -= size;
+            self.running += size;
             batch.push(command);
         }
     }
@@ -324,21 +331,9 @@ impl BatchRoom {
     }
 
     fn fill(&mut self, command: &LinkCommand) {
-        self.commands -= 1;
-        self.bytes = self.bytes.saturating_sub(bytes_of(command));
+        self.commands = self.commands.saturating_sub(command.size());
+        self.bytes = self.bytes.saturating_sub(command.destination_bytes());
     }
-}
-
-/// Returns the bytes of the destination of a command, which bound the size of a batch.
-fn bytes_of(command: &LinkCommand) -> usize {
-    let destination = match command {
-        LinkCommand::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
-        LinkCommand::Change(change) => match &change.request {
-            ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
-            ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
-        },
-    };
-    destination.map_or(0, |destination| destination.as_str().len())
 }
 
 #[cfg(test)]

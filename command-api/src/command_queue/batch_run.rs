@@ -152,6 +152,6 @@ fn refuse_all(part: Vec<QueuedCommand>, refusal: &CommandRefusal, error: &sqlx::
     let error: &dyn std::error::Error = error;
     tracing::error!(error, commands = part.len(), "{what}");
     for command in part {
-        command.answer(CommandReply::Refused(refusal.clone()));
+        command.answer(CommandReply::undecided(refusal.clone()));
     }
 }

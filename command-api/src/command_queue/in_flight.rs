@@ -1,19 +1,19 @@
 //! The idempotency keys of the creates that are queued or running in this process. A create with the key of an earlier create
-//! joins the earlier create.
+//! joins the earlier create. The keys of an atomic bulk are entered together, or not at all.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use linkledger_core::{
-    batch::{IdempotencyKey, KeyedCreate},
+    batch::{CommandRejection, IdempotencyKey, KeyedCreate},
     id::AccountId,
     json::Fingerprint,
 };
 use tokio::{sync::watch, time::Instant};
 
-use crate::command_reply::{CommandRefusal, CommandReply};
+use crate::command_reply::{CommandRefusal, CommandReply, CommandResult};
 
 type ScopedKey = (AccountId, IdempotencyKey);
 
@@ -36,27 +36,85 @@ pub(super) struct CreateInFlight {
     pub(super) fingerprint: Fingerprint,
     /// Receiver of the reply.
     pub(super) reply: ReplyReceiver,
+    /// Index of the create in its bulk; `None` if the create is a command of its own.
+    index_in_bulk: Option<usize>,
+}
+
+impl CreateInFlight {
+    /// Returns the reply to a create with the same key, from the reply to the first create. Returns
+    /// `None` if the reply leaves the outcome of the other create open, which must then be decided on
+    /// its own.
+    pub(super) fn reply_to_joined(
+        &self,
+        reply: CommandReply,
+        fingerprint: Fingerprint,
+    ) -> Option<CommandReply> {
+        let outcome = match (self.index_in_bulk, reply.outcome) {
+            (None, outcome) => outcome,
+            (Some(index), CommandResult::Bulk(outcomes)) => outcomes.get(index)?.clone(),
+            // Another create of the bulk may be the reason of a refusal.
+            (Some(_), _) => return None,
+        };
+        let has_used_key = matches!(
+            outcome,
+            CommandResult::Created(_) | CommandResult::Replayed(_)
+        );
+        let outcome = match (has_used_key, self.fingerprint == fingerprint) {
+            // One decision serves both creates, because both were waiting for the decision.
+            (_, true) => outcome.to_repetition(),
+            (true, false) => {
+                CommandResult::Refused(CommandRefusal::Rejected(CommandRejection::KeyReused))
+            }
+            // The first create did not use the key.
+            (false, false) => return None,
+        };
+        Some(CommandReply {
+            outcome,
+            credits: reply.credits,
+        })
+    }
 }
 
 impl CreatesInFlight {
     /// Enters the create under its key, unless an earlier create has the key.
     pub(super) fn enter(&self, create: &KeyedCreate) -> KeyEntry {
-        let key = (create.account_id, create.key);
-        match self.running().entry(key) {
-            Entry::Occupied(entry) => KeyEntry::Joined(entry.get().clone()),
-            Entry::Vacant(entry) => {
-                let mut pending = PendingReply::unkeyed();
-                entry.insert(CreateInFlight {
-                    fingerprint: create.fingerprint,
-                    reply: pending.subscribe(),
-                });
-                pending.key = Some(KeyInFlight {
-                    key,
-                    in_flight: self.clone(),
-                });
-                KeyEntry::First(pending)
-            }
+        self.enter_all(std::slice::from_ref(create), |_| None)
+    }
+
+    /// Enters all creates of an atomic bulk under their keys, unless an earlier create has one of the
+    /// keys.
+    pub(super) fn enter_bulk(&self, creates: &[KeyedCreate]) -> KeyEntry {
+        self.enter_all(creates, Some)
+    }
+
+    fn enter_all(
+        &self,
+        creates: &[KeyedCreate],
+        index_in_bulk: impl Fn(usize) -> Option<usize>,
+    ) -> KeyEntry {
+        let mut running = self.running();
+        let scoped_key = |create: &KeyedCreate| (create.account_id, create.key);
+        let earlier = creates
+            .iter()
+            .find_map(|create| running.get(&scoped_key(create)));
+        if let Some(earlier) = earlier {
+            return KeyEntry::Joined(earlier.clone());
         }
+        let mut pending = PendingReply::unkeyed();
+        for (index, create) in creates.iter().enumerate() {
+            let key = scoped_key(create);
+            let entry = CreateInFlight {
+                fingerprint: create.fingerprint,
+                reply: pending.subscribe(),
+                index_in_bulk: index_in_bulk(index),
+            };
+            running.insert(key, entry);
+            pending.keys.push(KeyInFlight {
+                key,
+                in_flight: self.clone(),
+            });
+        }
+        KeyEntry::First(pending)
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<ScopedKey, CreateInFlight>> {
@@ -65,19 +123,22 @@ impl CreatesInFlight {
     }
 }
 
-/// Reply that a command owes to all waiting requests. Dropping without a reply frees the key, and
+/// Reply that a command owes to all waiting requests. Dropping without a reply frees the keys, and
 /// answers the waiting requests with an unknown outcome.
 #[derive(Debug)]
 pub(super) struct PendingReply {
     sender: watch::Sender<Option<CommandReply>>,
-    key: Option<KeyInFlight>,
+    keys: Vec<KeyInFlight>,
 }
 
 impl PendingReply {
     /// Creates the pending reply of a command that no other command can join.
     pub(super) fn unkeyed() -> Self {
         let (sender, _) = watch::channel(None);
-        Self { sender, key: None }
+        Self {
+            sender,
+            keys: Vec::new(),
+        }
     }
 
     /// Returns a receiver of the reply.
@@ -85,7 +146,9 @@ impl PendingReply {
         ReplyReceiver(self.sender.subscribe())
     }
 
-    pub(super) fn answer(self, reply: CommandReply) {
+    pub(super) fn answer(mut self, reply: CommandReply) {
+        // Freed before the reply, so that a create that must be decided on its own cannot join again.
+        self.keys.clear();
         self.sender.send_replace(Some(reply));
     }
 }
@@ -113,7 +176,7 @@ impl ReplyReceiver {
         let answered = tokio::time::timeout_at(deadline, self.0.wait_for(Option::is_some));
         match answered.await {
             Ok(Ok(reply)) => reply.clone(),
-            Ok(Err(_dropped)) => Some(CommandReply::Refused(CommandRefusal::OutcomeUnknown)),
+            Ok(Err(_dropped)) => Some(CommandReply::undecided(CommandRefusal::OutcomeUnknown)),
             Err(_elapsed) => None,
         }
     }

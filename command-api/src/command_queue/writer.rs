@@ -52,20 +52,25 @@ impl WriterQueue {
         })
     }
 
-    /// Queues the command, or replies with a refusal.
-    pub(super) fn enqueue(&self, command: QueuedCommand) {
+    /// Queues the commands of one account: all of them, or none. Then all are answered with the
+    /// returned refusal.
+    pub(super) fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), CommandRefusal> {
         let mut state = self.state();
         let refused = if state.is_closed {
-            Err((command, CommandRefusal::StorageUnavailable))
+            Err((commands, CommandRefusal::StorageUnavailable))
         } else {
-            let admitted = state.accounts.admit(command);
-            admitted.map_err(|command| (*command, CommandRefusal::Overloaded))
+            let admitted = state.accounts.admit(commands);
+            admitted.map_err(|commands| (commands, CommandRefusal::Overloaded))
         };
         drop(state);
-        match refused {
-            Ok(()) => self.changed.notify_one(),
-            Err((command, refusal)) => command.answer(CommandReply::Refused(refusal)),
+        let Err((commands, refusal)) = refused else {
+            self.changed.notify_one();
+            return Ok(());
+        };
+        for command in commands {
+            command.answer(CommandReply::undecided(refusal.clone()));
         }
+        Err(refusal)
     }
 
     /// Refuses further commands.
@@ -108,7 +113,7 @@ impl WriterQueue {
         loop {
             let take = || {
                 let batch = self.state().accounts.take_of(account_id, Instant::now());
-                histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
+                histogram!(APPEND_BATCH_SIZE).record(size_of(&batch));
                 batch
             };
             let attempt = batch_run::run_lane(&handler, account_id, take).await;
@@ -201,7 +206,7 @@ async fn wait(queue: &WriterQueue, lanes: &mut JoinSet<()>) -> anyhow::Result<()
 }
 
 async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<QueuedCommand>) {
-    histogram!(APPEND_BATCH_SIZE).record(count(batch.len()));
+    histogram!(APPEND_BATCH_SIZE).record(size_of(&batch));
     let accounts = batch.iter().map(|queued| queued.command.account_id());
     let accounts = accounts.collect();
     let retried = batch_run::run_shared(handler, batch).await;
@@ -209,6 +214,11 @@ async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<Que
     state
         .accounts
         .finish_batch(accounts, retried, Instant::now());
+}
+
+/// Returns the number of creates and changes of a batch.
+fn size_of(batch: &[QueuedCommand]) -> f64 {
+    count(batch.iter().map(|queued| queued.command.size()).sum())
 }
 
 fn count(length: usize) -> f64 {

@@ -14,7 +14,10 @@ use linkledger_core::{
 };
 
 use super::{WriteState, problem_of_refusal};
-use crate::command_reply::CommandReply;
+use crate::{
+    command_reply::{CommandReply, CommandResult},
+    renderer,
+};
 
 /// Returns the metadata of the events of a command: the caller's key and the request.
 pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
@@ -28,21 +31,42 @@ pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
 
 /// Returns the created link, and true if an earlier request with the same key created the link.
 pub(super) fn to_create(reply: CommandReply) -> Result<(Arc<SettledCreate>, bool), Problem> {
-    match reply {
-        CommandReply::Created(settled) => Ok((settled, false)),
-        CommandReply::Replayed(settled) => Ok((settled, true)),
-        CommandReply::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
-        CommandReply::Changed(_) => Err(not_an_answer("a create")),
+    to_settled(reply.outcome)
+}
+
+/// Returns the created link like [`to_create`].
+pub(super) fn to_settled(outcome: CommandResult) -> Result<(Arc<SettledCreate>, bool), Problem> {
+    match outcome {
+        CommandResult::Created(settled) => Ok((settled, false)),
+        CommandResult::Replayed(settled) => Ok((settled, true)),
+        CommandResult::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
+        CommandResult::Changed(_) | CommandResult::Bulk(_) | CommandResult::DryRun(_) => {
+            Err(not_an_answer("a create"))
+        }
     }
 }
 
 /// Returns the link in the requested state.
 pub(super) fn to_change(reply: CommandReply) -> Result<Arc<SettledLink>, Problem> {
-    match reply {
-        CommandReply::Changed(settled) => Ok(settled),
-        CommandReply::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
-        CommandReply::Created(_) | CommandReply::Replayed(_) => Err(not_an_answer("a change")),
+    match reply.outcome {
+        CommandResult::Changed(settled) => Ok(settled),
+        CommandResult::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
+        CommandResult::Created(_)
+        | CommandResult::Replayed(_)
+        | CommandResult::Bulk(_)
+        | CommandResult::DryRun(_) => Err(not_an_answer("a change")),
     }
+}
+
+/// Returns the body of the answer to a create: the bytes of the first answer.
+pub(super) fn rendered(settled: &SettledCreate) -> Result<Vec<u8>, Problem> {
+    renderer::render(settled).ok_or_else(|| {
+        tracing::error!(
+            renderer = settled.renderer,
+            "the answer was stored by a later release of command-api; run that release"
+        );
+        Problem::internal()
+    })
 }
 
 /// Returns the headers of the answer to a command with its last event at `position`.
@@ -53,14 +77,20 @@ pub(super) fn headers(state: &WriteState, account_id: AccountId, position: Posit
         position,
     };
     let token = HeaderValue::from_str(&token.encode()).expect("tokens are ASCII");
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let mut headers = headers_without_token();
     headers.insert(HeaderName::from_static(consistency::HEADER), token);
     headers
 }
 
+/// Returns the headers of an answer that rests on no event.
+pub(super) fn headers_without_token() -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers
+}
+
 /// Returns the problem for a reply of the wrong kind, which only a defect can cause.
-fn not_an_answer(to: &str) -> Problem {
+pub(super) fn not_an_answer(to: &str) -> Problem {
     tracing::error!(
         "a command was answered with a reply of the wrong kind, not a reply to {to}; report this defect"
     );

@@ -12,18 +12,18 @@ use linkledger_core::{
 /// # Errors
 /// Returns `content_too_large`, `malformed_json` or `body_not_object`.
 pub(super) async fn read_object(body: Body) -> Result<JsonObject, Problem> {
-    parse_object(&read(body).await?)
+    parse_object(&read(body, BODY_LENGTH_MAX).await?)
 }
 
-/// Reads the whole body.
+/// Reads the whole body, of at most `length_max` bytes.
 ///
 /// # Errors
 /// Returns `content_too_large` or `malformed_json`.
-pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
-    let bytes = axum::body::to_bytes(body, BODY_LENGTH_MAX).await;
+pub(super) async fn read(body: Body, length_max: usize) -> Result<Bytes, Problem> {
+    let bytes = axum::body::to_bytes(body, length_max).await;
     bytes.map_err(|error| {
         if is_length_limit(&error) {
-            return content_too_large();
+            return content_too_large(length_max);
         }
         let detail = "The body ended before it was complete.";
         Problem::new(Code::MalformedJson, detail)

@@ -1,6 +1,6 @@
 //! `POST /v1/links`: creates a link for credits, once per idempotency key.
 
-mod idempotency_key;
+pub(super) mod idempotency_key;
 
 use axum::{
     Extension,
@@ -17,7 +17,7 @@ use linkledger_core::{
     http::{
         authentication::Caller,
         link_body::NewLink,
-        request::{RequestContext, check_accept, check_json_body, check_no_query},
+        request::{BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
     link::{OwnHosts, members::parse_new_link},
@@ -25,7 +25,7 @@ use linkledger_core::{
 };
 
 use super::{WriteState, answer, body};
-use crate::renderer::{self, CreatedLink};
+use crate::renderer::CreatedLink;
 use idempotency_key::KeyHeader;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -71,13 +71,7 @@ pub async fn create_link(
     let create = parse(&state.own_hosts, &context, &caller, request).await?;
     let reply = state.queue.submit_create(create).await;
     let (settled, is_replayed) = answer::to_create(reply)?;
-    let body = renderer::render(&settled).ok_or_else(|| {
-        tracing::error!(
-            renderer = settled.renderer,
-            "the answer was stored by a later release of command-api; run that release"
-        );
-        Problem::internal()
-    })?;
+    let body = answer::rendered(&settled)?;
     let location = format!("/v1/links/{}", settled.link.link_id);
     let location = HeaderValue::from_str(&location).expect("ids are ASCII");
     let mut headers = answer::headers(&state, caller.account_id, settled.position);
@@ -103,7 +97,7 @@ async fn parse(
     check_accept(request.headers())?;
     check_json_body(request.headers())?;
     let (head, body) = request.into_parts();
-    let bytes = body::read(body).await?;
+    let bytes = body::read(body, BODY_LENGTH_MAX).await?;
     let key = idempotency_key::parse(&head.headers)?;
     let object = body::parse_object(&bytes)?;
     Ok(KeyedCreate {

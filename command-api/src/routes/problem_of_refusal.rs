@@ -3,9 +3,12 @@
 use linkledger_core::{
     batch::CommandRejection,
     credits::InsufficientCredits,
+    field::{ERRORS_MAX, FieldError},
     http::entity_tag,
     problem::{Code, Problem},
 };
+
+use serde_json::{Value, json};
 
 use crate::command_reply::CommandRefusal;
 
@@ -54,5 +57,54 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
         )
         .with("balance", *balance)
         .with("required", *required),
+        CommandRejection::Items(items) => problem_of_items(items),
+    }
+}
+
+/// Returns the problem of an atomic batch: that of its first rejected item, with a list of all rejected
+/// items. All items are rejected for the same reason.
+fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
+    let Some((_, first)) = items.first() else {
+        return Problem::internal();
+    };
+    let problem = problem_of_rejection(first);
+    if problem.code == Code::ValidationFailed {
+        let errors = items.iter().flat_map(|(index, rejection)| match rejection {
+            CommandRejection::Invalid(errors) => in_item(*index, errors),
+            CommandRejection::KeyReused
+            | CommandRejection::LinkNotFound
+            | CommandRejection::VersionConflict { .. }
+            | CommandRejection::SlugTaken
+            | CommandRejection::InsufficientCredits(_)
+            | CommandRejection::Items(_) => Vec::new(),
+        });
+        let errors: Vec<FieldError> = errors.take(ERRORS_MAX).collect();
+        return Problem::validation_failed(&errors);
+    }
+    let errors = items.iter().map(|(index, rejection)| {
+        let problem = problem_of_rejection(rejection);
+        let pointer = format!("#/items/{index}{}", member_of(rejection));
+        json!({ "pointer": pointer, "code": problem.code.as_str(), "detail": problem.detail })
+    });
+    let errors: Vec<Value> = errors.collect();
+    problem.with("errors", errors)
+}
+
+fn in_item(index: usize, errors: &[FieldError]) -> Vec<FieldError> {
+    let errors = errors.iter().cloned();
+    errors.map(|error| error.in_item(index)).collect()
+}
+
+/// Returns the pointer to the member of an item that is the reason of the rejection; empty for the
+/// item as a whole.
+const fn member_of(rejection: &CommandRejection) -> &'static str {
+    match rejection {
+        CommandRejection::KeyReused => "/idempotency_key",
+        CommandRejection::SlugTaken => "/slug",
+        CommandRejection::Invalid(_)
+        | CommandRejection::LinkNotFound
+        | CommandRejection::VersionConflict { .. }
+        | CommandRejection::InsufficientCredits(_)
+        | CommandRejection::Items(_) => "",
     }
 }

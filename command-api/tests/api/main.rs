@@ -7,6 +7,7 @@ mod append_only;
 mod change_destination;
 mod concurrency;
 mod create_link;
+mod create_links;
 mod delete_link;
 mod faults;
 mod idempotency;

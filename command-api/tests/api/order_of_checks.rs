@@ -10,10 +10,17 @@ use linkledger_core::{event_store::accounts, problem::Code};
 use crate::support::{TestApp, create, fresh_key, link, send};
 use fault::{Operation, Stage};
 
+const OPERATIONS: [Operation; 4] = [
+    Operation::Create,
+    Operation::Batch,
+    Operation::Change,
+    Operation::Delete,
+];
+
 #[tokio::test]
 async fn first_of_two_faults_is_reported() {
     let stage = Stage::set().await;
-    for operation in [Operation::Create, Operation::Change, Operation::Delete] {
+    for operation in OPERATIONS {
         let faults = operation.faults();
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
@@ -35,7 +42,7 @@ async fn first_of_two_faults_is_reported() {
 #[tokio::test]
 async fn faults_are_reported_in_order_of_checks() {
     let stage = Stage::set().await;
-    for operation in [Operation::Create, Operation::Change, Operation::Delete] {
+    for operation in OPERATIONS {
         let faults = operation.faults();
         for (first, fault) in faults.iter().enumerate() {
             let answer = stage.answer(operation, &faults[first..]).await;
@@ -78,8 +85,7 @@ const BY_NO_REQUEST: [Code; 2] = [Code::Overloaded, Code::ReadModelBehind];
 
 #[test]
 fn tests_cause_every_problem_code() {
-    let operations = [Operation::Create, Operation::Change, Operation::Delete];
-    let faults = operations.iter().flat_map(|operation| operation.faults());
+    let faults = OPERATIONS.iter().flat_map(|operation| operation.faults());
     let mut codes: Vec<&str> = faults.map(|fault| fault.code().as_str()).collect();
     for (code, tests) in ELSEWHERE {
         let quoted = format!("\"{}\"", code.as_str());

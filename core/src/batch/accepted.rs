@@ -28,6 +28,14 @@ pub enum SettledCommand {
 }
 
 impl SettledCommand {
+    /// Returns the result of a create.
+    pub fn as_create(&self) -> Option<&SettledCreate> {
+        match self {
+            Self::Create(create) => Some(create),
+            Self::Change(_) => None,
+        }
+    }
+
     /// Records the position of the last event of the command.
     pub(super) fn set_position(&mut self, last: Position) {
         match self {

@@ -27,7 +27,11 @@ impl IdempotencyKey {
         let quoted = value
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
-        let text = quoted.unwrap_or(value);
+        Self::parse_uuid(quoted.unwrap_or(value))
+    }
+
+    /// Parses a UUID with hyphens, in any letter case.
+    pub fn parse_uuid(text: &str) -> Option<Self> {
         // The check of the length excludes the other spellings of a UUID that the parser accepts.
         let key = Uuid::try_parse(text)
             .ok()

@@ -1,6 +1,6 @@
 //! Outcomes of the commands of a batch.
 
-use super::{SettledCreate, SettledLink};
+use super::{DryRunOutcome, SettledCreate, SettledLink};
 use crate::{credits::InsufficientCredits, field::FieldError, link::ChangeLinkError};
 
 /// Outcome of one command of a batch.
@@ -15,6 +15,11 @@ pub enum CommandOutcome {
     Replay(Box<SettledCreate>),
     /// The link already has the requested state.
     Unchanged(Box<SettledLink>),
+    /// All creates of an atomic [`BulkCreate`](super::BulkCreate) are accepted, or all are replayed:
+    /// outcome of each create.
+    Bulk(Vec<CommandOutcome>),
+    /// Nothing has changed: outcome of each create of a dry run.
+    DryRun(Vec<DryRunOutcome>),
     /// The command is rejected and has no effect.
     Rejected(CommandRejection),
     /// The command must be retried: the generated slug is taken, or the account can pay the link only
@@ -22,7 +27,7 @@ pub enum CommandOutcome {
     SlugNotReserved,
 }
 
-/// Reason why a command is rejected.
+/// Reason why a command is rejected, in the order of checks (`docs/api.md#order-of-checks`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandRejection {
     /// The idempotency key was used with another body.
@@ -40,6 +45,24 @@ pub enum CommandRejection {
     SlugTaken,
     /// The balance does not cover the price.
     InsufficientCredits(InsufficientCredits),
+    /// Creates of an atomic [`BulkCreate`](super::BulkCreate) are rejected, all in one stage of the
+    /// order of checks: index of each rejected create, and the reason. Missing credits are those of
+    /// all creates together.
+    Items(Vec<(usize, CommandRejection)>),
+}
+
+impl CommandRejection {
+    /// Returns the stage in the order of checks.
+    pub(super) const fn stage(&self) -> u8 {
+        match self {
+            Self::KeyReused | Self::Items(_) => 0,
+            Self::Invalid(_) => 1,
+            Self::LinkNotFound => 2,
+            Self::VersionConflict { .. } => 3,
+            Self::SlugTaken => 4,
+            Self::InsufficientCredits(_) => 5,
+        }
+    }
 }
 
 impl From<ChangeLinkError> for CommandRejection {

@@ -2,16 +2,25 @@
 //!
 //! A refused create writes nothing, so a slug is reserved only for a create that its account can
 //! pay. Invariant: a batch uses every slug that the batch has reserved.
+//!
+//! An atomic [`BulkCreate`] reserves all of its slugs or none, so its chosen slugs are looked up
+//! before the plan. If another transaction takes one of the slugs between look-up and reservation,
+//! the others stay unused, and the batch must be retried.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{DecisionIds, IdempotencyKey, LinkCommand, SettledCreate};
+use super::{
+    BulkCreate, BulkMode, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand, SettledCreate,
+    with_ids,
+};
 use crate::{
     credits::Credits,
     id::{AccountId, LinkId},
     link::Slug,
     shard::Shard,
 };
+
+type ScopedKey = (AccountId, IdempotencyKey);
 
 /// A slug that a batch requests for a link.
 #[derive(Debug, Clone)]
@@ -22,6 +31,19 @@ pub struct SlugReservation {
     pub shard: Shard,
     /// Id of the link.
     pub link_id: LinkId,
+}
+
+/// State from which the slugs of a batch are planned.
+#[derive(Debug, Clone, Copy)]
+pub struct SlugPlanInput<'a> {
+    /// Credits of the locked accounts.
+    pub credits: &'a HashMap<AccountId, Credits>,
+    /// Earlier creates, by account and idempotency key.
+    pub stored: &'a HashMap<ScopedKey, SettledCreate>,
+    /// Folded slugs of [`SlugPlan::slugs_of_bulks`] that belong to a link.
+    pub taken: &'a HashSet<String>,
+    /// Price of one link, in credits.
+    pub price: i64,
 }
 
 /// Slugs of the creates of a batch.
@@ -35,53 +57,145 @@ pub struct SlugPlan {
 }
 
 impl SlugPlan {
-    /// Plans the slugs of a batch. `credits` has the locked accounts, `stored` the used keys.
-    pub fn new(
-        commands: &[&LinkCommand],
-        ids: &[DecisionIds],
-        credits: &HashMap<AccountId, Credits>,
-        stored: &HashMap<(AccountId, IdempotencyKey), SettledCreate>,
-        price: i64,
-    ) -> Self {
-        let mut plan = Self::default();
-        let mut keys: HashSet<(AccountId, IdempotencyKey)> = HashSet::new();
-        let mut balances: HashMap<AccountId, i64> = credits
-            .iter()
-            .map(|(account_id, credits)| (*account_id, credits.balance))
+    /// Returns the folded chosen slugs of all [`BulkCreate`]s, which must be looked up before the
+    /// plan.
+    pub fn slugs_of_bulks(commands: &[&LinkCommand]) -> Vec<String> {
+        let bulks = commands.iter().filter_map(|command| match command {
+            LinkCommand::Bulk(bulk) => Some(&bulk.creates),
+            LinkCommand::Create(_) | LinkCommand::Change(_) => None,
+        });
+        let drafts = bulks.flatten().flat_map(|create| &create.body);
+        let slugs: HashSet<String> = drafts
+            .filter_map(|draft| Some(draft.slug.as_ref()?.folded()))
             .collect();
-        for (command, ids) in commands.iter().zip(ids) {
-            let LinkCommand::Create(create) = command else {
-                continue;
-            };
-            let scoped_key = (create.account_id, create.key);
-            let Ok(draft) = &create.body else {
-                continue;
-            };
-            if stored.contains_key(&scoped_key) {
-                continue;
-            }
-            // Of several creates with one key, at most one has an effect: usually the first.
-            let is_first = keys.insert(scoped_key);
-            let balance = balances.entry(create.account_id).or_default();
-            if is_first && *balance >= price {
-                *balance -= price;
-                plan.to_reserve.push(SlugReservation {
-                    slug: draft.slug.as_ref().unwrap_or(&ids.generated_slug).clone(),
-                    shard: Shard::of(create.account_id),
-                    link_id: ids.link_id,
-                });
-            } else if let Some(slug) = &draft.slug {
-                plan.to_look_up.push(slug.folded());
+        slugs.into_iter().collect()
+    }
+
+    /// Plans the slugs of a batch. `ids` has [`LinkCommand::size`] ids for each command.
+    pub fn new(commands: &[&LinkCommand], ids: &[DecisionIds], input: SlugPlanInput<'_>) -> Self {
+        let mut planner = Planner::new(input);
+        for (command, ids) in with_ids(commands, ids) {
+            match command {
+                LinkCommand::Create(create) => planner.add_create(create, &ids[0]),
+                LinkCommand::Bulk(bulk) => planner.add_bulk(bulk, ids),
+                LinkCommand::Change(_) => {}
             }
         }
-        plan
+        planner.plan
     }
 
     /// Returns the folded slugs of the plan that are taken. `reserved` has the slugs that could be
     /// reserved, `found` the looked-up slugs that belong to a link.
-    pub fn taken(&self, reserved: &HashMap<String, LinkId>, found: Vec<String>) -> HashSet<String> {
+    pub fn taken(
+        &self,
+        reserved: &HashMap<String, LinkId>,
+        found: impl IntoIterator<Item = String>,
+    ) -> HashSet<String> {
         let wanted = self.to_reserve.iter().map(|wanted| wanted.slug.folded());
         let refused = wanted.filter(|slug| !reserved.contains_key(slug));
         refused.chain(found).collect()
+    }
+}
+
+/// A plan that is being made.
+struct Planner<'a> {
+    input: SlugPlanInput<'a>,
+    /// Keys of the creates that come first with their key. Of several creates with one key, at most
+    /// one has an effect: usually the first.
+    keys: HashSet<ScopedKey>,
+    /// Balances after the planned creates.
+    balances: HashMap<AccountId, i64>,
+    /// Folded slugs to reserve.
+    reserved: HashSet<String>,
+    plan: SlugPlan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(input: SlugPlanInput<'a>) -> Self {
+        let accounts = input.credits.iter();
+        Self {
+            input,
+            keys: HashSet::new(),
+            balances: accounts
+                .map(|(account_id, credits)| (*account_id, credits.balance))
+                .collect(),
+            reserved: HashSet::new(),
+            plan: SlugPlan::default(),
+        }
+    }
+
+    fn add_create(&mut self, create: &KeyedCreate, ids: &DecisionIds) {
+        let scoped_key = (create.account_id, create.key);
+        let Ok(draft) = &create.body else {
+            return;
+        };
+        if self.input.stored.contains_key(&scoped_key) {
+            return;
+        }
+        let is_first = self.keys.insert(scoped_key);
+        if is_first && self.balance(create.account_id) >= self.input.price {
+            self.reserve(create.account_id, [reservation(create, &draft.slug, ids)]);
+        } else if let Some(slug) = &draft.slug {
+            self.plan.to_look_up.push(slug.folded());
+        }
+    }
+
+    /// Reserves all slugs of an atomic bulk that will surely be accepted, and none of any other bulk.
+    fn add_bulk(&mut self, bulk: &BulkCreate, ids: &[DecisionIds]) {
+        let scoped_key = |create: &KeyedCreate| (create.account_id, create.key);
+        let is_unused = |create: &KeyedCreate| {
+            let key = scoped_key(create);
+            !self.input.stored.contains_key(&key) && !self.keys.contains(&key)
+        };
+        if bulk.mode == BulkMode::DryRun || !bulk.creates.iter().all(is_unused) {
+            return;
+        }
+        let creates = bulk.creates.iter().zip(ids);
+        let wanted = creates.map(|(create, ids)| {
+            let draft = create.body.as_ref().ok()?;
+            Some(reservation(create, &draft.slug, ids))
+        });
+        let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let mut slugs = HashSet::new();
+        let are_free = wanted.iter().all(|wanted| {
+            let slug = wanted.slug.folded();
+            let is_taken = self.input.taken.contains(&slug) || self.reserved.contains(&slug);
+            !is_taken && slugs.insert(slug)
+        });
+        if are_free && self.balance(bulk.account_id) >= self.price_of(wanted.len()) {
+            self.keys.extend(bulk.creates.iter().map(scoped_key));
+            self.reserve(bulk.account_id, wanted);
+        }
+    }
+
+    fn balance(&self, account_id: AccountId) -> i64 {
+        self.balances.get(&account_id).copied().unwrap_or_default()
+    }
+
+    fn price_of(&self, links: usize) -> i64 {
+        let links = i64::try_from(links).unwrap_or(i64::MAX);
+        self.input.price.saturating_mul(links)
+    }
+
+    fn reserve(
+        &mut self,
+        account_id: AccountId,
+        wanted: impl IntoIterator<Item = SlugReservation>,
+    ) {
+        for wanted in wanted {
+            *self.balances.entry(account_id).or_default() -= self.input.price;
+            self.reserved.insert(wanted.slug.folded());
+            self.plan.to_reserve.push(wanted);
+        }
+    }
+}
+
+fn reservation(create: &KeyedCreate, chosen: &Option<Slug>, ids: &DecisionIds) -> SlugReservation {
+    SlugReservation {
+        slug: chosen.as_ref().unwrap_or(&ids.generated_slug).clone(),
+        shard: Shard::of(create.account_id),
+        link_id: ids.link_id,
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     link::{ChangeDestination, Destination, ExpectedVersion, OwnHosts},
 };
 
+mod bulk;
 mod world;
 
 use world::{Answer, World};
@@ -97,7 +98,7 @@ fn accepted_create_appends_link_and_charge() {
     };
     let mut batch = CommandBatch::new(&pricing, 1, state);
 
-    let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &ids(7));
+    let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &[ids(7)]);
 
     assert_eq!(outcome, CommandOutcome::Accepted(0));
     let decided = batch.finish();
@@ -232,7 +233,13 @@ fn unpayable_create_reserves_no_slug() {
     )]);
     let commands: Vec<_> = commands.iter().collect();
     let ids = [ids(1), ids(2), ids(3)];
-    let plan = SlugPlan::new(&commands, &ids, &credits, &HashMap::new(), 1);
+    let input = SlugPlanInput {
+        credits: &credits,
+        stored: &HashMap::new(),
+        taken: &HashSet::new(),
+        price: 1,
+    };
+    let plan = SlugPlan::new(&commands, &ids, input);
     let reserved: Vec<_> = plan.to_reserve.iter().map(|it| it.slug.folded()).collect();
     assert_eq!(reserved, ["gen1"]);
     assert_eq!(plan.to_look_up, ["spring"]);
@@ -343,7 +350,12 @@ prop_compose! {
 }
 
 fn any_command(existing: u128) -> impl Strategy<Value = LinkCommand> {
-    prop_oneof![any_create(), any_change(existing)]
+    prop_oneof![
+        3 => any_create(),
+        3 => any_change(existing),
+        1 => bulk::any_bulk(BulkMode::Atomic),
+        1 => bulk::any_bulk(BulkMode::DryRun),
+    ]
 }
 
 /// Maximal number of links that exist before the batch.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderName, HeaderValue},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
 use super::{
     authentication::{Authenticator, Caller},
-    rate_limit::{RateLimitHeaders, RateLimits, RequestClass},
+    rate_limit::{RateLimits, RequestClass},
 };
 use crate::{api_key::Scope, problem::Problem};
 
@@ -43,6 +42,11 @@ impl RouteGate {
         }
     }
 
+    /// Returns the rate limits, for requests that count more than once; `None` for no limit.
+    pub fn rate_limits(&self) -> Option<Arc<RateLimits>> {
+        self.rate_limits.clone()
+    }
+
     /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
     pub async fn pass(State(gate): State<Self>, mut request: Request, next: Next) -> Response {
         let caller = match gate.authenticator.authenticate(request.headers()).await {
@@ -63,7 +67,7 @@ impl RouteGate {
             Err(problem) => problem.into_response(),
         };
         if let Some(headers) = headers {
-            insert(&mut response, headers);
+            headers.add_to(response.headers_mut());
         }
         response
     }
@@ -71,17 +75,5 @@ impl RouteGate {
     fn admit(&self, caller: &Caller) -> Result<(), Problem> {
         caller.require(self.scope)?;
         caller.require_active_account()
-    }
-}
-
-fn insert(response: &mut Response, headers: RateLimitHeaders) {
-    for (name, value) in [
-        ("ratelimit-policy", headers.policy),
-        ("ratelimit", headers.state),
-    ] {
-        let value = HeaderValue::from_str(&value).expect("digits, letters and quotes");
-        response
-            .headers_mut()
-            .insert(HeaderName::from_static(name), value);
     }
 }

@@ -6,10 +6,14 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use utoipa::{
     PartialSchema, ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+    openapi::{
+        ArrayBuilder, ObjectBuilder, RefOr, Schema, SchemaFormat, Type,
+        schema::AdditionalProperties,
+    },
 };
 
 use crate::{
+    batch::bulk_request::{IDEMPOTENCY_KEY, ITEMS, ITEMS_MAX, MODE, RequestMode},
     id::LinkId,
     link::{
         Destination, ExistingLink, Slug,
@@ -43,6 +47,73 @@ impl NewLink {
         json!({
             DESTINATION_URL: "https://example.com/offers?season=spring",
             SLUG: "Spring-26",
+        })
+    }
+}
+
+/// Item of a batch in the OpenAPI document: a create with its idempotency key.
+#[derive(Debug)]
+pub struct BatchItem;
+
+impl PartialSchema for BatchItem {
+    fn schema() -> RefOr<Schema> {
+        let key = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::Custom("uuid".to_owned())))
+            .description(Some(
+                "A UUID with hyphens: a new one for each new link, the same one for each retry, \
+                 alone or in a batch.",
+            ));
+        let mut schema = NewLink::schema();
+        if let RefOr::T(Schema::Object(object)) = &mut schema {
+            object
+                .properties
+                .insert(IDEMPOTENCY_KEY.to_owned(), key.into());
+            object.required.push(IDEMPOTENCY_KEY.to_owned());
+        }
+        schema
+    }
+}
+
+impl ToSchema for BatchItem {}
+
+/// Body of a batch in the OpenAPI document.
+#[derive(Debug)]
+pub struct LinkBatch;
+
+impl PartialSchema for LinkBatch {
+    fn schema() -> RefOr<Schema> {
+        let modes = RequestMode::NAMES.map(|(name, _)| name);
+        let mode = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(modes))
+            .default(Some(modes[0].into()));
+        let items = ArrayBuilder::new()
+            .items(BatchItem::schema())
+            .min_items(Some(1))
+            .max_items(Some(ITEMS_MAX));
+        ObjectBuilder::new()
+            .property(MODE, mode)
+            .property(ITEMS, items)
+            .required(ITEMS)
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .into()
+    }
+}
+
+impl ToSchema for LinkBatch {}
+
+impl LinkBatch {
+    /// Returns the example of the `OpenAPI` document: two items, the first with all members.
+    pub fn example(mode: &str) -> Value {
+        let mut item = NewLink::example();
+        item[IDEMPOTENCY_KEY] = "0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0".into();
+        json!({
+            MODE: mode,
+            ITEMS: [item, {
+                IDEMPOTENCY_KEY: "8394a5b6-c7d8-4e9f-80b1-c2d3e4f50172",
+                DESTINATION_URL: "https://example.com/",
+            }],
         })
     }
 }
@@ -151,6 +222,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        batch::bulk_request::BulkRequest,
         field::FieldCode,
         json::JsonObject,
         link::{
@@ -177,6 +249,16 @@ mod tests {
         assert_eq!(properties::<NewLink>(), parsed);
         assert_eq!(names(&NewLink::example()), parsed);
         parse_new_link(&object(&NewLink::example()), &OwnHosts::default()).unwrap();
+    }
+
+    #[test]
+    fn examples_of_batch_are_accepted() {
+        for (mode, _) in RequestMode::NAMES {
+            let request = BulkRequest::parse(object(&LinkBatch::example(mode))).unwrap();
+            for item in request.items {
+                parse_new_link(&item.body, &OwnHosts::default()).unwrap();
+            }
+        }
     }
 
     #[test]

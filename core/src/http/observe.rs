@@ -35,7 +35,8 @@ pub enum ServiceName {
 }
 
 impl ServiceName {
-    const fn name(self) -> &'static str {
+    /// Returns the name.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::CommandApi => "command-api",
             Self::QueryApi => "query-api",

@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use governor::{
     Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
@@ -56,6 +57,21 @@ pub struct RateLimitHeaders {
     pub state: String,
 }
 
+impl RateLimitHeaders {
+    /// Adds the headers, unless a later check has added them already.
+    ///
+    /// # Panics
+    /// Never panics: the values consist of digits, letters and quotes.
+    pub fn add_to(self, headers: &mut HeaderMap) {
+        for (name, value) in [("ratelimit-policy", self.policy), ("ratelimit", self.state)] {
+            let value = HeaderValue::from_str(&value).expect("digits, letters and quotes");
+            headers
+                .entry(HeaderName::from_static(name))
+                .or_insert(value);
+        }
+    }
+}
+
 impl RateLimits {
     /// Returns the limits, or `None` if `per_second` is 0: no limit.
     pub fn new(per_second: u32) -> Option<Self> {
@@ -80,6 +96,35 @@ impl RateLimits {
         account_id: AccountId,
         class: RequestClass,
     ) -> Result<RateLimitHeaders, Problem> {
+        self.check_many(account_id, class, NonZeroU32::MIN)
+    }
+
+    /// Counts the other items of a request that was counted once, whose number became known later.
+    /// The items of a request count at most as a whole burst, so that a request can always pass.
+    /// Returns `None` if nothing is left to count.
+    ///
+    /// # Errors
+    /// Returns `rate_limited`, with the seconds to wait.
+    pub fn check_other_items(
+        &self,
+        account_id: AccountId,
+        class: RequestClass,
+        items: usize,
+    ) -> Result<Option<RateLimitHeaders>, Problem> {
+        let items = u32::try_from(items).unwrap_or(u32::MAX);
+        let others = items.min(self.burst()).saturating_sub(1);
+        let others = NonZeroU32::new(others);
+        others
+            .map(|others| self.check_many(account_id, class, others))
+            .transpose()
+    }
+
+    fn check_many(
+        &self,
+        account_id: AccountId,
+        class: RequestClass,
+        count: NonZeroU32,
+    ) -> Result<RateLimitHeaders, Problem> {
         let limiter = match class {
             RequestClass::Read => &self.read,
             RequestClass::Write => &self.write,
@@ -87,7 +132,9 @@ impl RateLimits {
         if limiter.len() > ACCOUNTS_KEPT {
             limiter.retain_recent();
         }
-        match limiter.check_key(&account_id) {
+        // The burst has room for each count.
+        let checked = limiter.check_key_n(&account_id, count);
+        match checked.unwrap_or_else(|_| limiter.check_key(&account_id)) {
             Ok(state) => Ok(self.headers(class, state.remaining_burst_capacity())),
             Err(not_until) => {
                 let wait = not_until.wait_time_from(limiter.clock().now());
@@ -102,9 +149,13 @@ impl RateLimits {
         }
     }
 
+    const fn burst(&self) -> u32 {
+        self.per_second.get().saturating_mul(BURST_SECONDS)
+    }
+
     fn headers(&self, class: RequestClass, remaining: u32) -> RateLimitHeaders {
         let (name, per_second) = (class.name(), self.per_second.get());
-        let burst = per_second.saturating_mul(BURST_SECONDS);
+        let burst = self.burst();
         let full_in = burst.saturating_sub(remaining).div_ceil(per_second);
         RateLimitHeaders {
             policy: format!("\"{name}\";q={burst};w={BURST_SECONDS}"),
@@ -134,6 +185,28 @@ mod tests {
         assert!(limits.check(account_id, RequestClass::Read).is_ok());
         let other = AccountId::from_uuid(Uuid::from_u128(2));
         assert!(limits.check(other, RequestClass::Write).is_ok());
+    }
+
+    #[test]
+    fn items_count_at_most_as_a_burst() {
+        let account_id = AccountId::from_uuid(Uuid::from_u128(1));
+        let write = RequestClass::Write;
+        let limits = RateLimits::new(1).unwrap();
+        let others =
+            |limits: &RateLimits, items| limits.check_other_items(account_id, write, items);
+        assert!(limits.check(account_id, write).is_ok());
+        assert!(others(&limits, 1).unwrap().is_none());
+        let headers = others(&limits, 100).unwrap();
+        assert_eq!(headers.unwrap().state, "\"write\";r=0;t=2");
+        assert!(limits.check(account_id, write).is_err());
+        // A burst of 200 has room for two requests with 100 items.
+        let limits = RateLimits::new(100).unwrap();
+        for _ in 0..2 {
+            assert!(limits.check(account_id, write).is_ok());
+            assert!(others(&limits, 100).unwrap().is_some());
+        }
+        let refused = others(&limits, 100).unwrap_err();
+        assert_eq!(refused.code, Code::RateLimited);
     }
 
     #[test]

@@ -19,7 +19,10 @@ use crate::{
 };
 
 pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
-pub use body::{BODY_LENGTH_MAX, check_json_body, check_merge_patch_body, content_too_large};
+pub use body::{
+    BATCH_BODY_LENGTH_MAX, BODY_LENGTH_MAX, check_batch_body, check_json_body,
+    check_merge_patch_body, content_too_large,
+};
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
 

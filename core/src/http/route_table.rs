@@ -4,6 +4,8 @@ use axum::http::Method;
 
 /// Collection of links.
 pub const LINKS: &str = "/v1/links";
+/// Several new links in one request. Before [`LINK`], whose pattern matches the path too.
+pub const LINK_BATCH: &str = "/v1/links/batch";
 /// A single link.
 pub const LINK: &str = "/v1/links/{id}";
 /// QR code of a link's short address.
@@ -42,6 +44,7 @@ pub const TABLE: &[(&str, &[Method])] = &[
     // The service as a whole.
     ("*", &[]),
     (LINKS, &[Method::GET, Method::HEAD, Method::POST]),
+    (LINK_BATCH, &[Method::POST]),
     (
         LINK,
         &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE],
@@ -106,6 +109,10 @@ mod tests {
         );
         assert_eq!(allowed_methods("*").as_deref(), Some("OPTIONS"));
         assert_eq!(
+            allowed_methods("/v1/links/batch").as_deref(),
+            Some("POST, OPTIONS")
+        );
+        assert_eq!(
             allowed_methods("/v1/links/lnk_1").as_deref(),
             Some("GET, HEAD, PATCH, DELETE, OPTIONS")
         );
@@ -132,6 +139,7 @@ mod tests {
             "/v1//links",
             "/V1/links",
             "/v1/links/a/b",
+            "/v1/links/batch/",
             "/v1/links;x",
             "/v1/link%73",
             "/v1/./links",

@@ -189,7 +189,7 @@ pub async fn append_links(
     };
     let mut batch = CommandBatch::new(&pricing, 1, state);
     for (create, ids) in creates.iter().zip(&ids) {
-        let outcome = batch.decide(create, ids);
+        let outcome = batch.decide(create, std::slice::from_ref(ids));
         assert!(
             matches!(outcome, CommandOutcome::Accepted(_)),
             "{outcome:?}"

@@ -6,6 +6,7 @@
 //! client changed the link between the two attempts: then the retry overwrites the other change, and
 //! only `If-Match` prevents the loss.
 
+pub(crate) mod batch;
 mod call;
 pub(crate) mod connection;
 mod refusal;
@@ -31,7 +32,7 @@ pub(crate) use call::ApiCall;
 pub(crate) use connection::ApiTarget;
 pub(crate) use refusal::{ApiRefusal, CallFailure};
 pub(crate) use retry::RetryPolicy;
-use retry::{AttemptOutcome, RetryCause, judge};
+use retry::{AttemptOutcome, RetryCause, is_retried, judge};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of one attempt; longer than any timeout inside the services.

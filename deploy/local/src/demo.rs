@@ -10,7 +10,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use linkledger_core::{
     api_key::ApiKey,
     click::{CLICK_PARTITIONS, Click, ClickKind, ClickRecord, RecorderId, click_partition},
@@ -26,12 +26,16 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
+use serde_json::Value;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use self::made_up::DayClicks;
 use crate::{
-    client::{ApiCall, ApiClient, ApiTarget, RetryPolicy},
+    client::{
+        ApiClient, ApiTarget, CallFailure, RetryPolicy,
+        batch::{ItemOutcome, NewLink, requests},
+    },
     data_folder::DataFolder,
     demo_account::{DemoAccount, demo_key},
     environment::EnvironmentFile,
@@ -49,8 +53,6 @@ const ACCOUNT: DemoAccount = DemoAccount {
 const NAMESPACE: Uuid = Uuid::from_u128(0x6d61_6465_2d75_4070_8c6b_2d63_6c69_636b);
 const LINKS: usize = 300;
 const DAYS: u16 = 7;
-/// Number of links that are created at the same time.
-const CONCURRENCY: usize = 16;
 /// Timeout of the broker for a record, and of the client for room in its queue.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of records that wait for the broker.
@@ -153,23 +155,34 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
         api_key: Secret::from(key.reveal().to_owned()),
     };
     let client = &ApiClient::new(target, RetryPolicy::BULK, note)?;
-    let create = async |number: usize| {
-        let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
-        let destination = format!("https://example.com/made-up/{number}");
-        let call = ApiCall::create_link(key, &destination, None);
-        let answer = client.send(&call).await?;
-        let created: CreatedLink = client.read(&call, &answer)?;
-        let slug = created.short_url.rsplit('/').next().unwrap_or_default();
-        anyhow::Ok(MadeUpLink {
-            id: created
-                .id
-                .parse()
-                .context("the API returned no id of a link")?,
-            slug: slug.to_lowercase(),
+    let links: Vec<NewLink> = (0..LINKS)
+        .map(|number| {
+            let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
+            NewLink::new(key, &format!("https://example.com/made-up/{number}"))
         })
-    };
-    let links = stream::iter(0..LINKS).map(create).buffered(CONCURRENCY);
-    links.try_collect().await
+        .collect();
+    let mut created = Vec::with_capacity(LINKS);
+    for range in requests(&links) {
+        for outcome in client.create_links(&links[range]).await? {
+            match outcome {
+                ItemOutcome::Created { link, .. } => created.push(made_up_link(link)?),
+                ItemOutcome::Refused(refusal) => return Err(CallFailure::Refused(refusal).into()),
+            }
+        }
+    }
+    Ok(created)
+}
+
+fn made_up_link(link: Value) -> anyhow::Result<MadeUpLink> {
+    let link: CreatedLink = serde_json::from_value(link).context("the API returned no link")?;
+    let slug = link.short_url.rsplit('/').next().unwrap_or_default();
+    Ok(MadeUpLink {
+        id: link
+            .id
+            .parse()
+            .context("the API returned no id of a link")?,
+        slug: slug.to_lowercase(),
+    })
 }
 
 /// Publishes the clicks of the last days up to now: those of each day as a recorder of their own.

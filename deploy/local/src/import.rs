@@ -1,4 +1,4 @@
-//! `linkledger import FILE`: creates a link for each line of a file, through the HTTP API.
+//! `linkledger import FILE`: creates a link for each line of a file, through the HTTP API, in batches.
 //!
 //! The import keeps no state of its own. The idempotency key of a line is computed from the name of
 //! the file, the line, and the number of equal lines before the line. So a second run of the same
@@ -19,7 +19,11 @@ use futures::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
+    client::{
+        ApiClient, CallFailure, RetryPolicy,
+        batch::{ItemOutcome, NewLink, requests},
+        connection::ConnectionOptions,
+    },
     options::whole_number,
     output::{note, print},
 };
@@ -33,8 +37,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct ImportOptions {
     /// File with one destination address (http or https) on each line; empty lines are skipped.
     file: PathBuf,
-    /// Number of requests that are sent at the same time.
-    #[arg(long, value_name = "REQUESTS", default_value = "64",
+    /// Number of requests that are sent at the same time, each with up to 100 lines.
+    #[arg(long, value_name = "REQUESTS", default_value = "4",
           value_parser = whole_number(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     concurrency: NonZeroUsize,
     /// Write each refused line to this file: line number, error code, reason and the line itself,
@@ -67,7 +71,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     };
     let client = ApiClient::new(target, RetryPolicy::BULK, notice)?;
     let begun = Instant::now();
-    let (mut summary, end) = create_all(&client, lines, import.concurrency, &bar).await;
+    let (mut summary, end) = create_all(&client, &lines, import.concurrency, &bar).await;
     bar.finish_and_clear();
     summary.refused.sort_by_key(|refused| refused.number);
     if let Some(path) = &import.refused {
@@ -91,36 +95,35 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 /// Creates the links of all lines. Stops at the first failure that concerns every line.
 async fn create_all(
     client: &ApiClient,
-    lines: Vec<ImportLine>,
+    lines: &[ImportLine],
     concurrency: NonZeroUsize,
     bar: &ProgressBar,
 ) -> (ImportSummary, Result<(), CallFailure>) {
     let mut summary = ImportSummary::default();
-    let mut outcomes = stream::iter(lines)
-        .map(|line| create(client, line))
-        .buffer_unordered(concurrency.get());
-    while let Some(outcome) = outcomes.next().await {
-        bar.inc(1);
-        match outcome {
-            Ok(outcome) => summary.count(outcome),
+    let links: Vec<NewLink> = lines
+        .iter()
+        .map(|line| NewLink::new(line.key, &line.destination))
+        .collect();
+    let requests = requests(&links).into_iter().map(async |range| {
+        let outcomes = client.create_links(&links[range.clone()]).await?;
+        Ok((range, outcomes))
+    });
+    let mut answers = stream::iter(requests).buffer_unordered(concurrency.get());
+    while let Some(answer) = answers.next().await {
+        let (range, outcomes) = match answer {
+            Ok(answer) => answer,
             Err(failure) => return (summary, Err(failure)),
+        };
+        for (line, outcome) in lines[range].iter().zip(outcomes) {
+            bar.inc(1);
+            summary.count(match outcome {
+                ItemOutcome::Created { replayed: true, .. } => LineOutcome::Existing,
+                ItemOutcome::Created { .. } => LineOutcome::Created,
+                ItemOutcome::Refused(refusal) => LineOutcome::Refused(line, *refusal),
+            });
         }
     }
     (summary, Ok(()))
-}
-
-/// Creates the link of one line. An error concerns more than this line: the address of the API, the
-/// API key or the account.
-async fn create(client: &ApiClient, line: ImportLine) -> Result<LineOutcome, CallFailure> {
-    let call = ApiCall::create_link(line.key, &line.destination, None);
-    match client.send(&call).await {
-        Ok(answer) if answer.header("idempotent-replayed").is_some() => Ok(LineOutcome::Existing),
-        Ok(_) => Ok(LineOutcome::Created),
-        Err(CallFailure::Refused(refusal)) if matches!(refusal.status, 402 | 409 | 413 | 422) => {
-            Ok(LineOutcome::Refused(line, *refusal))
-        }
-        Err(failure) => Err(failure),
-    }
 }
 
 fn progress_bar(lines: usize) -> ProgressBar {

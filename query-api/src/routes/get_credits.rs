@@ -1,4 +1,4 @@
-//! `GET /v1/credits`: the balance of the account.
+//! `GET /v1/credits`: the balance of the account, and the price of a link.
 
 use std::sync::Arc;
 
@@ -33,6 +33,9 @@ use crate::{
 struct CreditsBody {
     #[schema(minimum = 0)]
     balance: i64,
+    /// Price of a link.
+    #[schema(minimum = 0)]
+    link_price: i64,
 }
 
 /// Returns the balance of the account; 0 before the first entry.
@@ -43,12 +46,12 @@ struct CreditsBody {
     get,
     path = route_table::CREDITS,
     tag = "credits",
-    summary = "Read the balance",
-    description = "The balance of the account: the credits left to spend.",
+    summary = "Read the balance and the price of a link",
+    description = "The balance of the account, the credits left to spend, and the price of a link.",
     params(TokenHeader),
     responses(
-        (status = 200, description = "The balance.", body = CreditsBody,
-         example = json!({ "balance": 999 })),
+        (status = 200, description = "The balance, and the price of a link.", body = CreditsBody,
+         example = json!({ "balance": 999, "link_price": 1 })),
     ),
     security(("api_key" = [Scope::CreditsRead.as_str()])),
 )]
@@ -74,6 +77,7 @@ pub(super) async fn get_credits(
         .await?;
     let body = CreditsBody {
         balance: snapshot.value,
+        link_price: api.link_price,
     };
     Ok(([(CACHE_CONTROL, NOT_SHARED)], Json(body)).into_response())
 }

@@ -33,6 +33,10 @@ async fn unknown_paths_and_methods_are_rejected() {
         let answer = service.call_api(Method::GET, path, &[]).await;
         answer.assert_problem(404, "route_not_found");
     }
+    // A route of command-api, whose path looks like that of a link.
+    let answer = service.call_api(Method::GET, "/v1/links/batch", &[]).await;
+    answer.assert_problem(405, "method_not_allowed");
+    assert_eq!(answer.header("allow"), Some("POST, OPTIONS"));
     for path in paths() {
         let answer = service.call_api(Method::PUT, &path, &[]).await;
         answer.assert_problem(405, "method_not_allowed");

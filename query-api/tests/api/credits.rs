@@ -35,7 +35,7 @@ async fn account_without_entries_has_zero_balance() {
     let caller = service.caller().await;
     let answer = service.get(&caller, BALANCE).await;
     assert_eq!(answer.status, 200);
-    assert_eq!(answer.json(), json!({ "balance": 0 }));
+    assert_eq!(answer.json(), json!({ "balance": 0, "link_price": 3 }));
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
     assert_eq!(
@@ -70,7 +70,7 @@ async fn ledger_lists_entries_newest_first() {
     insert_grants(&service, &other, 3).await;
 
     let balance = service.get(&caller, BALANCE).await;
-    assert_eq!(balance.json(), json!({ "balance": 400 }));
+    assert_eq!(balance.json(), json!({ "balance": 400, "link_price": 3 }));
     let created_at = "2026-11-20T09:51:00.123Z";
     let expected = json!({
         "items": [

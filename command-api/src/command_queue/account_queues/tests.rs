@@ -1,11 +1,11 @@
 use linkledger_core::{
-    batch::{IdempotencyKey, KeyedCreate},
+    batch::{BulkCreate, BulkMode, IdempotencyKey, KeyedCreate},
     envelope::Metadata,
 };
 use uuid::Uuid;
 
 use super::*;
-use crate::command_queue::in_flight::{CreatesInFlight, KeyEntry, ReplyReceiver};
+use crate::command_queue::in_flight::{CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
 
 const LATER: Duration = Duration::from_secs(9);
 const NO_LANES: usize = 0;
@@ -14,14 +14,41 @@ fn account(number: u128) -> AccountId {
     AccountId::from_uuid(Uuid::from_u128(number))
 }
 
-fn queued(account_number: u128, key: u128, deadline: Instant) -> (QueuedCommand, ReplyReceiver) {
-    let create = KeyedCreate {
+fn create(account_number: u128, key: u128) -> KeyedCreate {
+    KeyedCreate {
         account_id: account(account_number),
         key: IdempotencyKey(Uuid::from_u128(key)),
         fingerprint: [0; 32],
         body: Err(Vec::new()),
         metadata: Metadata::default(),
-    };
+    }
+}
+
+/// A request that creates all of its links or none.
+fn atomic(account_number: u128, key: u128, size: u128, deadline: Instant) -> QueuedCommand {
+    QueuedCommand {
+        command: LinkCommand::Bulk(BulkCreate {
+            account_id: account(account_number),
+            mode: BulkMode::Atomic,
+            creates: (key..key + size)
+                .map(|key| create(account_number, key))
+                .collect(),
+        }),
+        deadline,
+        pending_reply: PendingReply::unkeyed(),
+    }
+}
+
+/// Takes and answers all commands.
+fn finish_all(queues: &mut AccountQueues, now: Instant) {
+    while queues.len() > 0 {
+        let batch = queues.take(now, NO_LANES).batch;
+        finish(queues, batch, None, now);
+    }
+}
+
+fn queued(account_number: u128, key: u128, deadline: Instant) -> (QueuedCommand, ReplyReceiver) {
+    let create = create(account_number, key);
     let KeyEntry::First(pending_reply) = CreatesInFlight::default().enter(&create) else {
         panic!("no other create has entered its key");
     };
@@ -45,13 +72,13 @@ fn queues_of(commands: &[(u128, u128)], now: Instant) -> AccountQueues {
 
 fn admit(queues: &mut AccountQueues, account: u128, key: u128, now: Instant) {
     let (command, _) = queued(account, key, now + LATER);
-    assert!(queues.admit(command).is_ok());
+    assert!(queues.admit(vec![command]).is_ok());
 }
 
 fn keys(batch: &[QueuedCommand]) -> Vec<u128> {
     let key = |queued: &QueuedCommand| match &queued.command {
         LinkCommand::Create(create) => create.key.0.as_u128(),
-        LinkCommand::Change(_) => panic!("only creates are queued here"),
+        LinkCommand::Bulk(_) | LinkCommand::Change(_) => panic!("only creates are queued here"),
     };
     batch.iter().map(key).collect()
 }
@@ -183,13 +210,61 @@ fn account_limit_leaves_room_for_others() {
         .map(|key| (1, key))
         .collect();
     let mut queues = queues_of(&commands, now);
-    assert!(queues.admit(queued(1, 9_999, now + LATER).0).is_err());
+    assert!(queues.admit(vec![queued(1, 9_999, now + LATER).0]).is_err());
     admit(&mut queues, 2, 1, now);
     // Running commands count too.
     let batch = queues.take(now, NO_LANES).batch;
-    assert!(queues.admit(queued(1, 9_999, now + LATER).0).is_err());
+    assert!(queues.admit(vec![queued(1, 9_999, now + LATER).0]).is_err());
     finish(&mut queues, batch, None, now);
     admit(&mut queues, 1, 9_999, now);
+}
+
+#[test]
+fn creates_of_one_request_are_admitted_together() {
+    let now = Instant::now();
+    let most = ACCOUNT_COMMANDS_MAX as u128 - 2;
+    let commands: Vec<_> = (0..most).map(|key| (1, key)).collect();
+    let mut queues = queues_of(&commands, now);
+    let request = |keys: [u128; 3]| keys.map(|key| queued(1, key, now + LATER).0).into();
+    let refused = queues.admit(request([5_001, 5_002, 5_003]));
+    assert_eq!(refused.unwrap_err().len(), 3);
+    assert_eq!(queues.len(), commands.len());
+    finish_all(&mut queues, now);
+    assert!(queues.admit(request([5_001, 5_002, 5_003])).is_ok());
+    assert_eq!(
+        keys(&queues.take(now, NO_LANES).batch),
+        [5_001, 5_002, 5_003]
+    );
+}
+
+#[test]
+fn atomic_request_counts_as_its_creates() {
+    let now = Instant::now();
+    let mut queues = AccountQueues::default();
+    for number in 0..11 {
+        let admitted = queues.admit(vec![atomic(1, 1_000 * number, 100, now + LATER)]);
+        assert_eq!(admitted.is_ok(), number < 10, "{number}");
+    }
+    assert_eq!(queues.len(), 1_000);
+    // The account gets a lane, and a batch is full with 6 requests, undivided.
+    assert_eq!(queues.take(now, 1).lanes, [account(1)]);
+    assert_eq!(queues.take_of(account(1), now).len(), 6);
+    assert!(queues.finish_lane(account(1), LaneAttempt::default(), now));
+    assert_eq!(queues.len(), 400);
+    let batch = queues.take_of(account(1), now);
+    assert_eq!(batch.len(), 4);
+    let retried = batch.into_iter().map(|command| RetriedCommand {
+        command,
+        failure: None,
+    });
+    let attempt = LaneAttempt {
+        retried: retried.collect(),
+        failure: None,
+    };
+    assert!(queues.finish_lane(account(1), attempt, now));
+    assert_eq!(queues.len(), 400);
+    assert!(queues.take_of(account(1), now + LATER).is_empty());
+    assert_eq!(queues.len(), 0);
 }
 
 #[test]
@@ -201,7 +276,7 @@ fn total_limit_counts_running_commands() {
     }
     let batch = queues.take(now, NO_LANES).batch;
     assert_eq!(batch.len(), BATCH_COMMANDS_MAX);
-    assert!(queues.admit(queued(9_999, 1, now + LATER).0).is_err());
+    assert!(queues.admit(vec![queued(9_999, 1, now + LATER).0]).is_err());
     finish(&mut queues, batch, None, now);
     assert_eq!(queues.len(), COMMANDS_MAX - BATCH_COMMANDS_MAX);
     admit(&mut queues, 9_999, 1, now);
@@ -216,12 +291,13 @@ async fn expired_command_is_answered_by_last_failure() {
         let now = Instant::now();
         let mut queues = AccountQueues::default();
         let (command, reply) = queued(1, 1, now + BACKOFF_MIN / 2);
-        assert!(queues.admit(command).is_ok());
+        assert!(queues.admit(vec![command]).is_ok());
         let batch = queues.take(now, NO_LANES).batch;
         finish(&mut queues, batch, Some((1, failure)), now);
         assert!(queues.take(now + BACKOFF_MIN, NO_LANES).is_empty());
         assert_eq!((queues.len(), queues.next_retry_at()), (0, None));
         let reply = reply.receive(tokio::time::Instant::now()).await;
-        assert_eq!(format!("{reply:?}"), format!("Some(Refused({expected}))"));
+        let outcome = reply.map(|reply| reply.outcome);
+        assert_eq!(format!("{outcome:?}"), format!("Some(Refused({expected}))"));
     }
 }

@@ -10,7 +10,8 @@ use utoipa::{
     openapi::{ObjectBuilder, RefOr, Schema, Type},
 };
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(in crate::routes) const IDEMPOTENCY_KEY: HeaderName =
+    HeaderName::from_static("idempotency-key");
 
 /// The header in the OpenAPI document.
 ///

@@ -14,7 +14,10 @@ use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send};
+use crate::{
+    create_links::batch,
+    support::{Answer, TestApp, change, create, delete, fresh_key, link, send},
+};
 
 /// A fault of a request, in the order of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +98,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Create,
+    Batch,
     Change,
     Delete,
 }
@@ -105,6 +109,8 @@ impl Operation {
         use Fault::*;
         let impossible: &[Fault] = match self {
             Self::Create => &[Existence, Precondition],
+            // The header must be missing, and an item without a key is a fault of the validation.
+            Self::Batch => &[IdempotencyKey, Existence, Precondition],
             Self::Change => &[IdempotencyKey, UsedKey, Slug, Credits],
             Self::Delete => &[
                 MediaType,
@@ -204,15 +210,14 @@ impl Stage {
         } else {
             &caller.link_id
         };
+        let key_of_request = if has(Fault::UsedKey) {
+            self.used_key
+        } else {
+            fresh_key()
+        };
         let mut request = match operation {
-            Operation::Create => {
-                let key_of_request = if has(Fault::UsedKey) {
-                    self.used_key
-                } else {
-                    fresh_key()
-                };
-                create(key, key_of_request, &body(faults))
-            }
+            Operation::Create => create(key, key_of_request, &body(faults)),
+            Operation::Batch => batch(key, "atomic", &[(key_of_request, body(faults))]),
             Operation::Change => change(key, link_id, &body(faults)),
             Operation::Delete => delete(key, link_id),
         };
@@ -267,7 +272,7 @@ fn apply(fault: Fault, request: &mut Request<Body>) {
         Fault::Accept => set("accept", "text/html"),
         Fault::MediaType => set("content-type", "text/plain"),
         Fault::Encoding => set("content-encoding", "gzip"),
-        Fault::Size => set("content-length", "16385"),
+        Fault::Size => set("content-length", "262145"),
         Fault::Precondition => set("if-match", "\"9\""),
         Fault::Host => drop(request.headers_mut().remove("host")),
         Fault::Credentials => drop(request.headers_mut().remove("authorization")),

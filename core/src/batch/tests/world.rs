@@ -13,11 +13,16 @@ pub(super) struct World {
     pub(super) log: Vec<NewEvent>,
 }
 
+/// Difference between the numbers of the ids of two creates of a bulk, above all other numbers.
+pub(super) const BULK_IDS_STEP: u128 = 1_000;
+
 /// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),
+    Bulk(Vec<Answer>),
+    WouldCreate(LinkId),
     Rejected(CommandRejection),
     SlugNotReserved,
 }
@@ -40,12 +45,20 @@ impl World {
     /// Runs the commands as one batch and "commits" the batch.
     pub(super) fn run(&mut self, commands: &[(LinkCommand, DecisionIds)]) -> Vec<Answer> {
         let pricing = pricing();
-        let (of_batch, ids): (Vec<_>, Vec<_>) = commands.iter().cloned().unzip();
-        let of_batch: Vec<&LinkCommand> = of_batch.iter().collect();
-        let price = pricing.link_price;
-        let plan = SlugPlan::new(&of_batch, &ids, &self.credits, &self.stored, price);
+        let of_batch: Vec<&LinkCommand> = commands.iter().map(|(command, _)| command).collect();
+        let ids: Vec<DecisionIds> = commands.iter().flat_map(ids_of).collect();
         let taken = |slug: &String| self.taken_slugs.contains_key(slug);
+        let of_bulks = SlugPlan::slugs_of_bulks(&of_batch).into_iter();
+        let of_bulks: HashSet<String> = of_bulks.filter(taken).collect();
+        let input = SlugPlanInput {
+            credits: &self.credits,
+            stored: &self.stored,
+            taken: &of_bulks,
+            price: pricing.link_price,
+        };
+        let plan = SlugPlan::new(&of_batch, &ids, input);
         let found = plan.to_look_up.iter().filter(|slug| taken(slug));
+        let found = found.cloned().chain(of_bulks);
         let mut reserved: HashMap<String, LinkId> = HashMap::new();
         for wanted in &plan.to_reserve {
             let slug = wanted.slug.folded();
@@ -56,13 +69,12 @@ impl World {
         let state = LoadedState {
             credits: self.credits.clone(),
             stored: self.stored.clone(),
-            taken_slugs: plan.taken(&reserved, found.cloned().collect()),
+            taken_slugs: plan.taken(&reserved, found),
             reserved_slugs: reserved.clone(),
             links: self.links.clone(),
         };
         let mut batch = CommandBatch::new(&pricing, 1, state);
-        let outcomes: Vec<CommandOutcome> = commands
-            .iter()
+        let outcomes: Vec<CommandOutcome> = with_ids(&of_batch, &ids)
             .map(|(command, ids)| batch.decide(command, ids))
             .collect();
         let mut decided = batch.finish();
@@ -82,8 +94,14 @@ impl World {
         self.credits = credits;
         self.taken_slugs.extend(reserved);
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
-            if let CommandOutcome::Accepted(number) = outcome {
-                self.commit(command, &accepted[*number].settled);
+            match (command, outcome) {
+                (LinkCommand::Bulk(bulk), CommandOutcome::Bulk(outcomes)) => {
+                    let creates = bulk.creates.iter().cloned().map(LinkCommand::Create);
+                    for (create, outcome) in creates.zip(outcomes) {
+                        self.commit(&create, outcome, &accepted);
+                    }
+                }
+                _ => self.commit(command, outcome, &accepted),
             }
         }
         outcomes
@@ -118,8 +136,16 @@ impl World {
         decided
     }
 
-    fn commit(&mut self, command: &LinkCommand, settled: &SettledCommand) {
-        match (command, settled) {
+    fn commit(
+        &mut self,
+        command: &LinkCommand,
+        outcome: &CommandOutcome,
+        accepted: &[AcceptedCommand],
+    ) {
+        let CommandOutcome::Accepted(number) = outcome else {
+            return;
+        };
+        match (command, &accepted[*number].settled) {
             (LinkCommand::Create(create), SettledCommand::Create(settled)) => {
                 self.stored
                     .insert((create.account_id, create.key), settled.clone());
@@ -138,10 +164,10 @@ impl World {
                     settled.clone(),
                 );
             }
-            (LinkCommand::Create(_), SettledCommand::Change(_))
-            | (LinkCommand::Change(_), SettledCommand::Create(_)) => {
-                panic!("{command:?} is settled as {settled:?}")
-            }
+            (
+                LinkCommand::Create(_) | LinkCommand::Bulk(_) | LinkCommand::Change(_),
+                SettledCommand::Change(_) | SettledCommand::Create(_),
+            ) => panic!("{command:?} is settled otherwise"),
         }
     }
 
@@ -155,6 +181,13 @@ impl World {
     }
 }
 
+/// Returns the ids of all decisions of a command: the given ones for its first create.
+fn ids_of((command, first): &(LinkCommand, DecisionIds)) -> Vec<DecisionIds> {
+    let number = first.link_id.uuid().as_u128();
+    let later = (1..command.size() as u128).map(|create| ids(number + create * BULK_IDS_STEP));
+    std::iter::once(first.clone()).chain(later).collect()
+}
+
 fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
     match outcome {
         CommandOutcome::Accepted(number) | CommandOutcome::AcceptedBefore(number) => {
@@ -165,6 +198,20 @@ fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
         }
         CommandOutcome::Replay(settled) => Answer::Created(settled.link.link_id),
         CommandOutcome::Unchanged(settled) => Answer::Changed(*settled),
+        CommandOutcome::Bulk(outcomes) => {
+            let answers = outcomes
+                .into_iter()
+                .map(|outcome| answer(outcome, accepted));
+            Answer::Bulk(answers.collect())
+        }
+        CommandOutcome::DryRun(outcomes) => {
+            let answers = outcomes.into_iter().map(|outcome| match outcome {
+                DryRunOutcome::WouldCreate(settled) => Answer::WouldCreate(settled.link.link_id),
+                DryRunOutcome::WouldReplay(settled) => Answer::Created(settled.link.link_id),
+                DryRunOutcome::Rejected(rejection) => Answer::Rejected(rejection),
+            });
+            Answer::Bulk(answers.collect())
+        }
         CommandOutcome::Rejected(rejection) => Answer::Rejected(rejection),
         CommandOutcome::SlugNotReserved => Answer::SlugNotReserved,
     }

@@ -10,21 +10,30 @@ use crate::problem::{Code, Problem};
 
 /// Maximal length of a request body, in bytes.
 pub const BODY_LENGTH_MAX: usize = 16 * 1024;
+/// Maximal length of the body of a batch, in bytes.
+pub const BATCH_BODY_LENGTH_MAX: usize = 256 * 1024;
 
 /// Media types of a body, and the response header that lists them after another type.
 struct AcceptedBody {
     media_types: &'static [&'static str],
     header: &'static str,
+    length_max: usize,
 }
 
 const JSON: AcceptedBody = AcceptedBody {
     media_types: &["application/json"],
     header: "accept-post",
+    length_max: BODY_LENGTH_MAX,
+};
+const BATCH: AcceptedBody = AcceptedBody {
+    length_max: BATCH_BODY_LENGTH_MAX,
+    ..JSON
 };
 /// Merge patches (RFC 7396); plain JSON is read in the same way.
 const MERGE_PATCH: AcceptedBody = AcceptedBody {
     media_types: &["application/merge-patch+json", "application/json"],
     header: "accept-patch",
+    length_max: BODY_LENGTH_MAX,
 };
 
 /// Checks that the body is plain JSON in UTF-8, and that its declared length is within the limit.
@@ -33,6 +42,14 @@ const MERGE_PATCH: AcceptedBody = AcceptedBody {
 /// Returns `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
 pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
     JSON.check(headers)
+}
+
+/// Checks the body like [`check_json_body`], up to the length of a batch.
+///
+/// # Errors
+/// Returns the errors of [`check_json_body`].
+pub fn check_batch_body(headers: &HeaderMap) -> Result<(), Problem> {
+    BATCH.check(headers)
 }
 
 /// Checks the body like [`check_json_body`], and also accepts the media type of merge patches.
@@ -53,8 +70,8 @@ impl AcceptedBody {
         check_plain(headers)?;
         let announced =
             single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > BODY_LENGTH_MAX as u64) {
-            return Err(content_too_large());
+        if announced.is_some_and(|length| length > self.length_max as u64) {
+            return Err(content_too_large(self.length_max));
         }
         Ok(())
     }
@@ -95,11 +112,11 @@ fn check_plain(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the problem of a body over [`BODY_LENGTH_MAX`].
-pub fn content_too_large() -> Problem {
+/// Returns the problem of a body over `length_max` bytes.
+pub fn content_too_large(length_max: usize) -> Problem {
     Problem::new(
         Code::ContentTooLarge,
-        format!("A body has at most {BODY_LENGTH_MAX} bytes."),
+        format!("A body has at most {length_max} bytes."),
     )
 }
 
@@ -143,6 +160,16 @@ mod tests {
             code(&[json, (CONTENT_LENGTH, "16385")]),
             Some(Code::ContentTooLarge)
         );
+    }
+
+    #[test]
+    fn only_batches_may_have_long_bodies() {
+        let of_length =
+            |length| headers(&[(CONTENT_TYPE, "application/json"), (CONTENT_LENGTH, length)]);
+        assert!(check_batch_body(&of_length("262144")).is_ok());
+        let problem = check_batch_body(&of_length("262145")).unwrap_err();
+        assert_eq!(problem.detail, "A body has at most 262144 bytes.");
+        assert!(check_merge_patch_body(&of_length("16385")).is_err());
     }
 
     #[test]

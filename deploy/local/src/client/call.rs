@@ -47,6 +47,17 @@ impl ApiCall {
             .body(body)
     }
 
+    /// Makes the call that creates the links of these items, each with its idempotency key as a member.
+    /// Each item is decided on its own.
+    pub(crate) fn create_links(items: &[&Value]) -> Self {
+        Self::new(
+            Method::POST,
+            &["v1", "links", "batch"],
+            StatusCode::MULTI_STATUS,
+        )
+        .body(json!({ "items": items }))
+    }
+
     /// Adds a query parameter, if `value` is present.
     pub(crate) fn query(mut self, name: &'static str, value: Option<String>) -> Self {
         self.query.extend(value.map(|value| (name, value)));

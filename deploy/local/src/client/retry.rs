@@ -90,9 +90,8 @@ pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome
     let code = refusal
         .as_ref()
         .map(|refusal| refusal.problem.code.as_str());
-    let is_in_use = status == StatusCode::CONFLICT && code == Some("idempotency_key_in_use");
     let is_too_many = status == StatusCode::TOO_MANY_REQUESTS;
-    if is_in_use || is_too_many || status.is_server_error() {
+    if is_retried(status, code) {
         return AttemptOutcome::Retry(RetryCause {
             reason: reason(status, refusal.as_ref()),
             after: retry_after(&answer.headers),
@@ -104,6 +103,12 @@ pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome
         Some(refusal) if status.is_client_error() => AttemptOutcome::Refused(refusal),
         _ => AttemptOutcome::NotTheApi(status),
     }
+}
+
+/// Returns true if a request, or an item of a batch, with this outcome is sent again.
+pub(super) fn is_retried(status: StatusCode, code: Option<&str>) -> bool {
+    let is_in_use = status == StatusCode::CONFLICT && code == Some("idempotency_key_in_use");
+    is_in_use || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
 fn reason(status: StatusCode, refusal: Option<&ApiRefusal>) -> String {

@@ -14,11 +14,11 @@ const SHOWN_MAX: usize = 20;
 
 /// The outcome of one line.
 #[derive(Debug)]
-pub(super) enum LineOutcome {
+pub(super) enum LineOutcome<'l> {
     Created,
     /// An earlier run created the link.
     Existing,
-    Refused(ImportLine, ApiRefusal),
+    Refused(&'l ImportLine, ApiRefusal),
 }
 
 /// A line that the service refused.
@@ -39,7 +39,7 @@ pub(super) struct ImportSummary {
 }
 
 impl ImportSummary {
-    pub(super) fn count(&mut self, outcome: LineOutcome) {
+    pub(super) fn count(&mut self, outcome: LineOutcome<'_>) {
         match outcome {
             LineOutcome::Created => self.created += 1,
             LineOutcome::Existing => self.existing += 1,
@@ -49,7 +49,7 @@ impl ImportSummary {
                     number: line.number,
                     code: printable(code).into_owned(),
                     detail: printable(detail).into_owned(),
-                    destination: line.destination,
+                    destination: line.destination.clone(),
                 });
             }
         }

@@ -101,7 +101,7 @@ async fn import_continues_after_the_stack_was_killed() {
     let file = file.to_str().unwrap();
     let stack = Stack::start(folder.path(), &["--credits", &CREDITS.to_string()]);
     let http = stack.http();
-    let arguments = ["import", file, "--concurrency", "8"];
+    let arguments = ["import", file, "--concurrency", "1"];
     let mut importing = linkledger(folder.path(), &arguments)
         .stderr(Stdio::null())
         .stdout(Stdio::null())
