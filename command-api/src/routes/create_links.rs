@@ -95,20 +95,18 @@ pub async fn create_links(
         }
         RequestMode::Atomic => {
             let reply = submit(&state, &caller, BulkMode::Atomic, creates).await;
-            match &reply.outcome {
-                CommandResult::Bulk(outcomes) => batch_answer.atomic(outcomes, balance(&reply))?,
-                other => return Err(refused(other)),
-            }
+            let CommandResult::Bulk(outcomes) = &reply.outcome else {
+                return Err(refused(&reply.outcome));
+            };
+            batch_answer.atomic(outcomes, balance(&reply))?
         }
         RequestMode::DryRun => {
             let has_slug = creates.iter().map(has_chosen_slug).collect::<Vec<_>>();
             let reply = submit(&state, &caller, BulkMode::DryRun, creates).await;
-            match &reply.outcome {
-                CommandResult::DryRun(outcomes) => {
-                    batch_answer.dry_run(outcomes, &has_slug, balance(&reply))
-                }
-                other => return Err(refused(other)),
-            }
+            let CommandResult::DryRun(outcomes) = &reply.outcome else {
+                return Err(refused(&reply.outcome));
+            };
+            batch_answer.dry_run(outcomes, &has_slug, balance(&reply))
         }
     };
     if let Some(headers) = limit_headers {

@@ -50,9 +50,11 @@ fn codes(answer: &Answer) -> Vec<String> {
     let body = answer.json();
     let items = body["items"].as_array().unwrap().iter();
     items
-        .map(|item| match &item["problem"]["code"] {
-            Value::String(code) => code.clone(),
-            _ => String::new(),
+        .map(|item| {
+            item["problem"]["code"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
         })
         .collect()
 }

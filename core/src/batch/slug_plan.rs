@@ -134,7 +134,10 @@ impl<'a> Planner<'a> {
         }
         let is_first = self.keys.insert(scoped_key);
         if is_first && self.balance(create.account_id) >= self.input.price {
-            self.reserve(create.account_id, [reservation(create, &draft.slug, ids)]);
+            self.reserve(
+                create.account_id,
+                [reservation(create, draft.slug.as_ref(), ids)],
+            );
         } else if let Some(slug) = &draft.slug {
             self.plan.to_look_up.push(slug.folded());
         }
@@ -153,7 +156,7 @@ impl<'a> Planner<'a> {
         let creates = bulk.creates.iter().zip(ids);
         let wanted = creates.map(|(create, ids)| {
             let draft = create.body.as_ref().ok()?;
-            Some(reservation(create, &draft.slug, ids))
+            Some(reservation(create, draft.slug.as_ref(), ids))
         });
         let Some(wanted) = wanted.collect::<Option<Vec<_>>>() else {
             return;
@@ -192,9 +195,9 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn reservation(create: &KeyedCreate, chosen: &Option<Slug>, ids: &DecisionIds) -> SlugReservation {
+fn reservation(create: &KeyedCreate, chosen: Option<&Slug>, ids: &DecisionIds) -> SlugReservation {
     SlugReservation {
-        slug: chosen.as_ref().unwrap_or(&ids.generated_slug).clone(),
+        slug: chosen.unwrap_or(&ids.generated_slug).clone(),
         shard: Shard::of(create.account_id),
         link_id: ids.link_id,
     }

@@ -100,12 +100,12 @@ async fn create_all(
     bar: &ProgressBar,
 ) -> (ImportSummary, Result<(), CallFailure>) {
     let mut summary = ImportSummary::default();
-    let links: Vec<NewLink> = lines
+    let new_links: Vec<NewLink> = lines
         .iter()
         .map(|line| NewLink::new(line.key, &line.destination))
         .collect();
-    let requests = requests(&links).into_iter().map(async |range| {
-        let outcomes = client.create_links(&links[range.clone()]).await?;
+    let requests = requests(&new_links).into_iter().map(async |range| {
+        let outcomes = client.create_links(&new_links[range.clone()]).await?;
         Ok((range, outcomes))
     });
     let mut answers = stream::iter(requests).buffer_unordered(concurrency.get());

@@ -71,8 +71,7 @@ impl<'a> BatchAnswer<'a> {
         let outcomes = replies.iter().map(|reply| &reply.outcome);
         let (charged, position) = totals(outcomes);
         let outcomes = replies.into_iter().map(|reply| reply.outcome);
-        let items =
-            outcomes.map(|outcome| self.item(outcome).unwrap_or_else(|it| self.failed(&it)));
+        let items = outcomes.map(|outcome| item(outcome).unwrap_or_else(|it| self.failed(&it)));
         let body = BatchBody {
             items: items.collect(),
             credits_charged: charged,
@@ -91,7 +90,7 @@ impl<'a> BatchAnswer<'a> {
         balance: Option<i64>,
     ) -> Result<Response, Problem> {
         let (charged, position) = totals(outcomes.iter());
-        let items = outcomes.iter().map(|outcome| self.item(outcome.clone()));
+        let items = outcomes.iter().map(|outcome| item(outcome.clone()));
         let body = BatchBody {
             items: items.collect::<Result<_, _>>()?,
             credits_charged: charged,
@@ -108,7 +107,7 @@ impl<'a> BatchAnswer<'a> {
         has_slug: &[bool],
         balance: Option<i64>,
     ) -> Response {
-        let charges = outcomes.iter().filter_map(|outcome| match outcome {
+        let mut charges = outcomes.iter().filter_map(|outcome| match outcome {
             DryRunOutcome::WouldCreate(settled) => Some(&settled.charge),
             DryRunOutcome::WouldReplay(_) | DryRunOutcome::Rejected(_) => None,
         });
@@ -124,16 +123,11 @@ impl<'a> BatchAnswer<'a> {
             items: items.collect(),
             credits_charged: charges.clone().map(|charge| charge.amount).sum(),
             credits_balance: charges
-                .last()
+                .next_back()
                 .map(|charge| charge.balance_after)
                 .or(balance),
         };
         self.response(StatusCode::OK, None, &body)
-    }
-
-    fn item(&self, outcome: CommandResult) -> Result<ItemBody, Problem> {
-        let (settled, is_replayed) = answer::to_settled(outcome)?;
-        link(&settled, is_replayed)
     }
 
     fn failed(&self, problem: &Problem) -> ItemBody {
@@ -165,6 +159,11 @@ impl<'a> BatchAnswer<'a> {
 }
 
 /// Returns the charges of the new links, and the highest position of all links.
+fn item(outcome: CommandResult) -> Result<ItemBody, Problem> {
+    let (settled, is_replayed) = answer::to_settled(outcome)?;
+    link(&settled, is_replayed)
+}
+
 fn totals<'o>(outcomes: impl Iterator<Item = &'o CommandResult>) -> (i64, Option<Position>) {
     let (mut charged, mut highest) = (0, None);
     for outcome in outcomes {

@@ -108,7 +108,6 @@ async fn any_grouping_creates_each_link_once() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(1_000).await;
     let seed = SystemClock.now().unix_timestamp().cast_unsigned();
-    println!("seed {seed}");
     let mut random = Random(seed);
     let body = |n: usize| match n % 3 {
         0 => json!({ "destination_url": "https://example.com/", "slug": format!("slug-{n}") }),
@@ -172,8 +171,9 @@ async fn any_grouping_creates_each_link_once() {
         }
     }
     assert!(proxy.broken() > 0, "no answer was lost");
-    assert_eq!(ids.len(), LINKS, "a key has two links");
-    assert_eq!(app.count("LinkCreated").await, LINKS as i64);
-    assert_eq!(app.count("CreditsCharged").await, LINKS as i64);
-    assert_eq!(app.balance(account_id).await, 1_000 - LINKS as i64);
+    let links = i64::try_from(LINKS).unwrap();
+    assert_eq!(ids.len(), LINKS, "a key has two links, seed {seed}");
+    assert_eq!(app.count("LinkCreated").await, links);
+    assert_eq!(app.count("CreditsCharged").await, links);
+    assert_eq!(app.balance(account_id).await, 1_000 - links);
 }

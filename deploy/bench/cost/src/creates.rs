@@ -121,6 +121,8 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
         own_hosts: Arc::new(OwnHosts::default()),
         log_epoch: LogEpoch::new(1),
         short_base_url: SHORT_BASE_URL.into(),
+        base_url: BASE_URL.into(),
+        rate_limits: None,
     };
     let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
