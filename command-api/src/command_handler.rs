@@ -11,8 +11,8 @@ use std::{
 
 use linkledger_core::{
     batch::{
-        CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing, SlugPlan,
-        SlugPlanInput, with_ids,
+        BulkMode, CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing,
+        SlugPlan, SlugPlanInput, with_ids,
     },
     clock::{Clock, new_uuid},
     credits::Credits,
@@ -171,10 +171,10 @@ impl CommandHandler {
         drop(decided);
         let mut decided = decisions.finish();
         if !decided.unused_slugs.is_empty() {
-            let has_bulk = commands
-                .iter()
-                .any(|command| matches!(command, LinkCommand::Bulk(_)));
-            if has_bulk {
+            let has_atomic = commands.iter().any(|command| {
+                matches!(command, LinkCommand::Bulk(bulk) if bulk.mode == BulkMode::Atomic)
+            });
+            if has_atomic {
                 // Another transaction has taken a slug of an atomic bulk since the look-up.
                 return Ok(UncommittedBatch::without_effect(outcomes, locked_at));
             }

@@ -7,5 +7,5 @@
 -- Takes SHARE on links while it is built (PostgreSQL knows no CONCURRENTLY on a partitioned table): reads continue,
 -- the projector waits, about 10 s for a million links, and catches up. The release before does not need it.
 CREATE INDEX links_slug_idx
-    ON read_model.links (hashtext(account_id::text), lower(slug COLLATE "C"))
+    ON read_model.links (hashtextextended(account_id::text, 0), lower(slug COLLATE "C"))
     INCLUDE (link_id, account_id, generation, slug);

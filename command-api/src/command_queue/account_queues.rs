@@ -27,8 +27,11 @@ const BATCH_COMMANDS_MAX: usize = 512;
 /// Number of bytes of destinations from which a batch is full; the largest destination has 2 KiB.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// Maximum number of commands of one account in a shared batch. An account with more waiting commands
-/// gets a lane.
-const ACCOUNT_SHARE_MAX: usize = 64;
+/// gets a lane; a request of as many links as are allowed needs none.
+const ACCOUNT_SHARE_MAX: usize = 100;
+/// Number of commands as which an atomic request or a dry run counts at least: each is decided on a copy
+/// of the state of its batch.
+const BULK_COMMANDS_MIN: usize = BATCH_COMMANDS_MAX / 16;
 /// Number of waiting commands from which an account that another process locks gets a lane.
 const LOCKED_COMMANDS_MIN: usize = 16;
 /// Number of failed attempts after which an account that another process locks gets a lane.
@@ -331,7 +334,11 @@ impl BatchRoom {
     }
 
     fn fill(&mut self, command: &LinkCommand) {
-        self.commands = self.commands.saturating_sub(command.size());
+        let least = match command {
+            LinkCommand::Bulk(_) => BULK_COMMANDS_MIN,
+            LinkCommand::Create(_) | LinkCommand::Change(_) => 0,
+        };
+        self.commands = self.commands.saturating_sub(command.size().max(least));
         self.bytes = self.bytes.saturating_sub(command.destination_bytes());
     }
 }

@@ -73,14 +73,13 @@ def redirect_versions(evidence, operation):
     """Returns the first and the last version that an answer of the short host can be of, or None."""
     events = evidence.of_link[operation["link"]]
     if operation["status"] == 302:
-        location, first = operation["headers"]["Location"], None
+        # A change without If-Match whose outcome was unknown may be there twice, with another change in between.
+        destination, versions = None, []
         for event in events:
-            destination = event["payload"].get("destination_url")
-            if first is None and destination == location:
-                first = event["version"]
-            elif first is not None and (destination or event["type"] == "LinkDeleted"):
-                return first, event["version"] - 1
-        return (first, len(events)) if first else (0, 0)
+            destination = event["payload"].get("destination_url") or destination
+            if destination == operation["headers"]["Location"] and event["type"] != "LinkDeleted":
+                versions.append(event["version"])
+        return (versions[0], versions[-1]) if versions else (0, 0)
     deletion = evidence.deletion(operation["link"])
     is_only_deleted = deletion and not any(event["type"] == "LinkDisabled" for event in events) and not any(
         it.get("stops_redirects") and it.get("account") == deletion["account"] for it in evidence.of["operate"]

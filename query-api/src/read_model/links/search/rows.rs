@@ -230,7 +230,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
                   )
-              AND hashtext(account_id::text) = hashtext($2::uuid::text)
+              AND hashtextextended(account_id::text, 0) = hashtextextended($2::uuid::text, 0)
               AND lower(slug COLLATE "C") >= $7 AND lower(slug COLLATE "C") < $8
               AND account_id IS NOT DISTINCT FROM $2
             LIMIT $5::bigint / 4 + 1
