@@ -165,15 +165,7 @@ fn headline(status: &RelayStatus) -> Vec<String> {
         lines.push(match refusal.strip_prefix(STOPPED) {
             Some(reason) => {
                 let is_retried = shard.lease_seconds.is_some() && status.paused.is_none();
-                let retried = if is_retried {
-                    ", and retried after at most 5 s"
-                } else {
-                    ""
-                };
-                format!(
-                    "Shard {} is stopped since {since}{retried}: {reason}",
-                    shard.shard
-                )
+                stopped(shard.shard, since, is_retried, reason)
             }
             None => format!("Refused since {since}: {refusal}"),
         });
@@ -189,4 +181,31 @@ fn headline(status: &RelayStatus) -> Vec<String> {
         events => format!("{events} events wait, the oldest for {oldest:.1} s."),
     });
     lines
+}
+
+/// Returns the line of a stopped shard. Without a lease, or during a pause, no process retries the shard.
+fn stopped(shard: i16, since: &str, is_retried: bool, reason: &str) -> String {
+    let retried = if is_retried {
+        ", and retried after at most 5 s"
+    } else {
+        ""
+    };
+    format!("Shard {shard} is stopped since {since}{retried}: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopped_shard_is_said_to_be_retried_with_lease() {
+        assert_eq!(
+            stopped(3, "noon", true, "the log is damaged"),
+            "Shard 3 is stopped since noon, and retried after at most 5 s: the log is damaged"
+        );
+        assert_eq!(
+            stopped(3, "noon", false, "the log is damaged"),
+            "Shard 3 is stopped since noon: the log is damaged"
+        );
+    }
 }

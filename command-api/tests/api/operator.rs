@@ -146,20 +146,26 @@ async fn disable_and_enable_accept_id_or_slug() {
     let unknown = "error: there is no link with the short address example.com/spring\n";
     assert_eq!(error(url, &disable, 1), unknown);
 
-    let shown = run_json(url, &["log", "spring", "--limit", "2"]);
-    assert_eq!(run_json(url, &["log", &short_url, "--limit", "2"]), shown);
-    assert_eq!(run_json(url, &["log", &id, "--limit", "2"]), shown);
+    let shown = run_json(url, &["log", "spring", "--limit", "4"]);
+    assert_eq!(run_json(url, &["log", &short_url, "--limit", "4"]), shown);
+    assert_eq!(run_json(url, &["log", &id, "--limit", "4"]), shown);
     let types: Vec<_> = shown["events"]
         .as_array()
         .unwrap()
         .iter()
         .map(|it| &it["type"])
         .collect();
-    assert_eq!(types, ["LinkEnabled", "LinkDestinationChanged"]);
+    let expected = [
+        "LinkEnabled",
+        "LinkDisabled",
+        "LinkEnabled",
+        "LinkDestinationChanged",
+    ];
+    assert_eq!(types, expected);
     assert_eq!(shown["events"][0]["actor"], "operator");
     assert_eq!(shown["events"][0]["data"]["reason"], "appeal");
     assert!(
-        shown["events"][1]["actor"]
+        shown["events"][3]["actor"]
             .as_str()
             .unwrap()
             .starts_with("key_")
