@@ -138,13 +138,13 @@ async fn disable_and_enable_accept_id_or_slug() {
     assert_eq!(run_json(url, &enable)["changed"], false);
 
     let short_url = created.json()["short_url"].as_str().unwrap().to_owned();
-    let disable = ["link", "disable", "--reason", "again", "--link", &short_url];
-    assert_eq!(run_json(url, &disable)["disabled"], true);
+    let by_address = ["link", "disable", "--reason", "again", "--link", &short_url];
+    assert_eq!(run_json(url, &by_address)["disabled"], true);
     assert_eq!(run_json(url, &enable)["disabled"], false);
     let elsewhere = "https://example.com/spring";
-    let disable = ["link", "disable", "--reason", "x", "--link", elsewhere];
+    let of_other_host = ["link", "disable", "--reason", "x", "--link", elsewhere];
     let unknown = "error: there is no link with the short address example.com/spring\n";
-    assert_eq!(error(url, &disable, 1), unknown);
+    assert_eq!(error(url, &of_other_host, 1), unknown);
 
     let shown = run_json(url, &["log", "spring", "--limit", "4"]);
     assert_eq!(run_json(url, &["log", &short_url, "--limit", "4"]), shown);

@@ -260,7 +260,7 @@ async fn find_accepts_ids_slugs_and_short_links() {
         (format!("+{}+", link.link_id), link_page.clone()),
         ("Spring-0x".to_owned(), link_page.clone()),
         (
-            "https%3A%2F%2Fsho.rt%2Fspring-0X%3Fa=b".to_owned(),
+            "http%3A%2F%2F127.0.0.1%3A8081%2Fspring-0x%3Fa=b".to_owned(),
             link_page,
         ),
     ] {
