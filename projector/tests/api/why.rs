@@ -368,7 +368,7 @@ async fn why_prints_events_and_one_sentence_each() {
     ] {
         assert_begins(&lines[projection.index()], beginning);
     }
-    for name in ["WHY-0x", "sho.rt/why-0x"] {
+    for name in ["WHY-0x", "127.0.0.1:8081/why-0x"] {
         let named = run(&stage, &[name]).await;
         assert_eq!(process::stdout(&named), text, "{name}");
     }
