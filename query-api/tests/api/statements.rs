@@ -30,6 +30,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("api_keys::add_scopes", "event_store.api_keys", "for operators"),
     ("api_keys::get", "event_store.api_keys", "for operators"),
     ("api_keys::revoke", "event_store.api_keys", "for operators"),
+    ("accounts::list", "event_store.accounts", "for operators: all accounts"),
     ("accounts::read_after", "event_store.accounts", "for operators: an audit of all accounts"),
     ("links::find_owner", "event_store.events", "for operators: whose link it is"),
     ("links::link_beginnings", "event_store.events", "for operators: an audit of slugs"),

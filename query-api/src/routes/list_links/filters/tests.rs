@@ -59,7 +59,7 @@ fn impossible_filter_values_are_rejected_with_codes() {
         ("slug_prefix=", SLUG_PREFIX, "slug_too_short"),
         ("slug_prefix=-a", SLUG_PREFIX, "slug_invalid_character"),
         ("slug_prefix=a%25", SLUG_PREFIX, "slug_invalid_character"),
-        ("slug_prefix=a%00", SLUG_PREFIX, "slug_invalid_character"),
+        ("slug_prefix=a%00", SLUG_PREFIX, "invalid_encoding"),
         (
             "destination_url=example.com",
             DESTINATION_URL,
