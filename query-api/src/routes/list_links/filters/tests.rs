@@ -79,7 +79,7 @@ fn impossible_filter_values_are_rejected_with_codes() {
         (
             "destination_host=e%00.com",
             DESTINATION_HOST,
-            "contains_nul",
+            "invalid_encoding",
         ),
         ("state=", STATE, "unknown_value"),
         ("state=Active", STATE, "unknown_value"),
