@@ -18,7 +18,7 @@ use linkledger_core::{
     event_store::{
         accounts, append,
         errors::{ends_session, is_lock_timeout},
-        idempotency, links, log, slugs,
+        external_ids, idempotency, links, log, slugs,
         time_limit::{ANSWER_TIME_MAX, within},
     },
     id::{AccountId, EventId, LinkId},
@@ -171,14 +171,16 @@ impl CommandHandler {
             wanted => slugs::reserve_in_tx(tx, wanted).await?,
         };
 
+        let requested: Vec<_> = commands.iter().filter_map(|it| it.external_id()).collect();
         let state = LoadedState {
             credits,
             stored,
             taken_slugs: plan.taken(&reserved_slugs, found),
             reserved_slugs,
+            external_ids: external_ids::find_holders_in_tx(tx, &requested).await?,
             links,
         };
-        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::of_new, state);
         let commands = commands.iter().zip(&ids);
         let mut decided = commands.map(|(command, ids)| decisions.decide(command, ids));
         let outcomes = are_locked
@@ -186,16 +188,16 @@ impl CommandHandler {
             .map(|is_locked| if is_locked { decided.next() } else { None })
             .collect();
         let mut decided = decisions.finish();
-        if !decided.unused_slugs.is_empty() {
-            let error = format!("reserved slugs without a link: {:?}", decided.unused_slugs);
-            return Err(sqlx::Error::Decode(error.into()));
-        }
         let events: Vec<&NewEvent> = decided
             .accepted
             .iter()
             .flat_map(|accepted| &accepted.events)
             .collect();
         if !events.is_empty() {
+            let unused_slugs: Vec<String> = decided.unused_slugs.drain().collect();
+            if !unused_slugs.is_empty() {
+                slugs::release_in_tx(tx, &unused_slugs).await?;
+            }
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }

@@ -15,7 +15,7 @@ listed! {
         /// The member is unknown.
         UnknownField = ("unknown_field", "There is no such member; check its spelling."),
         /// The value has the wrong JSON type.
-        WrongType = ("wrong_type", "The value must be a string."),
+        WrongType = ("wrong_type", "The value has another type than this member."),
         /// `null` is not allowed.
         NullNotAllowed = ("null_not_allowed", "null is not allowed; leave the member out."),
         /// The member exists, but cannot be changed.
@@ -48,6 +48,22 @@ listed! {
         SlugTooLong = ("slug_too_long", "A slug has at most 64 characters."),
         /// The slug is reserved for the service.
         SlugReserved = ("slug_reserved", "This slug is reserved; choose another one."),
+        /// The title is empty, longer than 200 characters or has a control character.
+        TitleInvalid = ("title_invalid", "A title has 1 to 200 characters, and no control characters."),
+        /// The external id is empty, longer than 128 characters or has another character.
+        ExternalIdInvalid = ("external_id_invalid", "Use 1 to 128 of A-Z, a-z, 0-9, '.', '_', ':', '/' and '-'."),
+        /// The tag is empty, longer than 64 characters or has another character.
+        TagInvalid = ("tag_invalid", "Use 1 to 64 of a-z, 0-9, '.', '_', ':' and '-'; begin with a letter or a digit."),
+        /// The tag occurs twice.
+        TagDuplicate = ("tag_duplicate", "This tag occurs twice; leave one of them out."),
+        /// The link would have more than 20 tags.
+        TooManyTags = ("too_many_tags", "A link has at most 20 tags."),
+        /// The expiry is not an instant of RFC 3339 with offset, or more than 100 years ahead.
+        ExpiresAtInvalid = ("expires_at_invalid", "Give an instant such as 2027-01-31T12:00:00Z, at most 100 years ahead."),
+        /// The expiry is not in the future.
+        ExpiresAtInThePast = ("expires_at_in_the_past", "The instant must be in the future."),
+        /// The link has no expiry.
+        ExpiredUrlWithoutExpiresAt = ("expired_url_without_expires_at", "A link with this member also needs expires_at."),
     }
 }
 
@@ -85,24 +101,40 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Returns an error of the top-level member `name`; a long name is cut.
+    /// Returns an error of the top-level member `name`.
     pub fn of_member(name: &str, code: FieldCode) -> Self {
-        let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
-        if shown.len() < name.len() {
-            shown.push('…');
+        Self {
+            pointer: pointer(name),
+            code,
         }
-        // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
-        let escaped = shown.replace('~', "~0").replace('/', "~1");
-        let mut pointer = String::from("#/");
-        for byte in escaped.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
-                pointer.push(char::from(byte));
-            } else {
-                write!(pointer, "%{byte:02X}").expect("writing to a string never fails");
-            }
-        }
-        Self { pointer, code }
     }
+
+    /// Returns an error of an element of the top-level member `name`.
+    pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
+        Self {
+            pointer: format!("{}/{index}", pointer(name)),
+            code,
+        }
+    }
+}
+
+/// Returns the JSON pointer of a top-level member, as a URI fragment; a long name is cut.
+fn pointer(name: &str) -> String {
+    let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
+    if shown.len() < name.len() {
+        shown.push('…');
+    }
+    // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
+    let escaped = shown.replace('~', "~0").replace('/', "~1");
+    let mut pointer = String::from("#/");
+    for byte in escaped.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
+            pointer.push(char::from(byte));
+        } else {
+            write!(pointer, "%{byte:02X}").expect("writing to a string never fails");
+        }
+    }
+    pointer
 }
 
 #[cfg(test)]

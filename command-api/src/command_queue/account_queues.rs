@@ -11,6 +11,7 @@ use std::{
 use linkledger_core::{
     batch::{ChangeRequest, LinkCommand},
     id::AccountId,
+    link::{Destination, LinkPatch},
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
@@ -329,16 +330,25 @@ impl BatchRoom {
     }
 }
 
-/// Returns the bytes of the destination of a command, which bound the size of a batch.
+/// Returns the bytes of the destinations of a command, which bound the size of a batch.
 fn bytes_of(command: &LinkCommand) -> usize {
-    let destination = match command {
-        LinkCommand::Create(create) => create.body.as_ref().ok().map(|draft| &draft.destination),
+    let bytes = |destination: Option<&Destination>| destination.map_or(0, |it| it.as_str().len());
+    match command {
+        LinkCommand::Create(create) => create.body.as_ref().map_or(0, |draft| {
+            let expired_url = draft.details.expired_url.as_ref();
+            bytes(Some(&draft.destination)) + expired_url.map_or(0, String::len)
+        }),
         LinkCommand::Change(change) => match &change.request {
-            ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
-            ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
+            ChangeRequest::Patch(Ok(change)) => {
+                let LinkPatch {
+                    destination,
+                    details,
+                } = &change.patch;
+                bytes(destination.as_ref()) + bytes(details.expired_url.as_ref().value())
+            }
+            ChangeRequest::Patch(Err(_)) | ChangeRequest::Delete(_) => 0,
         },
-    };
-    destination.map_or(0, |destination| destination.as_str().len())
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod change_destination;
 mod concurrency;
 mod create_link;
 mod delete_link;
+mod details;
 mod faults;
 mod idempotency;
 #[cfg(not(feature = "tls"))]

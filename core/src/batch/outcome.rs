@@ -38,6 +38,8 @@ pub enum CommandRejection {
     },
     /// The chosen slug is taken.
     SlugTaken,
+    /// The chosen external id is taken.
+    ExternalIdTaken,
     /// The balance does not cover the price.
     InsufficientCredits(InsufficientCredits),
 }
@@ -47,6 +49,7 @@ impl From<ChangeLinkError> for CommandRejection {
         match error {
             ChangeLinkError::NotFound => Self::LinkNotFound,
             ChangeLinkError::VersionConflict { actual } => Self::VersionConflict { actual },
+            ChangeLinkError::Invalid(error) => Self::Invalid(vec![error]),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The slugs that a batch reserves before its commands are decided.
 //!
 //! A refused create writes nothing, so a slug is reserved only for a create that its account can
-//! pay. Invariant: a batch uses every slug that the batch has reserved.
+//! pay. A batch releases the reserved slugs of creates that are refused for another reason.
 
 use std::collections::{HashMap, HashSet};
 

@@ -26,6 +26,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
+use serde_json::json;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
@@ -156,7 +157,7 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
     let create = async |number: usize| {
         let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
         let destination = format!("https://example.com/made-up/{number}");
-        let call = ApiCall::create_link(key, &destination, None);
+        let call = ApiCall::create_link(key, json!({ "destination_url": destination }));
         let answer = client.send(&call).await?;
         let created: CreatedLink = client.read(&call, &answer)?;
         let slug = created.short_url.rsplit('/').next().unwrap_or_default();

@@ -17,6 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
 use crate::{
     client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
@@ -112,7 +113,7 @@ async fn create_all(
 /// Creates the link of one line. An error concerns more than this line: the address of the API, the
 /// API key or the account.
 async fn create(client: &ApiClient, line: ImportLine) -> Result<LineOutcome, CallFailure> {
-    let call = ApiCall::create_link(line.key, &line.destination, None);
+    let call = ApiCall::create_link(line.key, json!({ "destination_url": line.destination }));
     match client.send(&call).await {
         Ok(answer) if answer.header("idempotent-replayed").is_some() => Ok(LineOutcome::Existing),
         Ok(_) => Ok(LineOutcome::Created),

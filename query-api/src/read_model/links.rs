@@ -3,6 +3,7 @@
 use linkledger_core::{
     http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
+    link::{Expiry, LinkDetails, Tags},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -61,7 +62,11 @@ pub(crate) async fn list_each(
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
                l.link_ids AS "link_ids!", l.slugs AS "slugs!",
                l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-               l.created_at AS "created_at!"
+               l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+               l.external_ids AS "external_ids!: Vec<Option<String>>",
+               l.tags AS "tags!: Vec<Option<String>>",
+               l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
+               l.expired_urls AS "expired_urls!: Vec<Option<String>>"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
             AS wanted (shard, account_id, before, count_max, nth)
         JOIN read_model.checkpoints AS c
@@ -74,9 +79,16 @@ pub(crate) async fn list_each(
                    coalesce(array_agg(slug), '{}') AS slugs,
                    coalesce(array_agg(destination_url), '{}') AS destination_urls,
                    coalesce(array_agg(version), '{}') AS versions,
-                   coalesce(array_agg(created_at), '{}') AS created_at
+                   coalesce(array_agg(created_at), '{}') AS created_at,
+                   coalesce(array_agg(title), '{}') AS titles,
+                   coalesce(array_agg(external_id), '{}') AS external_ids,
+                   -- As text: arrays of different lengths cannot be elements of an array.
+                   coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                   coalesce(array_agg(expires_at), '{}') AS expires_at,
+                   coalesce(array_agg(expired_url), '{}') AS expired_urls
             FROM (
-                SELECT link_id, slug, destination_url, version, created_at
+                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
+                       tags, expires_at, expired_url
                 FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
@@ -127,16 +139,27 @@ pub(crate) async fn list_by_destination(
                ) AS "is_parked!",
                l.link_ids AS "link_ids!", l.slugs AS "slugs!",
                l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-               l.created_at AS "created_at!"
+               l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+               l.external_ids AS "external_ids!: Vec<Option<String>>",
+               l.tags AS "tags!: Vec<Option<String>>",
+               l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
+               l.expired_urls AS "expired_urls!: Vec<Option<String>>"
         FROM read_model.checkpoints AS c
         CROSS JOIN LATERAL (
             SELECT coalesce(array_agg(link_id), '{}') AS link_ids,
                    coalesce(array_agg(slug), '{}') AS slugs,
                    coalesce(array_agg(destination_url), '{}') AS destination_urls,
                    coalesce(array_agg(version), '{}') AS versions,
-                   coalesce(array_agg(created_at), '{}') AS created_at
+                   coalesce(array_agg(created_at), '{}') AS created_at,
+                   coalesce(array_agg(title), '{}') AS titles,
+                   coalesce(array_agg(external_id), '{}') AS external_ids,
+                   -- As text: arrays of different lengths cannot be elements of an array.
+                   coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                   coalesce(array_agg(expires_at), '{}') AS expires_at,
+                   coalesce(array_agg(expired_url), '{}') AS expired_urls
             FROM (
-                SELECT link_id, slug, destination_url, version, created_at
+                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
+                       tags, expires_at, expired_url
                 FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
@@ -201,12 +224,15 @@ pub(crate) async fn find_each(
         r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?"
+               l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
+               l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
+               l.expired_url AS "expired_url?"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.
         LEFT JOIN LATERAL (
-            SELECT link_id, slug, destination_url, version, created_at
+            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+                   expires_at, expired_url
             FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -276,6 +302,11 @@ struct LinkRow {
     destination_url: Option<String>,
     version: Option<i64>,
     created_at: Option<OffsetDateTime>,
+    title: Option<String>,
+    external_id: Option<String>,
+    tags: Option<Vec<String>>,
+    expires_at: Option<OffsetDateTime>,
+    expired_url: Option<String>,
 }
 
 impl LinkRow {
@@ -298,6 +329,13 @@ impl LinkRow {
                 slug: self.slug?,
                 destination_url: self.destination_url?,
                 created_at: self.created_at?,
+                details: LinkDetails {
+                    title: self.title,
+                    external_id: self.external_id,
+                    tags: self.tags.and_then(Tags::of),
+                    expires_at: self.expires_at.map(Expiry::at),
+                    expired_url: self.expired_url,
+                },
             },
             version: self.version?,
         })
@@ -314,20 +352,39 @@ struct LinkPage {
     destination_urls: Vec<String>,
     versions: Vec<i64>,
     created_at: Vec<OffsetDateTime>,
+    titles: Vec<Option<String>>,
+    external_ids: Vec<Option<String>>,
+    /// Tags separated by spaces, which no tag contains.
+    tags: Vec<Option<String>>,
+    expires_at: Vec<Option<OffsetDateTime>>,
+    expired_urls: Vec<Option<String>>,
 }
 
 impl LinkPage {
     fn into_links(self) -> SnapshotRead<Vec<LinkView>> {
         let texts = self.slugs.into_iter().zip(self.destination_urls);
         let numbers = self.versions.into_iter().zip(self.created_at);
+        let ids = self.titles.into_iter().zip(self.external_ids);
+        let expiries = self.expires_at.into_iter().zip(self.expired_urls);
+        let details = ids.zip(self.tags).zip(expiries);
+        let details = details.map(
+            |(((title, external_id), tags), (expires_at, expired_url))| LinkDetails {
+                title,
+                external_id,
+                tags: tags.and_then(tags_of_text),
+                expires_at: expires_at.map(Expiry::at),
+                expired_url,
+            },
+        );
         let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
-        let links = columns.map(
-            |((link_id, (slug, destination_url)), (version, created_at))| LinkView {
+        let links = columns.zip(details).map(
+            |(((link_id, (slug, destination_url)), (version, created_at)), details)| LinkView {
                 parts: LinkParts {
                     id: LinkId::from_uuid(link_id),
                     slug,
                     destination_url,
                     created_at,
+                    details,
                 },
                 version,
             },
@@ -335,4 +392,9 @@ impl LinkPage {
         let visibility = Visibility::new(self.epoch, self.position, self.is_parked);
         visibility.with(links.collect())
     }
+}
+
+/// Returns the tags of a text with spaces between tags.
+fn tags_of_text(text: String) -> Option<Tags> {
+    Tags::of(text.split(' ').map(str::to_owned).collect())
 }

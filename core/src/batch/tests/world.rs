@@ -15,6 +15,7 @@ pub(super) struct World {
 
 /// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a test has few answers")]
 pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),
@@ -58,9 +59,10 @@ impl World {
             stored: self.stored.clone(),
             taken_slugs: plan.taken(&reserved, found.cloned().collect()),
             reserved_slugs: reserved.clone(),
+            external_ids: self.external_ids(),
             links: self.links.clone(),
         };
-        let mut batch = CommandBatch::new(&pricing, 1, state);
+        let mut batch = CommandBatch::new(&pricing, |_| 1, state);
         let outcomes: Vec<CommandOutcome> = commands
             .iter()
             .map(|(command, ids)| batch.decide(command, ids))
@@ -78,9 +80,10 @@ impl World {
             credits,
             unused_slugs,
         } = decided;
-        assert_eq!(unused_slugs, HashSet::new());
         self.credits = credits;
-        self.taken_slugs.extend(reserved);
+        let used = reserved.into_iter();
+        self.taken_slugs
+            .extend(used.filter(|(slug, _)| !unused_slugs.contains(slug)));
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
             if let CommandOutcome::Accepted(number) = outcome {
                 self.commit(command, &accepted[*number].settled);
@@ -143,6 +146,15 @@ impl World {
                 panic!("{command:?} is settled as {settled:?}")
             }
         }
+    }
+
+    /// Returns the links that hold an external id.
+    pub(super) fn external_ids(&self) -> HashMap<ExternalIdKey, LinkId> {
+        let held = self.links.iter().filter_map(|((account_id, link_id), it)| {
+            let external_id = it.link.state.held_external_id()?;
+            Some(((*account_id, external_id.to_owned()), *link_id))
+        });
+        held.collect()
     }
 
     /// Returns the link according to the log.
