@@ -47,10 +47,8 @@ pub(crate) async fn list_each(
     pool: &PgPool,
     ranges: &[LinkRange],
 ) -> sqlx::Result<Vec<SnapshotRead<Vec<LinkView>>>> {
-    let shards = ranges
-        .iter()
-        .map(|range| Shard::of(range.account_id).number());
-    let shards: Vec<i16> = shards.collect();
+    let shard = |range: &LinkRange| Shard::of(range.account_id).number();
+    let shards: Vec<i16> = ranges.iter().map(shard).collect();
     let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
     let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
@@ -371,7 +369,7 @@ impl LinkPage {
             |(((title, external_id), tags), (expires_at, expired_url))| LinkDetails {
                 title,
                 external_id,
-                tags: tags.and_then(tags_of_text),
+                tags: tags.as_deref().and_then(tags_of_text),
                 expires_at: expires_at.map(Expiry::at),
                 expired_url,
             },
@@ -395,6 +393,6 @@ impl LinkPage {
 }
 
 /// Returns the tags of a text with spaces between tags.
-fn tags_of_text(text: String) -> Option<Tags> {
+fn tags_of_text(text: &str) -> Option<Tags> {
     Tags::of(text.split(' ').map(str::to_owned).collect())
 }

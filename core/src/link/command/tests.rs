@@ -70,9 +70,7 @@ fn patched(link: &ExistingLink, patch: &str) -> Result<ExistingLink, FieldError>
         expected_version: ExpectedVersion::Any,
     };
     match link.decide_change(&command, NOW) {
-        Ok(events) => Ok(events
-            .iter()
-            .fold(link.clone(), ExistingLink::apply)),
+        Ok(events) => Ok(events.iter().fold(link.clone(), ExistingLink::apply)),
         Err(ChangeLinkError::Invalid(error)) => Err(error),
         Err(error) => panic!("{error}"),
     }
