@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import console_scene
 from chromium import browser, complaints, elsewhere, requested
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -119,7 +120,9 @@ def look_at(driver, folder, name, page):
 
 
 def wait(driver, what, condition):
-    WebDriverWait(driver, DEADLINE_S).until(condition, f"console: timeout after {DEADLINE_S} s: {what}")
+    # The page replaces its elements while it is read.
+    waiting = WebDriverWait(driver, DEADLINE_S, ignored_exceptions=[StaleElementReferenceException])
+    return waiting.until(condition, f"console: timeout after {DEADLINE_S} s: {what}")
 
 
 def watch(driver):
@@ -130,7 +133,7 @@ def watch(driver):
     emulate(driver, 1280, "light")
     driver.get(f"{CONSOLE_URL}/")
     driver.find_element(By.CSS_SELECTOR, "#shards-of-links summary").click()
-    before = position(driver)
+    before = wait(driver, "the position of a shard", position)
     console_scene.call("POST", "/v1/links", {"destination_url": "https://example.com/"})
     wait(driver, "a new link is counted", lambda driver: position(driver) != before)
     check(driver.find_element(By.ID, "shards-of-links").get_attribute("open"), "an update closes an opened section")
