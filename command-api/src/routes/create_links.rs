@@ -58,8 +58,9 @@ use documents::BatchResult;
     )),
     responses(
         (status = 207, description = "`partial`: the outcome of each item, in the order of the request. \
-                                      `Consistency-Token` is absent if no item has a link.",
-         body = BatchResult, headers(("Consistency-Token")),
+                                      If an item has a link, the header `Consistency-Token` is as in \
+                                      other answers.",
+         body = BatchResult,
          example = json!(BatchResult::example_of_partial())),
         (status = 201, description = "`atomic`: all links were created, now or by an earlier request.",
          body = BatchResult, headers(("Consistency-Token")),
