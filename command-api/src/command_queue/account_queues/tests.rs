@@ -172,17 +172,16 @@ fn busy_account_does_not_share_batches() {
 #[test]
 fn busy_account_keeps_lane() {
     let now = Instant::now();
-    let commands: Vec<_> = (0..600).map(|key| (1, key)).collect();
+    let rest = ACCOUNT_SHARE_MAX + 1;
+    let keys = 0..(BATCH_COMMANDS_MAX + rest) as u128;
+    let commands: Vec<_> = keys.map(|key| (1, key)).collect();
     let mut queues = queues_of(&commands, now);
     assert_eq!(queues.take(now, 1).lanes, [account(1)]);
     assert_eq!(queues.take_of(account(1), now).len(), BATCH_COMMANDS_MAX);
     assert!(queues.finish_lane(account(1), LaneAttempt::default(), now));
     // No other batch takes the account meanwhile.
     assert!(queues.take(now, 1).is_empty());
-    assert_eq!(
-        queues.take_of(account(1), now).len(),
-        600 - BATCH_COMMANDS_MAX
-    );
+    assert_eq!(queues.take_of(account(1), now).len(), rest);
     assert!(!queues.finish_lane(account(1), LaneAttempt::default(), now));
     assert_eq!(queues.len(), 0);
 }
@@ -190,16 +189,17 @@ fn busy_account_keeps_lane() {
 #[test]
 fn lane_keeps_account_whose_commands_expired() {
     let now = Instant::now();
-    let commands: Vec<_> = (0..100).map(|key| (1, key)).collect();
+    let size = ACCOUNT_SHARE_MAX as u128 + 1;
+    let commands: Vec<_> = (0..size).map(|key| (1, key)).collect();
     let mut queues = queues_of(&commands, now);
     assert_eq!(queues.take(now, 1).lanes, [account(1)]);
     let late = now + LATER;
     assert!(queues.take_of(account(1), late).is_empty());
     // A command that arrives before the lane has finished waits for the lane.
-    admit(&mut queues, 1, 100, late);
+    admit(&mut queues, 1, size, late);
     assert!(queues.take(late, 1).is_empty());
     assert!(!queues.finish_lane(account(1), LaneAttempt::default(), late));
-    assert_eq!(keys(&queues.take(late, NO_LANES).batch), [100]);
+    assert_eq!(keys(&queues.take(late, NO_LANES).batch), [size]);
     assert_eq!(queues.len(), 1);
 }
 
