@@ -8,7 +8,7 @@ mod adapt;
 mod files;
 mod formats;
 mod lines;
-mod link;
+pub(crate) mod link;
 mod report;
 mod sending;
 mod summary;
@@ -19,22 +19,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
 
 use crate::{
-    client::{ApiCall, ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
+    client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
     options::whole_number,
     output::{note, print},
 };
+pub(crate) use adapt::last_segment_of as slug_of;
 use formats::SourceFormat;
 use lines::ImportFile;
 use sending::ImportOutcome;
 use summary::ImportSummary;
 
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which a progress bar is drawn.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of `linkledger import`.
 #[derive(Debug, Args)]
@@ -81,7 +82,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let mode = import.mode();
     let mut outcome = sending::send_all(&client, &file.lines, mode, import.concurrency, &bar).await;
     if mode == BatchMode::DryRun && outcome.failure.is_none() {
-        outcome.refuse_repeated_slugs(&file.lines, link_price(&client).await?);
+        outcome.refuse_repeated_slugs(&file.lines);
     }
     bar.finish_and_clear();
     import.report(&file, &outcome, begun.elapsed())?;
@@ -147,22 +148,6 @@ impl ImportOptions {
         let summary = ImportSummary::of(outcome).text(outcome, self.mode(), took);
         print(&(summary + &file.report.text()))
     }
-}
-
-#[derive(Deserialize)]
-struct LinkPrice {
-    link_price: i64,
-}
-
-/// Asks for the price of a link.
-async fn link_price(client: &ApiClient) -> anyhow::Result<i64> {
-    let call = ApiCall::get(&["v1", "credits"]);
-    let answer = client
-        .send(&call)
-        .await
-        .context("can't read the price of a link")?;
-    let price: LinkPrice = client.read(&call, &answer)?;
-    Ok(price.link_price)
 }
 
 fn progress_bar(lines: usize) -> ProgressBar {

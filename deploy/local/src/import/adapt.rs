@@ -112,7 +112,7 @@ pub(super) fn path_of(short_url: &str) -> Option<&str> {
 }
 
 /// Returns the last segment of the path of a short address.
-pub(super) fn last_segment_of(short_url: &str) -> Option<&str> {
+pub(crate) fn last_segment_of(short_url: &str) -> Option<&str> {
     path_of(short_url)?.rsplit('/').next()
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -24,7 +24,8 @@ pub(crate) struct ImportedLink {
 }
 
 /// Optional members of a link besides the slug.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct LinkDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,

@@ -1,6 +1,7 @@
 //! Sends the links of a file in batches, several at a time, and collects the outcome of each link.
 
 use std::{
+    collections::HashSet,
     num::NonZeroUsize,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -122,10 +123,19 @@ impl ImportOutcome {
         self.failure = self.failure.take().or(batch.failure);
     }
 
+    /// Returns the price of a link, which is the same for all links.
+    fn link_price(&self) -> i64 {
+        let is_created = |line: &&LineOutcome| matches!(line, LineOutcome::Created { .. });
+        let created = self.lines.iter().flatten().filter(is_created).count();
+        let created = i64::try_from(created).unwrap_or(i64::MAX);
+        self.credits_charged.checked_div(created).unwrap_or(0)
+    }
+
     /// Refuses links whose slug an earlier link of the file takes. A dry run decides each batch as if
     /// it were alone, so the service finds a repeated slug only within a batch.
-    pub(super) fn refuse_repeated_slugs(&mut self, lines: &[ImportLine], link_price: i64) {
-        let mut taken = std::collections::HashSet::new();
+    pub(super) fn refuse_repeated_slugs(&mut self, lines: &[ImportLine]) {
+        let link_price = self.link_price();
+        let mut taken = HashSet::new();
         for (line, outcome) in lines.iter().zip(&mut self.lines) {
             let (Some(slug), Some(LineOutcome::Created { .. })) = (&line.link.slug, &outcome)
             else {

@@ -1,7 +1,5 @@
 //! CSV with the columns of this service. A cell is sent as it is, so the service refuses bad cells.
 
-use std::borrow::Cow;
-
 use linkledger_core::csv_cell::unguarded;
 
 use super::{
@@ -77,11 +75,6 @@ fn link(row: &CsvRow, columns: [Option<usize>; COLUMNS.len()]) -> SourceLink {
         },
         refusal: None,
     }
-}
-
-/// Writes tags into one cell.
-pub(crate) fn tags_cell(tags: &[String]) -> Cow<'static, str> {
-    Cow::Owned(tags.join(","))
 }
 
 #[cfg(test)]

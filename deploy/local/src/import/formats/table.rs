@@ -1,11 +1,12 @@
 //! CSV with a header: rows whose cells are found by the name of their column.
 
-use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
+use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
 
 use super::SourceError;
 
 /// A CSV text, read row by row.
 pub(super) struct CsvTable<'t> {
+    text: &'t str,
     reader: Reader<&'t [u8]>,
     /// Names of the columns, in one spelling.
     names: Vec<String>,
@@ -21,7 +22,7 @@ impl<'t> CsvTable<'t> {
     /// Reads the header.
     pub(super) fn open(text: &'t str) -> Result<Self, SourceError> {
         let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
-        let header = reader.headers().map_err(|error| refused(&error))?;
+        let header = reader.headers().map_err(|error| refused(&error, text))?;
         let names: Vec<String> = header.iter().map(spelling).collect();
         let repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
         if let Some((at, _)) = names.iter().enumerate().find(repeated) {
@@ -31,7 +32,11 @@ impl<'t> CsvTable<'t> {
                 format_args!("two columns are called {name:?}"),
             ));
         }
-        Ok(Self { reader, names })
+        Ok(Self {
+            text,
+            reader,
+            names,
+        })
     }
 
     /// Returns the first column that has one of the names; letter case, spaces, `_` and `-` do not
@@ -69,12 +74,10 @@ impl<'t> CsvTable<'t> {
         match self.reader.read_record(&mut cells) {
             Ok(false) => None,
             Ok(true) => Some(Ok(CsvRow {
-                number: cells
-                    .position()
-                    .map_or(0, |position| as_number(position.line())),
+                number: line_of(cells.position(), self.text),
                 cells,
             })),
-            Err(error) => Some(Err(refused(&error))),
+            Err(error) => Some(Err(refused(&error, self.text))),
         }
     }
 }
@@ -92,14 +95,20 @@ fn spelling(name: &str) -> String {
     letters.flat_map(char::to_lowercase).collect()
 }
 
-fn as_number(line: u64) -> usize {
-    usize::try_from(line).unwrap_or(usize::MAX)
+/// Returns the number of the line on which the row at a position begins. The reader counts empty lines
+/// before a row to the row.
+fn line_of(position: Option<&Position>, text: &str) -> usize {
+    let Some(position) = position else {
+        return 1;
+    };
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let rest = text.as_bytes().iter().skip(number(position.byte()));
+    let breaks = rest.take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    number(position.line()) + breaks.filter(|byte| **byte == b'\n').count()
 }
 
-fn refused(error: &csv::Error) -> SourceError {
-    let line = error
-        .position()
-        .map_or(1, |position| as_number(position.line()));
+fn refused(error: &csv::Error, text: &str) -> SourceError {
+    let line = line_of(error.position(), text);
     match error.kind() {
         ErrorKind::UnequalLengths {
             expected_len, len, ..
