@@ -157,13 +157,11 @@ impl ApiClient {
             let wait = self
                 .patience
                 .wait(attempts, begun.elapsed(), Duration::ZERO, chance);
-            match wait {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => {
-                    outcome.failure = Some(self.no_answer(&call, &reason));
-                    return outcome;
-                }
-            }
+            let Some(wait) = wait else {
+                outcome.failure = Some(self.no_answer(&call, &reason));
+                return outcome;
+            };
+            tokio::time::sleep(wait).await;
         }
     }
 

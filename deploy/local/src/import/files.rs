@@ -1,7 +1,8 @@
 //! The files that an import writes: the refused lines, and the map of lines to short addresses.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fmt::Write as _,
+    fs::{self, File},
     io::{BufWriter, Write as _},
     path::Path,
 };
@@ -17,16 +18,16 @@ use super::{
 /// Columns of the map.
 const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
 
-/// Checks that a file can be written before the first link is created, and that the file is none of
-/// the others.
+/// Empties a file before the first link is created, so that a folder that cannot be written to is an
+/// error then. Checks that the file is none of the others.
 pub(super) fn prepare(option: &str, path: &Path, others: &[&Path]) -> anyhow::Result<()> {
-    let file = OpenOptions::new().append(true).create(true).open(path);
-    file.with_context(|| format!("can't write {}", path.display()))?;
     if others.iter().any(|other| is_same_file(path, other)) {
         bail!(
             "{option} names the file that is imported, or a file of another option; name another file"
         );
     }
+    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+    drop(file);
     Ok(())
 }
 
@@ -45,7 +46,8 @@ pub(super) fn write_refused(
         if let Some(LineOutcome::Refused { code, detail }) = outcome {
             let (code, detail) = (printable(code), printable(detail));
             let (number, address) = (line.number, &line.link.destination_url);
-            text.push_str(&format!("{number}\t{code}\t{detail}\t{address}\n"));
+            writeln!(text, "{number}\t{code}\t{detail}\t{address}")
+                .expect("writing to a string never fails");
         }
     }
     fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
@@ -73,7 +75,7 @@ pub(super) fn write_map(
         }
         table
             .into_inner()
-            .map_err(|error| error.into_error())?
+            .map_err(csv::IntoInnerError::into_error)?
             .flush()?;
         Ok(())
     };

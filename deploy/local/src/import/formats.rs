@@ -15,7 +15,9 @@ use std::fmt::Display;
 
 use clap::ValueEnum;
 
-use super::{link::ImportedLink, report::SourceReport};
+use super::{adapt::ForeignLink, link::ImportedLink, report::SourceReport};
+use json_record::JsonRecord;
+use table::CsvRow;
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
 const JSON_BYTES_MAX: u64 = 256 << 20;
@@ -86,6 +88,41 @@ impl SourceError {
 
     fn line(number: usize, reason: impl Display) -> Self {
         Self::new(format_args!("line {number}"), reason)
+    }
+}
+
+impl SourceLinks {
+    /// Adds the link of a record, and counts the members of the record that have no counterpart.
+    fn add_record(
+        &mut self,
+        record: &JsonRecord,
+        not_carried: &[(&str, &str)],
+        foreign: ForeignLink<'_>,
+    ) {
+        for (path, name) in not_carried {
+            if record.is_set(path) {
+                self.report.count_not_carried(name);
+            }
+        }
+        let number = self.links.len() + 1;
+        self.links.push(foreign.adapt(number, &mut self.report));
+    }
+
+    /// Adds the link of a row, and counts the cells of the row that have no counterpart.
+    fn add_row(
+        &mut self,
+        row: &CsvRow,
+        not_carried: &[(Option<usize>, &str)],
+        foreign: ForeignLink<'_>,
+    ) {
+        for (column, name) in not_carried {
+            let says_nothing = |cell: &str| matches!(cell, "0" | "false" | "FALSE");
+            if row.cell(*column).is_some_and(|cell| !says_nothing(cell)) {
+                self.report.count_not_carried(name);
+            }
+        }
+        let adapted = foreign.adapt(row.number, &mut self.report);
+        self.links.push(adapted);
     }
 }
 

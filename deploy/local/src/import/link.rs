@@ -11,6 +11,18 @@ use crate::client::batch::NewLink;
 /// True if the API accepts the details of a link: title, tags, external id, expiry.
 const API_HAS_DETAILS: bool = false;
 
+/// Names of the members and columns that make a link.
+pub(super) const LINK_MEMBERS: [&str; 8] = [
+    "destination_url",
+    "slug",
+    "short_url",
+    "title",
+    "tags",
+    "external_id",
+    "expires_at",
+    "expired_url",
+];
+
 /// The members of a link that an import creates, under their names in the API.
 ///
 /// The order of the fields is part of the idempotency keys: a new field goes to the end.

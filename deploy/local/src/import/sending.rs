@@ -64,13 +64,13 @@ pub(super) async fn send_all(
         .filter(|index| all.lines[*index].is_none())
         .collect();
     bar.inc((lines.len() - sent.len()) as u64);
-    let links = sent.iter().map(|index| {
+    let items = sent.iter().map(|index| {
         let line = &lines[*index];
         line.link.item(line.key)
     });
     let has_failed = &AtomicBool::new(false);
     let mut begin = 0;
-    let batches = requests(links).map(|request| {
+    let batches = requests(items).map(|request| {
         let at = begin;
         begin += request.len();
         async move {

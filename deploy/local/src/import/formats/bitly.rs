@@ -42,16 +42,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
             expires_at: None,
             refusal: (short_url.is_some() && slug.is_none()).then(SourceRefusal::no_slug),
         };
-        for (column, name) in lost {
-            if row
-                .cell(column)
-                .is_some_and(|cell| !matches!(cell, "0" | "false" | "FALSE"))
-            {
-                parsed.report.count_not_carried(name);
-            }
-        }
-        let adapted = foreign.adapt(row.number, &mut parsed.report);
-        parsed.links.push(adapted);
+        parsed.add_row(&row, &lost, foreign);
     }
     Ok(parsed)
 }

@@ -8,32 +8,20 @@ use super::{
 };
 use crate::import::{
     adapt::{last_segment_of, tags_of_cell},
-    link::{ImportedLink, LinkDetails},
+    link::{ImportedLink, LINK_MEMBERS, LinkDetails},
 };
 
 /// Columns that an export has and an import does not need.
 const IGNORED: [&str; 6] = ["id", "created_at", "clicks", "bots", "visitors", "etag"];
-/// Columns that make links.
-const COLUMNS: [&str; 8] = [
-    "destination_url",
-    "slug",
-    "short_url",
-    "title",
-    "tags",
-    "external_id",
-    "expires_at",
-    "expired_url",
-];
-
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
-    table.required_column(&COLUMNS[..1])?;
-    if let Some(name) = table.unknown_column(&[&COLUMNS[..], &IGNORED].concat()) {
-        let known = COLUMNS.join(", ");
+    table.required_column(&LINK_MEMBERS[..1])?;
+    if let Some(name) = table.unknown_column(&[&LINK_MEMBERS[..], &IGNORED].concat()) {
+        let known = LINK_MEMBERS.join(", ");
         let reason = format!("unknown column {name:?}; the columns are {known}");
         return Err(SourceError::line(1, reason));
     }
-    let columns = COLUMNS.map(|name| table.column(&[name]));
+    let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
     let mut links = Vec::new();
     while let Some(row) = table.next_row() {
         links.push(link(&row?, columns));
@@ -44,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     })
 }
 
-fn link(row: &CsvRow, columns: [Option<usize>; COLUMNS.len()]) -> SourceLink {
+fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {
     let [
         destination_url,
         slug,

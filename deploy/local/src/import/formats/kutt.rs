@@ -43,13 +43,7 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
         created_at: record.text("created_at")?,
         refusal: refusal(record),
     };
-    for (path, name) in NOT_CARRIED {
-        if record.is_set(path) {
-            parsed.report.count_not_carried(name);
-        }
-    }
-    let number = parsed.links.len() + 1;
-    parsed.links.push(foreign.adapt(number, &mut parsed.report));
+    parsed.add_record(record, &NOT_CARRIED, foreign);
     Ok(())
 }
 

@@ -5,20 +5,9 @@ use serde_json::value::RawValue;
 use super::{SourceError, SourceLink, SourceLinks, SourceRefusal, json_record::JsonRecord};
 use crate::import::{
     adapt::last_segment_of,
-    link::{ImportedLink, LinkDetails},
+    link::{ImportedLink, LINK_MEMBERS, LinkDetails},
 };
 
-/// Members that make links.
-const CARRIED: [&str; 8] = [
-    "destination_url",
-    "slug",
-    "short_url",
-    "title",
-    "tags",
-    "external_id",
-    "expires_at",
-    "expired_url",
-];
 /// Members that an export has and an import does not need.
 const IGNORED: [&str; 5] = ["id", "created_at", "clicks", "disabled", "disabled_by"];
 
@@ -32,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
         })?;
         let record = JsonRecord::parse(raw, format!("line {number}"))?;
         parsed.links.push(link(&record, number)?);
-        let known = |name: &&str| CARRIED.contains(name) || IGNORED.contains(name);
+        let known = |name: &&str| LINK_MEMBERS.contains(name) || IGNORED.contains(name);
         for name in record.names().filter(|name| !known(name)) {
             parsed.report.count_not_carried(name);
         }

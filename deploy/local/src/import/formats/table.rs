@@ -109,17 +109,16 @@ fn line_of(position: Option<&Position>, text: &str) -> usize {
 
 fn refused(error: &csv::Error, text: &str) -> SourceError {
     let line = line_of(error.position(), text);
-    match error.kind() {
-        ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => SourceError::line(
-            line,
-            format_args!(
-                "{len} columns, but the header has {expected_len}; is a quotation mark missing?"
-            ),
-        ),
-        _ => SourceError::line(line, error),
+    if let ErrorKind::UnequalLengths {
+        expected_len, len, ..
+    } = error.kind()
+    {
+        let reason = format!(
+            "{len} columns, but the header has {expected_len}; is a quotation mark missing?"
+        );
+        return SourceError::line(line, reason);
     }
+    SourceError::line(line, error)
 }
 
 #[cfg(test)]

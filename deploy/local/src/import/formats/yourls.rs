@@ -1,4 +1,4 @@
-//! YOURLS: the answer of the API action `stats` as JSON, with the members `link_1`, `link_2` and so on.
+//! YOURLS: the answer of the API action `stats` as JSON, whose links are numbered members.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
@@ -73,13 +73,7 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
         created_at: record.text("timestamp")?,
         ..ForeignLink::default()
     };
-    for (path, name) in NOT_CARRIED {
-        if record.is_set(path) {
-            parsed.report.count_not_carried(name);
-        }
-    }
-    let number = parsed.links.len() + 1;
-    parsed.links.push(foreign.adapt(number, &mut parsed.report));
+    parsed.add_record(record, &NOT_CARRIED, foreign);
     Ok(())
 }
 
