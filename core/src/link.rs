@@ -3,6 +3,7 @@
 pub mod command;
 pub mod destination;
 pub mod event;
+pub mod history;
 pub mod members;
 pub mod name;
 pub mod slug;
