@@ -5,7 +5,7 @@ use serde_json::{Map, Value, value::RawValue};
 use std::collections::BTreeMap;
 
 use super::{
-    SourceError, SourceLinks,
+    SourceError, SourceLinks, SourceRefusal,
     json_record::{JsonRecord, documents},
 };
 use crate::import::adapt::{ForeignLink, last_segment_of};
@@ -66,11 +66,13 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
     let title = record
         .text("title")?
         .filter(|title| *title != destination_url);
+    let slug = last_segment_of(short_url);
     let foreign = ForeignLink {
         destination_url,
-        slug: last_segment_of(short_url),
+        slug,
         title,
         created_at: record.text("timestamp")?,
+        refusal: slug.is_none().then(SourceRefusal::no_slug),
         ..ForeignLink::default()
     };
     parsed.add_record(record, &NOT_CARRIED, foreign);
