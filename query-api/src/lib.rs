@@ -10,6 +10,7 @@ mod clicks;
 pub mod command_line;
 pub mod config;
 mod consistency;
+mod console;
 mod docs;
 pub mod doctor;
 mod figure_reads;
