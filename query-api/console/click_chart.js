@@ -4,15 +4,14 @@
 import { element, replace, svg } from "./dom.js";
 import { instant, number, timeIn } from "./format.js";
 
-const WIDTH = 960;
-const HEIGHT = 240;
+const HEIGHT = 260;
 const LEFT = 56;
 const RIGHT = 8;
 const TOP = 12;
 const BOTTOM = 26;
-const PLOT_WIDTH = WIDTH - LEFT - RIGHT;
 const PLOT_HEIGHT = HEIGHT - TOP - BOTTOM;
-const LABELS_MAX = 8;
+/** Width of the label of a bucket, with the gap to the next. */
+const LABEL_WIDTH = 90;
 const LINES = 4;
 /** Part of a bucket's width that its bar fills. */
 const FILL = 0.78;
@@ -31,27 +30,22 @@ const roof = (value) => {
   return [1, 2, 4, 5, 8, 10].map((step) => step * magnitude).find((step) => step >= wanted && step % LINES === 0) ?? 20 * magnitude;
 };
 
-const grid = (top, y) => Array.from({ length: LINES + 1 }, (_, line) => {
+const grid = (top, y, end) => Array.from({ length: LINES + 1 }, (_, line) => {
   const value = (top / LINES) * line;
   return [
-    svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+    svg("line", { class: "grid", x1: LEFT, x2: end, y1: y(value), y2: y(value) }),
     svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)),
   ];
 });
 
-/** Returns the place of an instant between the begin of the first bucket and the end of the last. */
-const placeOf = (clicks, time) => {
-  const [from, to] = [Date.parse(clicks.from), Date.parse(clicks.to)];
-  const share = Math.min(1, Math.max(0, (time - from) / (to - from)));
-  return LEFT + share * PLOT_WIDTH;
-};
-
 /** Returns the part that is not counted yet; nothing if all is counted. */
-const unknown = (clicks) => {
-  const edge = placeOf(clicks, Date.parse(clicks.complete_until));
-  if (edge >= WIDTH - RIGHT - 0.5) return null;
+const unknown = (clicks, end) => {
+  const [from, to, until] = [clicks.from, clicks.to, clicks.complete_until].map(Date.parse);
+  const share = Math.max(0, (until - from) / (to - from));
+  if (share >= 1) return null;
+  const edge = LEFT + share * (end - LEFT);
   return [
-    svg("rect", { class: "unknown", x: edge, y: TOP, width: WIDTH - RIGHT - edge, height: PLOT_HEIGHT, fill: "url(#hatch)" }),
+    svg("rect", { class: "unknown", x: edge, y: TOP, width: end - edge, height: PLOT_HEIGHT, fill: "url(#hatch)" }),
     svg("line", { class: "edge", x1: edge, x2: edge, y1: TOP, y2: TOP + PLOT_HEIGHT }),
   ];
 };
@@ -98,16 +92,21 @@ const figureTable = (series, nameOf) => element(
   ),
 );
 
-/** Returns the chart of an answer of the API, with a line that tells the figures of the bucket under the pointer. */
-export const clickChart = (clicks) => {
+/**
+ * Returns the chart of an answer of the API, with a line that tells the figures of the bucket under the pointer.
+ * @param {object} clicks
+ * @param {number} whole width of the chart in pixels
+ */
+export const clickChart = (clicks, whole) => {
   const { series, interval, timezone } = clicks;
   const nameOf = timeIn(timezone, FORMATS[interval]);
   const top = roof(Math.max(0, ...series.map((bucket) => Math.max(bucket.clicks + bucket.bots, bucket.visitors ?? 0))));
   const y = (value) => TOP + PLOT_HEIGHT * (1 - value / top);
-  const width = PLOT_WIDTH / series.length;
+  const end = whole - RIGHT;
+  const width = (end - LEFT) / series.length;
   const xOf = (index) => LEFT + index * width;
   const hasVisitors = series.some(({ visitors }) => visitors !== null);
-  const every = Math.ceil(series.length / LABELS_MAX);
+  const every = Math.ceil(LABEL_WIDTH / width);
 
   const bar = (kind, index, from, value) => value > 0 && svg("rect", {
     class: kind, x: xOf(index) + (width * (1 - FILL)) / 2, y: y(from + value), width: width * FILL, height: y(from) - y(from + value),
@@ -141,20 +140,20 @@ export const clickChart = (clicks) => {
   const picture = svg(
     "svg",
     {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: 0, onkeydown,
+      viewBox: `0 0 ${whole} ${HEIGHT}`, role: "img", tabindex: 0, onkeydown,
       "aria-label": `Chart: ${number(clicks.totals.clicks)} clicks by people and ${number(clicks.totals.bots)} by bots from ${instant(clicks.from)} to ${instant(clicks.to)}. Arrow keys read the bars.`,
       onfocus: () => choose(chosen),
       onblur: hint,
       onpointerleave: hint,
       onpointermove: (event) => {
         const { left, width: shown } = picture.getBoundingClientRect();
-        const x = ((event.clientX - left) / shown) * WIDTH;
+        const x = ((event.clientX - left) / shown) * whole;
         choose(Math.floor((x - LEFT) / width));
       },
     },
     hatch(),
-    grid(top, y),
-    unknown(clicks),
+    grid(top, y, end),
+    unknown(clicks, end),
     marker,
     buckets,
   );

@@ -36,6 +36,16 @@ export const clickPanel = (path, tops, signal) => {
   const lists = element("div", { class: "tops" });
   const notice = element("div");
   let reading = new AbortController();
+  let [clicks, width] = [undefined, 0];
+
+  const draw = () => {
+    width = chart.clientWidth;
+    replace(chart, clickChart(clicks, width));
+  };
+  // The height also changes when the table of figures is opened.
+  const resizing = new ResizeObserver(() => clicks && chart.clientWidth !== width && draw());
+  resizing.observe(chart);
+  signal.addEventListener("abort", () => resizing.disconnect());
 
   const query = () => {
     const from = new Date(Date.now() - Number(range.value) * DAY_MS).toISOString();
@@ -48,11 +58,12 @@ export const clickPanel = (path, tops, signal) => {
     const asked = query();
     replace(notice);
     const { from, to } = asked;
+    const answered = read(path, asked, own);
     replace(lists, tops.map((by) => topList(`${path}/top`, by, { from, to }, own)));
     try {
-      const clicks = await read(path, asked, own);
+      clicks = await answered;
       replace(figures, totalsView(clicks));
-      replace(chart, clickChart(clicks));
+      draw();
     } catch (error) {
       if (!own.aborted) replace(notice, problemView(error));
     }

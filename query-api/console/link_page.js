@@ -29,13 +29,15 @@ const facts = (link) => element(
   ].map(([name, value]) => element("div", null, element("dt", null, name), element("dd", null, value))),
 );
 
-/** Opens the page. */
+const TOPS = ["country", "referrer_host", "browser", "os", "device"];
+
+/** Opens the page. Nothing is shown before the link is read, so that nothing moves. */
 export const open = async ({ main, parts: [id], signal }) => {
   document.title = "Link · linkledger";
+  const clicks = () => clickPanel(`/v1/links/${id}/clicks`, TOPS, signal);
   const heading = element("h1", null, "Link");
-  const about = element("div", { class: "about" });
+  const about = element("div");
   const edit = element("section", { class: "edit" });
-  main.append(heading, about, element("div", { class: "columns" }, edit, element("section", { class: "qr" }, qrCode(id, signal))));
   const show = ({ link, tag }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
     document.title = `${slug} · linkledger`;
@@ -45,11 +47,11 @@ export const open = async ({ main, parts: [id], signal }) => {
   };
   try {
     show(await readLink(id, signal));
+    const code = element("section", { class: "qr" }, qrCode(id, signal));
+    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks());
   } catch (error) {
     if (signal.aborted) return;
     // Clicks of a deleted link stay readable.
-    replace(about, element("section", null, problemView(error)));
-    main.querySelector(".columns").remove();
+    main.append(heading, element("section", null, problemView(error)), clicks());
   }
-  main.append(clickPanel(`/v1/links/${id}/clicks`, ["country", "referrer_host", "browser", "os", "device"], signal));
 };

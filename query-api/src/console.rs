@@ -41,7 +41,36 @@ macro_rules! scripts {
 }
 
 const SCRIPTS: &[(&str, &str)] = &scripts![
+    "account_page.js",
+    "api.js",
+    "batches.js",
+    "click_chart.js",
+    "click_panel.js",
+    "create_page.js",
+    "credits_panel.js",
+    "dom.js",
+    "draft.js",
+    "format.js",
+    "import_form.js",
+    "item_keys.js",
+    "ledger.js",
+    "link_deletion.js",
+    "link_editor.js",
+    "link_export.js",
+    "link_filters.js",
+    "link_members.js",
+    "link_page.js",
+    "link_rows.js",
+    "links_page.js",
     "main.js",
+    "member_fields.js",
+    "one_link_form.js",
+    "problem_view.js",
+    "qr_code.js",
+    "selection_actions.js",
+    "session.js",
+    "top_list.js",
+    "waiting.js",
 ];
 
 /// Returns the routes of the console, and of the page at `/` that leads to it.
