@@ -97,6 +97,7 @@ def try_scripts(console):
         console.open(place)
         console.says("example.com", "main")
     console.open("#/create")
+    console.find("#rows")
     console.driver.execute_script("document.querySelector('#rows').value = arguments[0]", ROWS)
     console.find(".import form .primary").click()
     console.says("3 rows refused", ".counts")

@@ -14,6 +14,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 DEADLINE_S = 30
 TAB_STOPS_MAX = 200
+# In slugs and names of lists, so that the checks can run again on the same data.
+RUN = uuid.uuid4().hex[:6]
 SCRIPTS = """
 window.pageShift = 0;
 window.shifted = [];
@@ -88,10 +90,16 @@ class Console:
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
 
-    def tab_to(self, css, key=Keys.TAB):
+    def press_with(self, modifier, key):
+        ActionChains(self.driver).key_down(modifier).send_keys(key).key_up(modifier).perform()
+
+    def tab_to(self, css, is_back=False):
         """Moves the focus by keyboard alone, and checks that each stop on the way can be seen."""
         for _ in range(TAB_STOPS_MAX):
-            self.press(key)
+            if is_back:
+                self.press_with(Keys.SHIFT, Keys.TAB)
+            else:
+                self.press(Keys.TAB)
             stop = self.driver.execute_script("""
                 const it = document.activeElement;
                 const style = getComputedStyle(it);

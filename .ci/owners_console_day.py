@@ -1,16 +1,16 @@
 """A day of an owner of links by keyboard alone: create, preview, find, change, read clicks, delete."""
 
-from owners_console_browser import check
+from owners_console_browser import RUN, check
 from selenium.webdriver.common.keys import Keys
 
-ROWS = [*(f"https://example.com/keyboard/{n}" for n in range(8)), "https://example.com/keyboard/8 keyboard-day", "ftp://example.com/", "https://example.com/keyboard/9 Keyboard-Day"]
+ROWS = [*(f"https://example.com/keyboard/{n}" for n in range(8)), f"https://example.com/keyboard/8 {RUN}-day", "ftp://example.com/", f"https://example.com/keyboard/9 {RUN.upper()}-Day"]
 
 
 def create_one(console):
     console.tab_to("#pages a[href='#/create']").send_keys(Keys.ENTER)
     console.find("#new-destination_url")
     console.tab_to("#new-destination_url")
-    console.press("https://example.com/by-hand", Keys.TAB, "by-hand", Keys.ENTER)
+    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.ENTER)
     console.says("Charged 1 credit", ".created")
 
 
@@ -19,7 +19,7 @@ def create_many(console):
     for row in ROWS:
         console.press(row, Keys.ENTER)
     console.tab_to("#list-name")
-    console.press("keyboard", Keys.ENTER)
+    console.press(RUN, Keys.ENTER)
     console.says("9 new links · 2 rows refused", ".counts")
     console.says("Costs 9 credits", ".outcome")
     console.says("ftp://example.com/", ".import table")
@@ -30,16 +30,16 @@ def create_many(console):
 
 
 def find_and_change(console):
-    console.tab_to("#pages a[href='#/links']", Keys.SHIFT + Keys.TAB).send_keys(Keys.ENTER)
+    console.tab_to("#pages a[href='#/links']", is_back=True).send_keys(Keys.ENTER)
     console.find("tr[data-id]")
     console.tab_to("#find")
-    console.press("keyboard-d", Keys.ENTER)
+    console.press(f"{RUN}-d", Keys.ENTER)
     console.wait("the filter finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
     console.tab_to("tr[data-id] a.slug").send_keys(Keys.ENTER)
-    console.says("keyboard-day", "h1")
+    console.says(f"{RUN}-day", "h1")
     console.find("#edit-destination_url")
     console.tab_to("#edit-destination_url")
-    console.press(Keys.CONTROL + "a")
+    console.press_with(Keys.CONTROL, "a")
     console.press("https://example.com/changed", Keys.ENTER)
     console.says("https://example.com/changed", ".facts")
 
@@ -52,7 +52,7 @@ def read_clicks(console):
 
 
 def delete_one(console):
-    console.tab_to(".deletion button", Keys.SHIFT + Keys.TAB).send_keys(Keys.ENTER)
+    console.tab_to(".deletion button", is_back=True).send_keys(Keys.ENTER)
     console.wait("the safe button has no focus", lambda: console.focused().text == "Keep it")
     console.tab_to(".deletion .danger").send_keys(Keys.ENTER)
     console.says("Links", "h1")
@@ -65,7 +65,7 @@ def delete_selected(console):
         console.tab_to(f"tr[data-id='{link}'] input")
         console.press(Keys.SPACE)
     console.says("2 links selected", ".selection")
-    console.tab_to(".selection .danger", Keys.SHIFT + Keys.TAB).send_keys(Keys.ENTER)
+    console.tab_to(".selection .danger", is_back=True).send_keys(Keys.ENTER)
     console.find("dialog[open] .danger")
     console.tab_to("dialog[open] .danger").send_keys(Keys.ENTER)
     console.says("2 links deleted", ".selection")

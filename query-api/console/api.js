@@ -4,7 +4,7 @@
 // second deletion changes nothing.
 
 import { apiKey, askForKey } from "./session.js";
-import { pause } from "./waiting.js";
+import { Retries } from "./waiting.js";
 
 const TOKEN = "linkledger.consistency-token";
 const ATTEMPTS_MAX = 6;
@@ -70,9 +70,9 @@ const attempt = async (method, path, options) => {
       credentials: "omit",
       cache: "no-store",
     });
-  } catch (error) {
+  } catch {
     options.signal?.throwIfAborted();
-    throw unreachable(error);
+    throw unreachable();
   }
   if (!response.ok) throw await problemOf(response);
   const written = response.headers.get("consistency-token");
@@ -95,6 +95,15 @@ const backoff = (attempts) => {
  * @throws {ApiProblem}
  */
 export const send = async (method, path, options = {}) => {
+  const retries = new Retries(options.signal);
+  try {
+    return await untilSettled(method, path, options, retries);
+  } finally {
+    retries.end();
+  }
+};
+
+const untilSettled = async (method, path, options, retries) => {
   for (let attempts = 1; ; attempts += 1) {
     if (!apiKey()) await askForKey("");
     try {
@@ -108,7 +117,7 @@ export const send = async (method, path, options = {}) => {
       } else if (error.canPass) {
         options.onRetry?.(error);
         const told = Math.min(RETRY_AFTER_MAX_S, error.retryAfter) * 1000;
-        await pause(error, Math.max(told, backoff(attempts)), options.signal);
+        await retries.pause(error, Math.max(told, backoff(attempts)));
       } else {
         throw error;
       }

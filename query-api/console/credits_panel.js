@@ -27,27 +27,29 @@ const chargesOfLastDays = async (signal) => {
   return { charged, isWhole: false };
 };
 
-const fact = (name, value, more) => element("div", null, element("dt", null, name), element("dd", null, value, more && element("span", { class: "quiet" }, ` ${more}`)));
+const NAMES = ["Balance", `Charged in ${DAYS} days`, "Lasts at this rate", "Price of a link"];
+
+const fact = (name, value) => element("div", null, element("dt", null, name), element("dd", null, value));
 
 const daysLeft = (balance, { charged, isWhole }) => {
-  if (charged === 0) return "no charges to judge by";
+  if (charged === 0) return "no charges yet";
   const days = Math.floor((balance / charged) * DAYS);
   return `${isWhole ? "" : "at most "}${count(days, "day")}`;
 };
 
 /** Returns the panel. */
 export const creditsPanel = (signal) => {
-  const place = element("dl", { class: "totals" }, fact("Balance", "…"));
+  const place = element("dl", { class: "totals" }, NAMES.map((name) => fact(name, "…")));
   const fill = async () => {
     try {
       const [credits, charges] = await Promise.all([read("/v1/credits", null, signal), chargesOfLastDays(signal)]);
-      replace(
-        place,
-        fact("Balance", number(credits.balance), "credits"),
-        fact(`Charged in ${DAYS} days`, `${charges.isWhole ? "" : "over "}${number(charges.charged)}`),
-        fact("Lasts at this rate", daysLeft(credits.balance, charges)),
-        fact("Price of a link", number(credits.link_price)),
-      );
+      const values = [
+        number(credits.balance),
+        `${charges.isWhole ? "" : "over "}${number(charges.charged)}`,
+        daysLeft(credits.balance, charges),
+        number(credits.link_price),
+      ];
+      replace(place, values.map((value, index) => fact(NAMES[index], value)));
     } catch (error) {
       if (!signal.aborted) place.replaceWith(problemView(error));
     }

@@ -40,7 +40,8 @@ class LinkList {
     this.bar = element("div", { class: "selection" });
     this.state = element("p", { class: "quiet summary", role: "status" });
     this.body = element("tbody");
-    this.pager = element("nav", { class: "pager", "aria-label": "Pages of the list" });
+    // Above and below the list, which has a hundred stops of the Tab key.
+    this.pagers = ["Pages of the list", "Pages, below the list"].map((label) => element("nav", { class: "pager", "aria-label": label }));
     this.all = element("input", {
       type: "checkbox", id: "select-page", "aria-label": "Select all on this page", onchange: () => this.selectPage(),
     });
@@ -51,7 +52,15 @@ class LinkList {
         element("h1", null, "Links"),
         element("a", { class: "button primary", href: "#/create" }, "Create links"),
       ),
-      element("section", { class: "list" }, this.form, this.bar, this.state, this.table(), this.pager),
+      element(
+        "section",
+        { class: "list" },
+        this.form,
+        this.bar,
+        element("div", { class: "above" }, this.state, this.pagers[0]),
+        this.table(),
+        this.pagers[1],
+      ),
     );
     this.follow(query);
   }
@@ -115,7 +124,7 @@ class LinkList {
       if (signal.aborted) return;
       replace(this.body, element("tr", null, element("td", { colspan: 4, class: "whole" }, problemView(error))));
       replace(this.state);
-      replace(this.pager);
+      for (const pager of this.pagers) replace(pager);
     } finally {
       if (this.reading === reading) this.body.removeAttribute("aria-busy");
     }
@@ -171,13 +180,15 @@ class LinkList {
       this.go(this.filters, this.before.at(-1), before);
     };
     const on = () => this.go(this.filters, this.next, [...this.before, this.cursor]);
-    replace(
-      this.pager,
-      button("⇤ First", this.cursor !== null, () => this.go(this.filters, null, [])),
-      button("← Back", this.before.length > 0, back),
-      button(isPaused ? "Search on →" : "Next →", this.next !== null, on),
-      element("button", { type: "button", class: "right", onclick: () => this.exportList() }, "List as CSV"),
-    );
+    for (const pager of this.pagers) {
+      replace(
+        pager,
+        button("⇤ First", this.cursor !== null, () => this.go(this.filters, null, [])),
+        button("← Back", this.before.length > 0, back),
+        button(isPaused ? "Search on →" : "Next →", this.next !== null, on),
+        button("List as CSV", true, () => this.exportList()),
+      );
+    }
   }
 
   select(links, isOn) {

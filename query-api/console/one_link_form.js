@@ -21,7 +21,7 @@ const createdView = (link, isReplayed) => element(
   element(
     "p",
     null,
-    isReplayed ? "The link existed already; nothing was charged. " : `Charged ${count(link.credits_charged, "credit")}; balance ${number(link.credits_balance)}. `,
+    isReplayed ? "An earlier attempt under the same key had made this link: one link, charged once. " : `Charged ${count(link.credits_charged, "credit")}; balance ${number(link.credits_balance)}. `,
     element("a", { href: `#/links/${link.id}` }, "Open the link"),
   ),
 );

@@ -112,5 +112,6 @@ const showOutcomes = (bar, action, links, outcomes, onclear) => {
     failed.length > 0 && element("ul", { class: "failures" }, failed.slice(0, FAILURES_SHOWN).map(({ link, problem }) =>
       element("li", null, element("span", { class: "slug" }, link.short_url), ` ${problemLine(problem)}`))),
   );
+  bar.querySelector("button").focus();
   announce(text);
 };

@@ -1,69 +1,91 @@
-// Pauses before retries, visible in a banner: a countdown, a button to retry at once, a button to give up.
+// Pauses before retries, visible in a banner: a countdown, a button to retry at once, a button to give up. The
+// banner stays until the request has succeeded or failed for good, so that no button moves away.
 
 import { element, replace } from "./dom.js";
 
 const TICK_MS = 1000;
 
-/** Requests that wait; all of them go on together. */
-const waiting = new Set();
+/** Requests that are retried; all of them go on together. */
+const retried = new Set();
 let ticking;
 
 const banner = () => document.getElementById("banner");
 
-/**
- * Waits before a retry. Resolves after the pause, as soon as the browser is online again, or when
- * the user asks for a retry; rejects with the reason of `signal`, or with `problem` if the user gives up.
- */
-export const pause = (problem, milliseconds, signal) =>
-  new Promise((resolve, reject) => {
-    const waiter = { problem, until: Date.now() + milliseconds };
-    const end = (finish, value) => {
-      waiting.delete(waiter);
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-      show();
-      finish(value);
-    };
-    const abort = () => end(reject, signal.reason);
-    waiter.retry = () => end(resolve);
-    waiter.giveUp = () => end(reject, problem);
-    const timer = setTimeout(waiter.retry, milliseconds);
-    signal?.addEventListener("abort", abort);
-    waiting.add(waiter);
+/** The retries of one request. */
+export class Retries {
+  constructor(signal) {
+    this.signal = signal;
+    this.isGivenUp = false;
+  }
+
+  /**
+   * Waits before an attempt. Resolves after the time, as soon as the browser is online again, or when the user
+   * asks for it; rejects with `problem` if the user gives up, and with the reason of the signal.
+   */
+  pause(problem, milliseconds) {
+    this.problem = problem;
+    this.until = Date.now() + milliseconds;
+    retried.add(this);
     show();
-  });
+    return new Promise((resolve, reject) => {
+      const abort = () => this.settle(reject, this.signal.reason);
+      this.settle = (finish, value) => {
+        clearTimeout(timer);
+        this.signal?.removeEventListener("abort", abort);
+        this.settle = undefined;
+        this.until = 0;
+        finish(value);
+      };
+      this.retry = () => this.settle?.(resolve);
+      this.refuse = () => this.settle?.(reject, problem);
+      const timer = setTimeout(this.retry, milliseconds);
+      this.signal?.addEventListener("abort", abort);
+      if (this.isGivenUp) this.refuse();
+    });
+  }
+
+  /** Gives up now, or at the end of the attempt that is on its way. */
+  giveUp() {
+    this.isGivenUp = true;
+    this.refuse();
+  }
+
+  /** Ends the retries: the request has succeeded or failed for good. */
+  end() {
+    if (retried.delete(this)) show();
+  }
+}
 
 const all = (action) => () => {
-  for (const waiter of [...waiting]) waiter[action]();
+  for (const retries of [...retried]) retries[action]();
 };
 
 const show = () => {
-  const [first] = waiting;
+  const [first] = retried;
   if (!first) {
     clearInterval(ticking);
     ticking = undefined;
     replace(banner());
     return;
   }
-  // Built once, so that the focus stays on a button while the seconds change.
-  if (banner().dataset.shows !== first.problem.message || !banner().firstChild) {
-    banner().dataset.shows = first.problem.message;
+  if (!banner().firstChild) {
     replace(
       banner(),
-      element("strong", null, first.problem.message),
+      element("strong"),
       element("span", { class: "countdown", "aria-live": "off" }),
       element("button", { type: "button", class: "small", onclick: all("retry") }, "Retry now"),
       element("button", { type: "button", class: "small", onclick: all("giveUp") }, "Give up"),
     );
+    ticking = setInterval(tick, TICK_MS);
   }
+  replace(banner().querySelector("strong"), first.problem.message);
   tick();
-  ticking ??= setInterval(tick, TICK_MS);
 };
 
 const tick = () => {
-  const [first] = waiting;
-  const seconds = Math.max(0, Math.ceil((first.until - Date.now()) / 1000));
-  banner().querySelector(".countdown").textContent = `Retrying in ${seconds} s`;
+  const [first] = retried;
+  const seconds = Math.ceil((first.until - Date.now()) / 1000);
+  replace(banner().querySelector(".countdown"), seconds > 0 ? `Retrying in ${seconds} s` : "Retrying …");
 };
 
 addEventListener("online", all("retry"));
