@@ -176,14 +176,15 @@ class Import {
   /** Sends the rows with visible progress; undefined if stopped or refused as a whole. */
   async run(mode, verb, rows) {
     this.stop?.abort();
-    this.stop = new AbortController();
+    const stop = new AbortController();
+    this.stop = stop;
     const progress = element("progress", { max: rows.length, value: 0, "aria-label": verb });
     const text = element("p", { role: "status" });
     const again = element("p", { class: "quiet" });
-    replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => this.stop.abort() }, "Stop")));
+    replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
     const result = { outcomes: [], charged: 0, balance: null };
     const options = {
-      signal: AbortSignal.any([this.signal, this.stop.signal]),
+      signal: AbortSignal.any([this.signal, stop.signal]),
       onRetry: () => replace(again, "The last rows are sent again under the same keys: nothing is created or charged twice."),
     };
     try {
@@ -198,7 +199,8 @@ class Import {
       }
       return result;
     } catch (error) {
-      if (this.signal.aborted) return undefined;
+      // Another run, or another page, has taken the place.
+      if (this.signal.aborted || this.stop !== stop) return undefined;
       const tried = count(result.outcomes.length, "row");
       if (error.problem) replace(this.outcome, problemView(error), element("p", null, `${tried} of ${number(rows.length)} were answered. Preview and create again to continue.`));
       else this.say(`Stopped after ${tried}. Preview and create again to continue.`);

@@ -36,6 +36,7 @@ class LinkList {
   constructor({ main, query, signal }) {
     this.signal = signal;
     this.links = [];
+    this.isActing = false;
     this.form = element("div");
     this.bar = element("div", { class: "selection" });
     this.state = element("p", { class: "quiet summary", role: "status" });
@@ -208,19 +209,28 @@ class LinkList {
     const here = this.links.filter((link) => selected.has(link.id)).length;
     this.all.checked = here > 0 && here === this.links.length;
     this.all.indeterminate = here > 0 && here < this.links.length;
-    if (selected.size === 0) {
-      replace(this.bar, element("p", { class: "quiet" }, "Select links to change them together."));
-      return;
-    }
-    const act = async () => {
-      const { openActions } = await import("./selection_actions.js");
-      openActions(this.bar, [...selected.values()], {
-        signal: this.signal,
-        onclear: () => this.clear(),
-        ondone: (ids) => this.remove(ids),
-      });
-    };
-    act();
+    // The bar shows the progress or the outcomes of an action until these are closed.
+    if (this.isActing) return;
+    if (selected.size > 0) this.showActions();
+    else replace(this.bar, element("p", { class: "quiet" }, "Select links to change them together."));
+  }
+
+  async showActions() {
+    const { openActions } = await import("./selection_actions.js");
+    // The selection may have been cleared while the script was loaded.
+    if (this.isActing || selected.size === 0) return;
+    openActions(this.bar, [...selected.values()], {
+      signal: this.signal,
+      onclear: () => this.clear(),
+      onstart: () => {
+        this.isActing = true;
+      },
+      ondone: (ids) => this.remove(ids),
+      onclose: () => {
+        this.isActing = false;
+        this.showSelection();
+      },
+    });
   }
 
   clear() {

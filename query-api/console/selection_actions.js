@@ -30,7 +30,8 @@ const ACTIONS = [
  * Shows what can be done with the links.
  * @param {HTMLElement} bar
  * @param {object[]} links
- * @param {{signal: AbortSignal, onclear: () => void, ondone: (ids: string[]) => void}} options
+ * @param {{signal: AbortSignal, onclear: () => void, onstart: () => void, ondone: (ids: string[]) => Promise,
+ *   onclose: () => void}} options
  */
 export const openActions = (bar, links, options) => {
   const action = (each) => element(
@@ -71,7 +72,8 @@ const confirm = (bar, action, links, options) => {
   dialog.showModal();
 };
 
-const run = async (bar, action, links, { signal, onclear, ondone }) => {
+const run = async (bar, action, links, { signal, onstart, ondone, onclose }) => {
+  onstart();
   const stop = new AbortController();
   const progress = element("progress", { max: links.length, value: 0, "aria-label": `${action.label}: progress` });
   const text = element("p", { role: "status" });
@@ -92,10 +94,10 @@ const run = async (bar, action, links, { signal, onclear, ondone }) => {
   }
   const done = outcomes.filter(({ problem }) => !problem).map(({ link }) => link.id);
   await ondone(done);
-  showOutcomes(bar, action, links, outcomes, onclear);
+  showOutcomes(bar, action, links, outcomes, onclose);
 };
 
-const showOutcomes = (bar, action, links, outcomes, onclear) => {
+const showOutcomes = (bar, action, links, outcomes, onclose) => {
   const failed = outcomes.filter(({ problem }) => problem);
   const text = `${count(outcomes.length - failed.length, "link")} ${action.done}`
     + (failed.length > 0 ? `, ${failed.length} refused` : "")
@@ -108,7 +110,7 @@ const showOutcomes = (bar, action, links, outcomes, onclear) => {
     bar,
     element("p", { role: "status" }, text),
     element("button", { type: "button", onclick: save }, "Outcomes as CSV"),
-    element("button", { type: "button", onclick: onclear }, "Close"),
+    element("button", { type: "button", onclick: onclose }, "Close"),
     failed.length > 0 && element("ul", { class: "failures" }, failed.slice(0, FAILURES_SHOWN).map(({ link, problem }) =>
       element("li", null, element("span", { class: "slug" }, link.short_url), ` ${problemLine(problem)}`))),
   );

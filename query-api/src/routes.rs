@@ -32,8 +32,8 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads, paging::Paginator,
-    problem_page, qr_codes::QrCodes, read_servers::ReadServers,
+    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
+    paging::Paginator, problem_page, qr_codes::QrCodes, read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
