@@ -61,6 +61,11 @@ def axe_faults(driver, axe):
     """, AXE_TAGS)
 
 
+def check_faults(console, axe, what):
+    faults = [*console.driver.execute_script(FAULTS), *axe_faults(console.driver, axe)]
+    check(not faults, f"{what}: {faults}")
+
+
 def look_at(console, folder, axe, name, page):
     address, complete = page
     for width in WIDTHS:
@@ -70,18 +75,19 @@ def look_at(console, folder, axe, name, page):
             for css in complete:
                 console.find(css)
             what = f"{address} at {width} px, {scheme}"
-            faults = [*console.driver.execute_script(FAULTS), *axe_faults(console.driver, axe)]
-            check(not faults, f"{what}: {faults}")
+            check_faults(console, axe, what)
             shift, shifted, violations = console.driver.execute_script("return [window.pageShift, window.shifted, window.violations]")
             check(shift <= SHIFT_MAX, f"{what}: the layout shifts by {shift:.3f}: {shifted}")
             check(not violations, f"{what}: the content security policy refuses {violations}")
             save_screenshot(console.driver, folder / f"{name}-{width}-{scheme}.png")
 
 
-def first_load(console, proxy):
+def first_load(console, axe, proxy):
     """Opens the console in a new browser; returns the bytes of its files with their headers."""
     emulate(console.driver, 1280, "light")
     console.open()
+    console.find("#api-key")
+    check_faults(console, axe, "the dialog that asks for a key")
     console.give_key()
     console.find("tr[data-id]")
     loaded = [(path, size) for _, path, size in proxy.requests if path.startswith(f"{PREFIX}/console/")]
@@ -90,7 +96,7 @@ def first_load(console, proxy):
     return len(loaded), size
 
 
-def try_scripts(console):
+def try_scripts(console, axe):
     """Shows hostile data on all pages."""
     links = [call_api(API_URL, console.key, "POST", "/v1/links", {"destination_url": url}) for url in HOSTILE]
     for place in ("#/links", *(f"#/links/{link['id']}" for link in links)):
@@ -101,6 +107,7 @@ def try_scripts(console):
     console.driver.execute_script("document.querySelector('#rows').value = arguments[0]", ROWS)
     console.find(".import form .primary").click()
     console.says("3 rows refused", ".counts")
+    check_faults(console, axe, "the preview")
     marks = console.driver.execute_script("return [window.pwned, document.querySelectorAll('img[onerror], a[href^=javascript]').length]")
     check(marks == [None, 0], f"data became markup: {marks}")
     for link in links:
@@ -146,7 +153,7 @@ def main(folder, axe_file, key_file, docs=None):
     proxy = FaultProxy(API_URL)
     with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
         console = Console(driver, proxy.url, key)
-        files, size = first_load(console, proxy)
+        files, size = first_load(console, axe, proxy)
         found = pages(most_clicked(key))
         for name, page in found.items():
             look_at(console, folder, axe, name, page)
@@ -155,7 +162,7 @@ def main(folder, axe_file, key_file, docs=None):
         emulate(driver, 1280, "light")
         console.find("#sign-out").click()
         spend_a_day(console)
-        try_scripts(console)
+        try_scripts(console, axe)
         # From here on the browser rightly complains about failed requests.
         errors = [error for error in complaints(driver) if "status of 404" not in error]
         check(not errors, f"errors of the browser: {errors}")

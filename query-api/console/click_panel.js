@@ -38,9 +38,10 @@ export const clickPanel = (path, tops, signal) => {
   let reading = new AbortController();
   let [clicks, width] = [undefined, 0];
 
+  /** Draws for the width of its place; a place that is not shown has none. */
   const draw = () => {
     width = chart.clientWidth;
-    replace(chart, clickChart(clicks, width));
+    if (width > 0) replace(chart, clickChart(clicks, width));
   };
   // The height also changes when the table of figures is opened.
   const resizing = new ResizeObserver(() => clicks && chart.clientWidth !== width && draw());
