@@ -27,7 +27,7 @@ async fn pipelined_requests_are_answered_in_order() {
             expected.push(201);
         }
     }
-    sent.push("PUT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_owned());
+    sent.push("PUT /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_owned());
     expected.push(404);
     let answers = server.exchange(sent.concat()).await;
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
