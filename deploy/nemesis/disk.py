@@ -2,14 +2,20 @@
 
 import errno
 import os
+import pathlib
+import re
 import subprocess
 import tempfile
 
 SMALLEST_BYTES = 4096
 
 
-def can_mount():
-    """Returns true if this process may mount: not every root may, for instance not in a container."""
+def can_mount(size_bytes):
+    """Returns true if this process may mount disks of the size, which are in memory: not every root may, for instance not
+    in a container."""
+    memory = pathlib.Path("/proc/meminfo").read_text()
+    if 1024 * int(re.search(r"MemAvailable: +(\d+) kB", memory)[1]) < size_bytes:
+        return False
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], stderr=subprocess.DEVNULL).returncode:
             return False
@@ -42,5 +48,6 @@ class Disk:
         self.filler.unlink()
 
     def end(self):
-        # Lazily: a process that was killed a moment ago may still have files open.
-        subprocess.run(["umount", "--lazy", self.folder], check=True)
+        # Lazily: a process that was killed a moment ago may still have files open. What is left mounted is named.
+        if subprocess.run(["umount", "--lazy", self.folder]).returncode:
+            print(f"   still mounted: {self.folder}", flush=True)

@@ -21,7 +21,7 @@ from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, OF_DISKS, Faults
 from history import History
 from operator_client import Operator
 from stack import JVM_OPTIONS, REPOSITORY, Service
-from topology import Topology
+from topology import DISK_BYTES, DISKS, Topology
 
 FAULT_THREADS = 3
 # Credits of the accounts; the third one runs out of credits again and again.
@@ -43,7 +43,7 @@ def arguments():
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
     known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
-    if not can_mount():
+    if not can_mount(DISKS * DISK_BYTES):
         known = [kind for kind in known if kind not in OF_DISKS]
     chosen.kinds = known if chosen.faults is None else [kind for kind in chosen.faults.split(",") if kind]
     if unknown := set(chosen.kinds) - set(known):

@@ -14,7 +14,7 @@ from stack import Kafka, Service, Stack, eventually, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 BROKERS = (1, 2)
-DISK_BYTES = 2 << 30
+DISK_BYTES, DISKS = 1 << 30, 3
 # Shifts the wall clock of a process by the seconds in a file; the monotonic clock stays right.
 CLOCK_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 # RestartSec of the units.
