@@ -25,6 +25,8 @@ class Fault:
     retry_after: int | None = None
     # The API answers, and the answer is lost.
     is_lost: bool = False
+    # The answer breaks off in its body.
+    is_cut: bool = False
     # The answer waits for this event.
     release: threading.Event | None = None
 
@@ -102,9 +104,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault and fault.is_lost:
             self.close_connection = True
             return
-        self.answer(*answer)
+        self.answer(*answer, is_cut=fault is not None and fault.is_cut)
 
-    def answer(self, status, headers, body):
+    def answer(self, status, headers, body, is_cut=False):
         head = [f"HTTP/1.1 {status} \r\n".encode()]
         fields = [*headers, ("Content-Length", str(len(body)))] if status not in (204, 304) else headers
         head += [f"{name}: {value}\r\n".encode("latin-1") for name, value in fields]
@@ -112,7 +114,8 @@ class Handler(BaseHTTPRequestHandler):
         with self.proxy.lock:
             self.proxy.requests.append((self.command, self.path, len(whole)))
         try:
-            self.wfile.write(whole)
+            self.wfile.write(whole[:-len(body) // 2] if is_cut else whole)
+            self.close_connection = self.close_connection or is_cut
         except ConnectionError:
             # The browser has left the page.
             self.close_connection = True

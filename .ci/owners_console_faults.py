@@ -46,6 +46,22 @@ def lost_answer(console, proxy, api_url):
     check(len(with_slug(console, api_url, f"{RUN}-lost")) == 1, "not exactly one link")
 
 
+def cut_answer(console, proxy, api_url):
+    fill(console, f"{RUN}-cut")
+    proxy.inject("POST", LINKS, is_cut=True)
+    console.press(Keys.ENTER)
+    console.says("one link, charged once", ".created")
+    check(len(with_slug(console, api_url, f"{RUN}-cut")) == 1, "not exactly one link")
+
+
+def missing_script(console, proxy, api_url):
+    proxy.inject("GET", r"/console/account_page\.js", problem=OVERLOADED)
+    console.open("#/account")
+    console.says("The page could not be loaded", ".problem")
+    console.find(".problem button").click()
+    console.find(".ledger tbody tr")
+
+
 def overload(console, proxy, api_url):
     fill(console, f"{RUN}-after-503")
     proxy.inject("POST", LINKS, problem=OVERLOADED, retry_after=60)
@@ -60,9 +76,10 @@ def overload(console, proxy, api_url):
 
 def rate_limit(console, proxy, api_url):
     limited = problem(429, "rate_limited", "Too many requests", "Wait.")
-    proxy.inject("GET", LINKS, problem=limited, retry_after=1)
+    proxy.inject("GET", LINKS, problem=limited, retry_after=60)
     console.open("#/links")
     console.says("Too many requests: Wait.", "#banner")
+    console.find("#banner button").click()
     console.find("tr[data-id]")
 
 
@@ -152,6 +169,9 @@ def no_key(console, proxy, api_url):
     console.find("tr[data-id]")
     console.find("#sign-out").click()
     console.find("#api-key")
+    # Browsers close a dialog at the second Esc whatever the page says.
+    console.press(Keys.ESCAPE)
+    console.press(Keys.ESCAPE)
     kept = console.driver.execute_script("return sessionStorage.length + localStorage.length")
     check(kept == 0, "signing out leaves something behind")
     console.give_key()
@@ -159,7 +179,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, overload, rate_limit, unreachable, offline, no_credits, conflict, reload_in_import, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, overload, rate_limit, unreachable, offline, no_credits, conflict, reload_in_import, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

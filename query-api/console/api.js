@@ -12,6 +12,7 @@ const FIRST_BACKOFF_MS = 500;
 const BACKOFF_MAX_MS = 8000;
 const RETRY_AFTER_MAX_S = 60;
 const TIMEOUT_MS = 15000;
+const NO_CONTENT = 204;
 const RETRIED = [429, 503, 504];
 const KEY_IN_USE = "idempotency_key_in_use";
 
@@ -39,10 +40,11 @@ const unreachable = () => new ApiProblem(0, {
   detail: navigator.onLine ? "Check the network." : "The request is sent when the network is back.",
 });
 
-const problemOf = async (response) => {
+/** Reads the body of an answer; that of a failure is a problem. */
+const bodyOf = async (response, form = "json") => {
+  if (response.ok) return response.status === NO_CONTENT ? undefined : response[form]();
   const isProblem = response.headers.get("content-type")?.startsWith("application/problem+json");
-  const problem = isProblem ? await response.json() : { title: `HTTP status ${response.status}` };
-  return new ApiProblem(response.status, problem, response.headers);
+  return isProblem ? response.json() : { title: `HTTP status ${response.status}` };
 };
 
 /** Returns the address of a path of the API, which lies beside the console. */
@@ -60,7 +62,7 @@ const attempt = async (method, path, options) => {
   if (method === "GET" && token) headers["Consistency-Token"] = token;
   if (options.body) headers["Content-Type"] = options.contentType ?? "application/json";
   const signals = [AbortSignal.timeout(TIMEOUT_MS), options.signal].filter(Boolean);
-  let response;
+  let [response, body] = [];
   try {
     response = await fetch(addressOf(path, options.query), {
       method,
@@ -70,17 +72,19 @@ const attempt = async (method, path, options) => {
       credentials: "omit",
       cache: "no-store",
     });
+    body = await bodyOf(response, options.form);
   } catch {
     options.signal?.throwIfAborted();
     throw unreachable();
   }
-  if (!response.ok) throw await problemOf(response);
+  if (!response.ok) throw new ApiProblem(response.status, body, response.headers);
   const written = response.headers.get("consistency-token");
   if (written) sessionStorage.setItem(TOKEN, written);
-  return response;
+  return { body, headers: response.headers };
 };
 
-const backoff = (attempts) => {
+/** Returns the milliseconds before the next attempt. */
+export const backoff = (attempts) => {
   const longest = Math.min(BACKOFF_MAX_MS, FIRST_BACKOFF_MS * 2 ** attempts);
   return longest * (0.5 + Math.random() / 2);
 };
@@ -89,9 +93,9 @@ const backoff = (attempts) => {
  * Sends a request until it succeeds, is refused, or has failed too often.
  * @param {string} method
  * @param {string} path path of the API, such as `/v1/links`
- * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, signal?: AbortSignal,
- *   onRetry?: (problem: ApiProblem) => void}} [options]
- * @returns {Promise<Response>}
+ * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, form?: "json"|"blob",
+ *   signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
+ * @returns {Promise<{body: any, headers: Headers}>} the whole answer: one that breaks off is retried
  * @throws {ApiProblem}
  */
 export const send = async (method, path, options = {}) => {
@@ -127,6 +131,6 @@ const untilSettled = async (method, path, options, retries) => {
 
 /** Reads a path, and returns the parsed body. */
 export const read = async (path, query, signal) => {
-  const response = await send("GET", path, { query, signal });
-  return response.json();
+  const { body } = await send("GET", path, { query, signal });
+  return body;
 };

@@ -1,6 +1,7 @@
 // Batches of creates: cut by number and bytes, repeated under their keys until each item has an outcome.
 
-import { send } from "./api.js";
+import { ApiProblem, backoff, send } from "./api.js";
+import { Retries } from "./waiting.js";
 
 const ITEMS_MAX = 100;
 /** Limit of the API, less room for the frame of the request. */
@@ -26,20 +27,33 @@ const cut = function* (items) {
   if (batch.length > 0) yield batch;
 };
 
-const canPass = ({ status, problem }) => status >= 500 || problem?.code === KEY_IN_USE;
+/** Returns true if the same item can have another outcome later; at the end of a run the outcome is unknown. */
+export const canPass = ({ status, problem }) => status >= 500 || problem?.code === KEY_IN_USE;
 
 const sendBatch = async (mode, batch, options) => {
-  const response = await send("POST", "/v1/links/batch", { ...options, body: { mode, items: batch } });
-  return response.json();
+  const { body } = await send("POST", "/v1/links/batch", { ...options, body: { mode, items: batch } });
+  return body;
 };
 
-/** Sends one batch, and then its items again whose problem can pass. */
+/** Sends one batch, and then, after a pause, its items again whose problem can pass. */
 const settle = async (mode, batch, options) => {
+  const retries = new Retries(options.signal);
+  try {
+    return await inRounds(mode, batch, options, retries);
+  } finally {
+    retries.end();
+  }
+};
+
+const inRounds = async (mode, batch, options, retries) => {
   const answer = await sendBatch(mode, batch, options);
   const outcomes = answer.items;
   for (let round = 1; round < ROUNDS_MAX; round += 1) {
     const open = [...outcomes.keys()].filter((index) => canPass(outcomes[index]));
     if (open.length === 0) break;
+    const { status, problem } = outcomes[open[0]];
+    options.onRetry?.();
+    await retries.pause(new ApiProblem(status, problem), backoff(round));
     const again = await sendBatch(mode, open.map((index) => batch[index]), options);
     open.forEach((index, position) => {
       outcomes[index] = again.items[position];
@@ -54,7 +68,7 @@ const settle = async (mode, batch, options) => {
  * Sends items, and yields the outcomes of each batch in the order of the items.
  * @param {"partial"|"dry_run"} mode
  * @param {object[]} items
- * @param {{signal?: AbortSignal, onRetry?: Function}} options
+ * @param {{signal?: AbortSignal, onRetry?: () => void}} options
  */
 export const sendItems = async function* (mode, items, options) {
   for (const batch of cut(items)) yield settle(mode, batch, options);

@@ -71,8 +71,8 @@ export const clickPanel = (path, tops, signal) => {
   };
   const save = async () => {
     try {
-      const response = await send("GET", path, { query: query(), headers: { Accept: "text/csv" }, signal });
-      download("clicks.csv", "text/csv", await response.blob());
+      const { body } = await send("GET", path, { query: query(), headers: { Accept: "text/csv" }, form: "blob", signal });
+      download("clicks.csv", "text/csv", body);
     } catch (error) {
       if (!signal.aborted) replace(notice, problemView(error));
     }

@@ -2,16 +2,18 @@
 // text and name, since the keys of its rows follow from these: a second run continues the first.
 
 import { announce, element, field, replace } from "./dom.js";
-import { count, csv, download, number } from "./format.js";
+import { count, download, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
-import { problemLine, problemView } from "./problem_view.js";
+import { problemView } from "./problem_view.js";
+import { payable, priceText, refusalTable, resultAsCsv, tally, wholeOutcomes } from "./import_outcomes.js";
+import { read } from "./api.js";
 import { rowsOf } from "./link_rows.js";
-import { sendItems } from "./batches.js";
+import { canPass, sendItems } from "./batches.js";
 
 const ROWS_MAX = 10000;
+const FORBIDDEN = 403;
 const BYTES_MAX = 20 * 1024 * 1024;
-const REFUSALS_SHOWN = 100;
 
 const draft = draftOf("many-links");
 
@@ -20,65 +22,35 @@ const draft = draftOf("many-links");
  * @property {number} line
  * @property {string} text
  * @property {object} members
+ * @property {object} [fault] problem of a row that is never sent
  * @property {string} key
  */
 
 /** Returns the rows of a list with their keys. */
-const keyedRows = async (name, text) => {
-  const rows = rowsOf(text);
+const keyedRows = async (name, rows) => {
   const keys = await keysOf(name, rows.map((row) => row.text));
   return rows.map((row, index) => ({ ...row, key: keys[index] }));
 };
 
 const itemOf = ({ key, members }) => ({ idempotency_key: key, ...members });
 
-/** Slugs that an earlier row of the list has; a dry run sees no further than one batch. */
-const repeatedSlugs = (rows) => {
-  const [seen, repeated] = [new Set(), new Set()];
-  for (const row of rows) {
-    const slug = row.members.slug?.toLowerCase();
-    if (slug && seen.has(slug)) repeated.add(row);
-    seen.add(slug);
+/** Reads price and balance; undefined if the key may not. */
+const creditsFor = async (signal) => {
+  try {
+    return await read("/v1/credits", null, signal);
+  } catch (error) {
+    if (error.status === FORBIDDEN) return undefined;
+    throw error;
   }
-  return repeated;
 };
 
-const REPEATED = { code: "slug_taken", title: "The slug stands in an earlier row of this list" };
-
-/** Counts outcomes by kind. */
-const tally = (outcomes) => {
-  const created = outcomes.filter(({ status, replayed }) => status < 300 && !replayed).length;
-  const replayed = outcomes.filter((outcome) => outcome.replayed).length;
-  return { created, replayed, refused: outcomes.length - created - replayed };
-};
-
-const resultAsCsv = (rows, outcomes) => csv([
-  ["line", "status", "replayed", "id", "short_url", "destination_url", "code", "detail"],
-  ...outcomes.map(({ status, replayed, link, problem }, index) => [
-    rows[index].line, status, replayed, link?.id, link?.short_url,
-    link?.destination_url ?? rows[index].members.destination_url, problem?.code, problem && problemLine(problem),
-  ]),
-]);
-
-const refusalTable = (rows, outcomes) => {
-  const refused = outcomes.map((outcome, index) => ({ ...outcome, row: rows[index] })).filter(({ problem }) => problem);
-  if (refused.length === 0) return null;
-  const head = ["Line", "Row", "Refused because"];
-  return [
-    element(
-      "table",
-      null,
-      element("caption", null, refused.length > REFUSALS_SHOWN ? `The first ${REFUSALS_SHOWN} of ${number(refused.length)} refused rows` : "Refused rows"),
-      element("thead", null, element("tr", null, head.map((text) => element("th", { scope: "col" }, text)))),
-      element("tbody", null, refused.slice(0, REFUSALS_SHOWN).map(({ row, problem }) => element(
-        "tr",
-        null,
-        element("th", { scope: "row" }, number(row.line)),
-        element("td", { "data-label": "Row", class: "address" }, row.text.slice(0, 300)),
-        element("td", { "data-label": "Refused because" }, problemLine(problem)),
-      ))),
-    ),
-  ];
+/** Returns the text of a file in UTF-8; links with wrong characters would be charged. */
+const textOf = async (file) => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch (error) {
+    throw new Error(`${file.name} ${error instanceof TypeError ? "is no text in UTF-8: save it as UTF-8, and choose it again." : "can't be read."}`);
+  }
 };
 
 class Import {
@@ -86,10 +58,10 @@ class Import {
     this.signal = signal;
     this.oncreated = oncreated;
     this.text = element("textarea", {
-      id: "rows", rows: 7, spellcheck: "false", autocapitalize: "none", oninput: () => this.keep(),
+      id: "rows", rows: 7, spellcheck: "false", autocapitalize: "none", oninput: () => this.edit(),
       placeholder: "https://example.com/first\nhttps://example.com/second  my-slug",
     });
-    this.name = element("input", { id: "list-name", maxlength: 200, autocomplete: "off", oninput: () => this.keep() });
+    this.name = element("input", { id: "list-name", maxlength: 200, autocomplete: "off", oninput: () => this.edit() });
     this.file = element("input", { id: "file", type: "file", accept: ".csv,.tsv,.txt,text/*", onchange: () => this.take(this.file.files[0]) });
     this.outcome = element("div", { class: "outcome" });
     this.view = element("div", { class: "import", ondragover: (event) => this.drag(event, true), ondragleave: (event) => this.drag(event, false), ondrop: (event) => this.drop(event) });
@@ -122,9 +94,22 @@ class Import {
   reset() {
     draft.clear();
     this.stop?.abort();
+    this.stop = undefined;
+    this.lock(false);
     replace(this.outcome);
     this.file.value = "";
     this.show();
+  }
+
+  /** Clears what was shown about the text before. The text can't be edited during a run. */
+  edit() {
+    this.keep();
+    replace(this.outcome);
+  }
+
+  lock(isOn) {
+    this.text.readOnly = isOn;
+    this.name.readOnly = isOn;
   }
 
   keep(isRunning = false) {
@@ -147,7 +132,12 @@ class Import {
       this.say(`${file.name} is larger than 20 MiB: use linkledger import.`);
       return;
     }
-    this.text.value = await file.text();
+    try {
+      this.text.value = await textOf(file);
+    } catch (error) {
+      this.say(error.message);
+      return;
+    }
     this.name.value = file.name;
     this.keep();
     await this.preview();
@@ -160,25 +150,41 @@ class Import {
   offerToContinue() {
     this.say(
       "This list was interrupted. Links that exist are not created again, and not charged again.",
-      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.create() }, "Continue")),
+      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.goOn() }, "Continue")),
     );
   }
 
-  /** Reads the rows; undefined, with a message, if there are none or too many. */
+  async goOn() {
+    const rows = await this.rows();
+    if (rows) await this.create(rows);
+  }
+
+  /** Reads the rows; undefined, with a message, if there are none or too many, or the browser makes no keys. */
   async rows() {
-    const rows = await keyedRows(this.name.value, this.text.value);
+    const rows = rowsOf(this.text.value);
     if (rows.length === 0) this.say("There are no rows yet.");
     else if (rows.length > ROWS_MAX) this.say(`These are ${number(rows.length)} rows; the console takes ${number(ROWS_MAX)}. Use linkledger import, or cut the list.`);
-    else return rows;
+    else {
+      this.lock(true);
+      try {
+        return await keyedRows(this.name.value, rows);
+      } catch (error) {
+        replace(this.outcome, problemView(error));
+      } finally {
+        this.lock(false);
+      }
+    }
     return undefined;
   }
 
-  /** Sends the rows with visible progress; undefined if stopped or refused as a whole. */
+  /** Sends the rows without fault with visible progress; undefined if stopped or refused as a whole. */
   async run(mode, verb, rows) {
     this.stop?.abort();
     const stop = new AbortController();
     this.stop = stop;
-    const progress = element("progress", { max: rows.length, value: 0, "aria-label": verb });
+    this.lock(true);
+    const sent = rows.filter(({ fault }) => !fault);
+    const progress = element("progress", { max: sent.length, value: 0, "aria-label": verb });
     const text = element("p", { role: "status" });
     const again = element("p", { class: "quiet" });
     replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
@@ -189,22 +195,25 @@ class Import {
     };
     try {
       replace(text, `${verb} …`);
-      for await (const batch of sendItems(mode, rows.map(itemOf), options)) {
+      for await (const batch of sendItems(mode, sent.map(itemOf), options)) {
         result.outcomes.push(...batch.outcomes);
         result.charged += batch.charged;
         result.balance = batch.balance ?? result.balance;
         progress.value = result.outcomes.length;
-        replace(text, `${verb}: ${number(result.outcomes.length)} of ${count(rows.length, "row")}`);
+        replace(text, `${verb}: ${number(result.outcomes.length)} of ${count(sent.length, "row")}`);
         replace(again);
       }
-      return result;
+      const answered = result.outcomes.values();
+      return { ...result, outcomes: rows.map(({ fault }) => (fault ? { status: 400, replayed: false, problem: fault } : answered.next().value)) };
     } catch (error) {
       // Another run, or another page, has taken the place.
       if (this.signal.aborted || this.stop !== stop) return undefined;
       const tried = count(result.outcomes.length, "row");
-      if (error.problem) replace(this.outcome, problemView(error), element("p", null, `${tried} of ${number(rows.length)} were answered. Preview and create again to continue.`));
+      if (!stop.signal.aborted) replace(this.outcome, problemView(error), element("p", null, `${tried} of ${number(sent.length)} were answered. Preview and create again to continue.`));
       else this.say(`Stopped after ${tried}. Preview and create again to continue.`);
       return undefined;
+    } finally {
+      if (this.stop === stop) this.lock(false);
     }
   }
 
@@ -213,46 +222,54 @@ class Import {
     const rows = await this.rows();
     const result = rows && (await this.run("dry_run", "Checking", rows));
     if (!result) return;
-    const repeated = repeatedSlugs(rows);
-    const outcomes = result.outcomes.map((outcome, index) => (
-      outcome.status < 300 && !outcome.replayed && repeated.has(rows[index]) ? { status: 409, replayed: false, problem: REPEATED } : outcome));
-    this.showPreview(rows, outcomes, result);
+    const { stop } = this;
+    this.lock(true);
+    try {
+      const credits = await creditsFor(AbortSignal.any([this.signal, stop.signal]));
+      if (this.stop === stop) this.showPreview(rows, wholeOutcomes(rows, result.outcomes), credits);
+    } catch (error) {
+      if (this.signal.aborted || this.stop !== stop) return;
+      if (stop.signal.aborted) this.say("Stopped. Preview again to continue.");
+      else replace(this.outcome, problemView(error));
+    } finally {
+      if (this.stop === stop) this.lock(false);
+    }
   }
 
-  showPreview(rows, outcomes, { charged, balance }) {
-    const { created, replayed, refused } = tally(outcomes);
-    const total = created + replayed > 0 ? charged : 0;
+  showPreview(rows, outcomes, credits) {
+    const { created, replayed, refused, unknown } = tally(outcomes);
+    const creatable = payable(created, credits);
     const counts = [
       `${count(created, "new link")}`,
       replayed > 0 && `${count(replayed, "link")} of an earlier run, not charged again`,
       refused > 0 && `${count(refused, "row")} refused`,
+      unknown > 0 && `${count(unknown, "row")} with unknown outcome: preview again`,
     ].filter(Boolean).join(" · ");
-    const create = element("button", { type: "button", class: "primary", onclick: () => this.create() }, replayed > 0 && created === 0 ? "Show the links" : `Create ${count(created, "link")}`);
+    const create = element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, replayed > 0 && creatable === 0 ? "Show the links" : `Create ${count(creatable, "link")}`);
     replace(
       this.outcome,
       element("p", { role: "status", class: "counts" }, counts),
-      element("p", null, `Costs ${count(total, "credit")}.`, balance !== null && ` A dry run: nothing was created or charged.`),
-      created + replayed > 0 && element("p", { class: "actions" }, create),
+      element("p", null, priceText(created, credits), " A dry run: nothing was created or charged."),
+      creatable + replayed > 0 && element("p", { class: "actions" }, create),
       refusalTable(rows, outcomes),
     );
     create.focus();
     announce(counts);
   }
 
-  async create() {
-    const rows = await this.rows();
-    if (!rows) return;
+  /** Creates the links of exactly these rows. */
+  async create(rows) {
     this.keep(true);
     if (!this.isKept) announce("The list is too long to be kept in this tab: after a reload choose the file again.");
     const result = await this.run("partial", "Creating", rows);
     if (!result) return;
-    this.keep(false);
+    this.keep(result.outcomes.some(canPass));
     this.showResult(rows, result);
     this.oncreated();
   }
 
   showResult(rows, { outcomes, charged, balance }) {
-    const { created, replayed, refused } = tally(outcomes);
+    const { created, replayed, refused, unknown } = tally(outcomes);
     const save = () => download("result.csv", "text/csv", resultAsCsv(rows, outcomes));
     replace(
       this.outcome,
@@ -262,12 +279,14 @@ class Import {
         `${count(created, "link")} created`,
         replayed > 0 && ` · ${number(replayed)} existed already`,
         refused > 0 && ` · ${number(refused)} refused`,
+        unknown > 0 && ` · ${number(unknown)} with unknown outcome: run again`,
       ),
       element("p", null, `Charged ${count(charged, "credit")}.`, balance !== null && ` Balance: ${number(balance)}.`),
       element(
         "p",
         { class: "actions" },
-        element("button", { type: "button", class: "primary", onclick: save }, "Result as CSV"),
+        unknown > 0 && element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, "Run again"),
+        element("button", { type: "button", class: unknown === 0 && "primary", onclick: save }, "Result as CSV"),
         element("a", { class: "button", href: "#/links" }, "To the links"),
         element("button", { type: "button", onclick: () => this.reset() }, "Next list"),
       ),

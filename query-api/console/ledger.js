@@ -22,6 +22,7 @@ export const ledger = (signal) => {
   const body = element("tbody");
   const foot = element("div", { class: "actions" });
   const load = async (cursor) => {
+    for (const button of foot.children) button.disabled = true;
     try {
       const page = await read("/v1/credits/entries", { limit: PAGE_SIZE, cursor }, signal);
       body.append(...page.items.map(row));

@@ -17,13 +17,13 @@ const patchOf = (link, values) => {
 };
 
 const change = async (id, tag, patch, signal) => {
-  const response = await send("PATCH", `/v1/links/${id}`, {
+  const { body, headers } = await send("PATCH", `/v1/links/${id}`, {
     body: patch,
     contentType: "application/merge-patch+json",
     headers: { "If-Match": tag },
     signal,
   });
-  return { link: await response.json(), tag: response.headers.get("etag") };
+  return { link: body, tag: headers.get("etag") };
 };
 
 const conflictView = (patch, stored, { onkeep, ontake }) => {
@@ -66,13 +66,22 @@ export const linkEditor = (link, tag, { signal, onchanged }) => {
   const submit = element("button", { class: "primary" }, "Save");
 
   const save = async (version, patch) => {
+    submit.disabled = true;
+    try {
+      await saveOrSettle(version, patch);
+    } catch (error) {
+      if (!signal.aborted) replace(outcome, problemView(error));
+    } finally {
+      submit.disabled = false;
+    }
+  };
+  const saveOrSettle = async (version, patch) => {
     try {
       onchanged(await change(link.id, version, patch, signal));
       announce("Saved");
     } catch (error) {
-      if (signal.aborted) return;
-      if (error.status === 412) await settle(patch);
-      else replace(outcome, problemView(error));
+      if (error.status !== 412) throw error;
+      await settle(patch);
     }
   };
   /** Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. */
@@ -95,9 +104,7 @@ export const linkEditor = (link, tag, { signal, onchanged }) => {
       replace(outcome, element("p", { role: "status" }, "Nothing was changed."));
       return;
     }
-    submit.disabled = true;
     await save(tag, patch);
-    submit.disabled = false;
   };
   return element("form", { class: "members", onsubmit }, fields, element("p", { class: "actions" }, submit), outcome);
 };

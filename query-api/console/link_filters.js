@@ -13,15 +13,28 @@ const KINDS = [
 const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"]];
 const ORDERS = [["", "Newest first"], ["created_at", "Oldest first"]];
 const TEXTS = KINDS.map(([name]) => name).filter(Boolean);
-const OTHERS = ["state", "created_from", "created_to", "sort"];
+const DAYS = ["created_from", "created_to"];
+const OTHERS = ["state", ...DAYS, "sort"];
+/** Last day of the years that an instant of the API can have. */
+const LAST_DAY = "9999-12-31";
 const LINK_ID = /^lnk_[0-9a-z]{26}$/;
 const PLAIN_HOST = /^[^/\s]+\.[^/\s]+$/;
 
-/** Returns the filters of an address of the console, as parameters of the API. */
+/** Returns the filters of an address of the console; days are without a time. */
 export const filtersOf = (query) => {
   const pairs = [...TEXTS, ...OTHERS].map((name) => [name, query.get(name)]);
   return Object.fromEntries(pairs.filter(([, value]) => value));
 };
+
+const beginOf = (day) => {
+  const begin = new Date(`${day}T00:00`);
+  // The API says what is wrong with a day that is none.
+  return Number.isNaN(begin.getTime()) ? day : begin.toISOString();
+};
+
+/** Returns the parameters of the API: a day begins at midnight in the time zone of the browser. */
+export const parametersOf = (filters) =>
+  Object.fromEntries(Object.entries(filters).map(([name, value]) => [name, DAYS.includes(name) ? beginOf(value) : value]));
 
 /**
  * Returns the parameter that a text most likely means.
@@ -40,10 +53,11 @@ const input = (id, type, value, more) =>
   element("input", { id, type, value, autocomplete: "off", spellcheck: "false", autocapitalize: "none", ...more });
 
 /**
- * Returns the form. `onfilters` gets the parameters when the form is sent or a choice changes; `onlink` gets
- * the id of a link that was looked for.
+ * Returns the form. `onfilters` gets the filters when the form is sent, a choice changes, or a field for a day
+ * is left; `onlink` gets the id of a link that was looked for.
  */
 export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
+  let sent = filters;
   const given = TEXTS.find((name) => filters[name]);
   const text = input("find", "search", given && filters[given], {
     maxlength: 2048, placeholder: "Slug, short link, destination, host or lnk_…",
@@ -60,7 +74,14 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
       const [name, value] = kind.value ? [kind.value, wanted] : guess(wanted, shortHost());
       values[name] = value;
     }
+    sent = values;
     onfilters(values);
+  };
+  const day = (name) => {
+    // While a year is typed, the field changes with each digit.
+    const onblur = () => control.validity.valid && control.value !== (sent[name] ?? "") && send();
+    const control = input(name, "date", filters[name], { max: LAST_DAY, onblur });
+    return control;
   };
   const kind = selection("kind", KINDS, given ?? "", () => text.value && send());
   const form = element(
@@ -69,8 +90,8 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     field("Find", text),
     field("In", kind),
     field("State", selection("state", STATES, filters.state ?? "", send)),
-    field("Created from", input("created_from", "date", filters.created_from, { onchange: send })),
-    field("Created before", input("created_to", "date", filters.created_to, { onchange: send })),
+    field("Created from", day("created_from")),
+    field("Created before", day("created_to")),
     field("Order", selection("sort", ORDERS, filters.sort ?? "", send)),
     element("p", { class: "actions" }, element("button", null, "Find")),
   );

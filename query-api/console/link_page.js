@@ -14,8 +14,8 @@ import { send } from "./api.js";
  * @returns {Promise<{link: object, tag: string}>}
  */
 export const readLink = async (id, signal) => {
-  const response = await send("GET", `/v1/links/${id}`, { signal });
-  return { link: await response.json(), tag: response.headers.get("etag") };
+  const { body, headers } = await send("GET", `/v1/links/${id}`, { signal });
+  return { link: body, tag: headers.get("etag") };
 };
 
 const facts = (link) => element(

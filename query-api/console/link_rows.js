@@ -3,6 +3,8 @@
 import { MEMBERS, valueOf } from "./link_members.js";
 
 const MANDATORY = "destination_url";
+const EXCESS = { title: "The row has more cells than there are columns: quote cells that contain the separator" };
+const EXCESS_WORDS = { title: "The line has more than a destination and a slug" };
 const SEPARATORS = [",", ";", "\t"];
 
 /**
@@ -52,9 +54,9 @@ const namesIn = (line) => {
 /**
  * Reads rows. The first line can name columns as the API names members, with `destination_url` among them;
  * columns with other names are passed over. Without such a line, each line is a destination and, after white
- * space, perhaps a slug.
+ * space, perhaps a slug. A row with more than that has a `fault`.
  * @param {string} source
- * @returns {{line: number, text: string, members: object}[]}
+ * @returns {{line: number, text: string, members: object, fault?: object}[]}
  */
 export const rowsOf = (source) => {
   const text = source.replace(/^\uFEFF/, "");
@@ -63,6 +65,8 @@ export const rowsOf = (source) => {
   const rows = head ? records(text, head.separator).slice(1) : plainLines(text);
   return rows.map(({ cells, text: row, line }) => {
     const pairs = MEMBERS.map((member) => [member.name, valueOf(member, cells[names.indexOf(member.name)] ?? "")]);
-    return { line, text: row, members: Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) };
+    const isExcess = cells.slice(names.length).some((cell) => cell.trim() !== "");
+    const fault = isExcess ? (head ? EXCESS : EXCESS_WORDS) : undefined;
+    return { line, text: row, fault, members: Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) };
   });
 };

@@ -2,7 +2,7 @@
 
 import { announce, copyButton, element, outwardLink, replace } from "./dom.js";
 import { count, instant } from "./format.js";
-import { filterForm, filtersOf } from "./link_filters.js";
+import { filterForm, filtersOf, parametersOf } from "./link_filters.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
 
@@ -22,7 +22,7 @@ const shortHostOf = (link) => link.short_url.slice(0, link.short_url.lastIndexOf
 const readPage = async (filters, cursor, signal, onprogress) => {
   const items = [];
   for (let requests = 1; ; requests += 1) {
-    const query = { ...filters, cursor, limit: PAGE_SIZE - items.length };
+    const query = { ...parametersOf(filters), cursor, limit: PAGE_SIZE - items.length };
     const page = await read("/v1/links", query, signal);
     items.push(...page.items);
     cursor = page.next_cursor;
@@ -83,32 +83,41 @@ class LinkList {
 
   /** Shows the list of an address. */
   follow(query) {
-    this.filters = filtersOf(query);
-    this.cursor = query.get("cursor");
-    // The cursors of the pages before this one; unknown after a jump into the middle.
-    this.before = history.state?.before ?? [];
+    this.openAddress(query);
     this.showForm();
     return this.load();
   }
 
+  openAddress(query) {
+    this.filters = filtersOf(query);
+    this.cursor = query.get("cursor");
+    // The cursors of the pages before this one; unknown after a jump into the middle.
+    this.before = history.state?.before ?? [];
+  }
+
   showForm() {
     const focused = document.activeElement?.id;
-    replace(this.form, filterForm(this.filters, {
+    const form = filterForm(this.filters, {
       shortHost: () => this.shortHost,
-      onfilters: (filters) => this.go(filters, null, []),
+      // A field that is removed with its form loses the focus too.
+      onfilters: (filters) => form === this.shown && !this.signal.aborted && this.go(filters, null, []),
       onlink: (id) => {
         location.hash = `#/links/${id}`;
       },
-    }));
+    });
+    this.shown = form;
+    replace(this.form, form);
     if (focused) this.form.querySelector(`#${focused}`)?.focus();
   }
 
-  /** Opens another page of the list as an address of its own. */
+  /** Opens another page of the list as an address of its own. The form, which may be in use, stays. */
   go(filters, cursor, before) {
     const pairs = Object.entries({ ...filters, cursor }).filter(([, value]) => value);
     const query = new URLSearchParams(pairs);
-    history.pushState({ before }, "", query.size > 0 ? `#/links?${query}` : "#/links");
-    this.follow(query);
+    const address = query.size > 0 ? `#/links?${query}` : "#/links";
+    history[address === location.hash ? "replaceState" : "pushState"]({ before }, "", address);
+    this.openAddress(query);
+    this.load();
   }
 
   async load() {
@@ -117,6 +126,9 @@ class LinkList {
     this.reading = reading;
     const signal = AbortSignal.any([this.signal, reading.signal]);
     this.body.setAttribute("aria-busy", "true");
+    for (const pager of this.pagers) {
+      for (const button of pager.children) button.disabled = true;
+    }
     try {
       const onprogress = (requests) => replace(this.state, `Searching: ${count(requests * 10000, "link")} looked at …`);
       const page = await readPage(this.filters, this.cursor, signal, onprogress);
@@ -215,11 +227,21 @@ class LinkList {
     else replace(this.bar, element("p", { class: "quiet" }, "Select links to change them together."));
   }
 
+  /** Waits for a script; undefined, with a notice in `place`, if it cannot be loaded. */
+  async loaded(script, place) {
+    try {
+      return await script;
+    } catch (error) {
+      replace(place, problemView(error));
+      return undefined;
+    }
+  }
+
   async showActions() {
-    const { openActions } = await import("./selection_actions.js");
+    const loaded = await this.loaded(import("./selection_actions.js"), this.bar);
     // The selection may have been cleared while the script was loaded.
-    if (this.isActing || selected.size === 0) return;
-    openActions(this.bar, [...selected.values()], {
+    if (!loaded || this.isActing || selected.size === 0) return;
+    loaded.openActions(this.bar, [...selected.values()], {
       signal: this.signal,
       onclear: () => this.clear(),
       onstart: () => {
@@ -246,8 +268,8 @@ class LinkList {
   }
 
   async exportList() {
-    const { exportLinks } = await import("./link_export.js");
-    await exportLinks(this.filters, this.state, this.signal);
+    const loaded = await this.loaded(import("./link_export.js"), this.state);
+    await loaded?.exportLinks(parametersOf(this.filters), this.state, this.signal);
   }
 }
 

@@ -46,8 +46,11 @@ export const oneLinkForm = ({ signal, oncreated }) => {
       keep();
       submit.disabled = true;
       replace(outcome);
-      await create();
-      submit.disabled = false;
+      try {
+        await create();
+      } finally {
+        submit.disabled = false;
+      }
     };
     replace(form, fields, element("p", { class: "actions" }, submit, reset));
   };
@@ -59,15 +62,14 @@ export const oneLinkForm = ({ signal, oncreated }) => {
   };
   const create = async () => {
     try {
-      const response = await send("POST", "/v1/links", {
+      const { body: link, headers } = await send("POST", "/v1/links", {
         body: kept.members,
         headers: { "Idempotency-Key": kept.key },
         signal,
         onRetry: () => replace(outcome, element("p", { role: "status" }, RETRIED)),
       });
-      const link = await response.json();
       begin();
-      replace(outcome, createdView(link, response.headers.has("idempotent-replayed")));
+      replace(outcome, createdView(link, headers.has("idempotent-replayed")));
       form.querySelector("input").focus();
       oncreated();
     } catch (error) {

@@ -1,13 +1,24 @@
-// A problem of the API in the words of the API.
+// A problem of the API in the words of the API; a fault of the page with a way to load it again.
 
 import { element } from "./dom.js";
 import { number } from "./format.js";
 
 const places = (entry) => entry.pointer?.replace(/^#\//, "") ?? entry.parameter ?? entry.header;
 
-/** Returns a notice about a problem. Errors that are none of the API are thrown on. */
+/** Returns a notice about an error that is none of the API: a script that cannot be loaded, a missing function. */
+const faultView = (error) => {
+  console.error(error);
+  return element(
+    "div",
+    { class: "problem", role: "alert" },
+    element("p", null, element("strong", null, "The page could not be loaded"), ` ${error.message}`),
+    element("p", { class: "actions" }, element("button", { type: "button", onclick: () => location.reload() }, "Reload")),
+  );
+};
+
+/** Returns a notice about any error. */
 export const problemView = (error) => {
-  if (!error.problem) throw error;
+  if (!error.problem) return faultView(error);
   const { title, detail, errors = [], balance, required, request_id: requestId } = error.problem;
   return element(
     "div",

@@ -8,8 +8,8 @@ const SHOWN_PX = 256;
 const SAVED_PX = 1024;
 
 const image = async (id, query, signal) => {
-  const response = await send("GET", `/v1/links/${id}/qr`, { query, signal });
-  return response.blob();
+  const { body } = await send("GET", `/v1/links/${id}/qr`, { query, form: "blob", signal });
+  return body;
 };
 
 const save = async (id, format, signal) => {

@@ -13,7 +13,7 @@ const FAILURES_SHOWN = 50;
  * @property {string} label
  * @property {string} done past participle of the outcome
  * @property {string} [warning] consequence that must be confirmed
- * @property {(link: object, signal: AbortSignal) => Promise<Response>} run
+ * @property {(link: object, signal: AbortSignal) => Promise} run
  */
 
 /** @type {Action[]} */

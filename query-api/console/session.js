@@ -33,8 +33,9 @@ const ask = (reason) => {
   const input = dialog.querySelector("input");
   replace(dialog.querySelector("#key-reason"), reason);
   input.value = "";
-  const stay = (event) => event.preventDefault();
-  dialog.addEventListener("cancel", stay);
+  // Browsers let the Esc key close any dialog, but all requests wait for a key.
+  const reopen = () => dialog.showModal();
+  dialog.addEventListener("close", reopen);
   dialog.showModal();
   return new Promise((resolve) => {
     const check = () => input.setCustomValidity(
@@ -44,7 +45,7 @@ const ask = (reason) => {
       event.preventDefault();
       sessionStorage.setItem(KEY, input.value.trim());
       input.value = "";
-      dialog.removeEventListener("cancel", stay);
+      dialog.removeEventListener("close", reopen);
       form.removeEventListener("submit", accept);
       input.removeEventListener("input", check);
       dialog.close();

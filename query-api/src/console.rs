@@ -52,6 +52,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "draft.js",
     "format.js",
     "import_form.js",
+    "import_outcomes.js",
     "item_keys.js",
     "ledger.js",
     "link_deletion.js",

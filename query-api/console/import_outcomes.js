@@ -1,0 +1,78 @@
+// Outcomes of the rows of a list: counts, price, refused rows.
+
+import { canPass } from "./batches.js";
+import { count, csv, number } from "./format.js";
+import { element } from "./dom.js";
+import { problemLine } from "./problem_view.js";
+
+const REPEATED = { code: "slug_taken", title: "The slug stands in an earlier row of this list" };
+const REFUSALS_SHOWN = 100;
+const UNPAID = "insufficient_credits";
+
+/**
+ * Returns the outcomes that a dry run of the whole list would have without a limit of credits. A dry run sees no
+ * further than one batch: each begins with the whole balance, and knows no slugs of the batches before.
+ */
+export const wholeOutcomes = (rows, outcomes) => {
+  const slugs = new Set();
+  return outcomes.map((outcome, index) => {
+    const isWanted = outcome.status < 300 || outcome.problem?.code === UNPAID;
+    if (!isWanted) return outcome;
+    const slug = rows[index].members.slug?.toLowerCase();
+    if (slug && slugs.has(slug) && !outcome.replayed) return { status: 409, replayed: false, problem: REPEATED };
+    slugs.add(slug);
+    return { status: 201, replayed: outcome.replayed };
+  });
+};
+
+/** Counts outcomes by kind. */
+export const tally = (outcomes) => {
+  const created = outcomes.filter(({ status, replayed }) => status < 300 && !replayed).length;
+  const replayed = outcomes.filter((outcome) => outcome.replayed).length;
+  const unknown = outcomes.filter(canPass).length;
+  return { created, replayed, unknown, refused: outcomes.length - created - replayed - unknown };
+};
+
+/** Returns the number of links that the credits are enough for, as far as the credits are known. */
+export const payable = (wanted, credits) => (
+  credits?.link_price > 0 ? Math.min(wanted, Math.max(0, Math.floor(credits.balance / credits.link_price))) : wanted);
+
+/** Returns the price of links beside the balance, in words. */
+export const priceText = (wanted, credits) => {
+  if (!credits) return "The key may not read the price.";
+  const { balance, link_price: price } = credits;
+  const missing = wanted * price - balance;
+  return `Costs ${count(wanted * price, "credit")}.`
+    + (wanted > 0 && missing > 0 ? ` The balance is ${number(balance)}: ${count(missing, "credit")} missing.` : "");
+};
+
+/** Returns the rows with their outcomes as CSV. */
+export const resultAsCsv = (rows, outcomes) => csv([
+  ["line", "status", "replayed", "id", "short_url", "destination_url", "code", "detail"],
+  ...outcomes.map(({ status, replayed, link, problem }, index) => [
+    rows[index].line, status, replayed, link?.id, link?.short_url,
+    link?.destination_url ?? rows[index].members.destination_url, problem?.code, problem && problemLine(problem),
+  ]),
+]);
+
+/** Returns a table of the refused rows; null if there are none. */
+export const refusalTable = (rows, outcomes) => {
+  const refused = outcomes.map((outcome, index) => ({ ...outcome, row: rows[index] })).filter((outcome) => outcome.problem && !canPass(outcome));
+  if (refused.length === 0) return null;
+  const head = ["Line", "Row", "Refused because"];
+  return [
+    element(
+      "table",
+      null,
+      element("caption", null, refused.length > REFUSALS_SHOWN ? `The first ${REFUSALS_SHOWN} of ${number(refused.length)} refused rows` : "Refused rows"),
+      element("thead", null, element("tr", null, head.map((text) => element("th", { scope: "col" }, text)))),
+      element("tbody", null, refused.slice(0, REFUSALS_SHOWN).map(({ row, problem }) => element(
+        "tr",
+        null,
+        element("th", { scope: "row" }, number(row.line)),
+        element("td", { "data-label": "Row", class: "address" }, row.text.slice(0, 300)),
+        element("td", { "data-label": "Refused because" }, problemLine(problem)),
+      ))),
+    ),
+  ];
+};
