@@ -21,7 +21,7 @@ use crate::{
 
 const ADVICE: CostlyReadAdvice = CostlyReadAdvice {
     share_in_use: "Other histories of this account are being read: retry later, with fewer requests at a time.",
-    too_slow: "The history took too long to read: choose a later instant, or retry later.",
+    too_slow: "The history took too long to read: retry later. With at, a later instant is found faster.",
 };
 
 /// Sessions that read events of links.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    client::{ApiCall, ApiClient, RetryPolicy, connection::ConnectionOptions},
+    client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
     import::PROGRESS_INTERVAL,
     output::{note, print},
     paging::LIMIT_OF_ALL,
@@ -23,6 +23,9 @@ use row::{ExportedLink, LinePlace, LinkClicks};
 
 /// Number of requests for clicks that are sent at the same time.
 const CLICK_REQUESTS: usize = 4;
+
+/// Code of a range that begins after its end.
+const RANGE_EMPTY: &str = "range_empty";
 
 /// Options of `linkledger export`.
 #[derive(Debug, Args)]
@@ -181,7 +184,15 @@ impl ExportOptions {
         let line = |(raw, link): &(&RawValue, ExportedLink)| {
             let (raw, call) = (raw.get().to_owned(), clicks_call(link));
             async move {
-                let answer = client.send(&call).await?;
+                let answer = match client.send(&call).await {
+                    // The clock of the writer is ahead of the reader's: the link is not yet created.
+                    Err(CallFailure::Refused(refusal))
+                        if refusal.code_and_detail().0 == RANGE_EMPTY =>
+                    {
+                        return anyhow::Ok((raw, LinkClicks::default()));
+                    }
+                    answer => answer?,
+                };
                 let document: ClicksDocument = client.read(&call, &answer)?;
                 anyhow::Ok((raw, document.totals))
             }

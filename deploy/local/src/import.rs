@@ -53,8 +53,9 @@ pub(crate) struct ImportOptions {
     #[arg(long, value_name = "REQUESTS", default_value = "4",
           value_parser = whole_number(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     concurrency: NonZeroUsize,
-    /// Write line number, short address and status of each line to this file, as CSV.
-    #[arg(long, value_name = "FILE")]
+    /// Write line number, short address and status of each line to this file, as CSV; not with
+    /// --dry-run.
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     out: Option<PathBuf>,
     /// Write each refused line to this file, and not to standard error: line number, error code, reason
     /// and address, separated by tabs.
@@ -85,13 +86,15 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
         outcome.refuse_repeated_slugs(&file.lines);
     }
     bar.finish_and_clear();
-    import.report(&file, &outcome, begun.elapsed())?;
+    let reported = import.report(&file, &outcome, begun.elapsed());
     let refused = ImportSummary::of(&outcome).refused();
     if let Some(failure) = outcome.failure {
-        return Err(anyhow::Error::new(failure).context(
-            "the import stopped; run the same command again to create the missing links",
-        ));
+        if let Err(error) = reported {
+            note(&format!("{error:#}"));
+        }
+        return Err(anyhow::Error::new(failure).context(import.advice()));
     }
+    reported?;
     match refused {
         0 => Ok(()),
         _ if !import.strict => Ok(()),
@@ -106,6 +109,14 @@ impl ImportOptions {
             BatchMode::DryRun
         } else {
             BatchMode::Partial
+        }
+    }
+
+    const fn advice(&self) -> &'static str {
+        if self.dry_run {
+            "the dry run stopped, so the counts and the cost are not whole; run the same command again"
+        } else {
+            "the import stopped; run the same command again to create the missing links"
         }
     }
 
@@ -135,12 +146,7 @@ impl ImportOptions {
             None => summary::note_refused(file, outcome),
         }
         if let Some(path) = &self.out {
-            let created = if self.dry_run {
-                "would_create"
-            } else {
-                "created"
-            };
-            files::write_map(path, &file.lines, outcome, created)?;
+            files::write_map(path, &file.lines, outcome)?;
         }
         if let Some(warning) = file.report.warning(file.lines.len()) {
             note(&format!("warning: {warning}"));

@@ -13,6 +13,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
+    clock::to_millisecond,
     event_store::log::{self, LinkEndState},
     http::{
         authentication::Caller,
@@ -195,6 +196,10 @@ async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<Lin
     }
     let first = api.histories.first_event(key).await?;
     let first = first.ok_or_else(Problem::link_not_found)?;
+    // After a jump of a clock a later event can have an earlier time than the creation.
+    if to_millisecond(first.recorded_at) > at {
+        return Err(Problem::link_not_found());
+    }
     let created = creation(&first).map_err(|error| unreadable(key, &error))?;
     let link = link.with_beginning(created, event.version);
     Ok(LinkView {

@@ -228,6 +228,27 @@ async fn instant_between_versions_returns_folded_link() {
 }
 
 #[tokio::test]
+async fn change_timed_before_creation_is_404_until_it() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    let moved = events::destination_changed(&stream.created(), "https://example.com/2");
+    let Event::Link(moved) = moved else {
+        panic!("an event of another stream");
+    };
+    let earlier = CREATED_AT - STEP;
+    stream.append(service.pool(), earlier, moved, KEY).await;
+    let before = timestamp::format(CREATED_AT - Duration::MILLISECOND);
+    for at in [timestamp::format(earlier), before] {
+        let answer = service.get(&caller, &stream.path_at(&at)).await;
+        answer.assert_problem(404, "link_not_found");
+    }
+    let at = timestamp::format(CREATED_AT);
+    let answer = service.get(&caller, &stream.path_at(&at)).await;
+    assert_version(&answer, &stream, 2, &at);
+}
+
+#[tokio::test]
 async fn future_and_malformed_instants_are_rejected() {
     let service = TestService::start().await;
     let caller = service.caller().await;

@@ -54,6 +54,8 @@ pub(crate) struct ProblemDocument {
     pub(crate) detail: String,
     #[serde(default)]
     pub(crate) errors: Vec<FieldProblem>,
+    /// Credits that the request costs, of `insufficient_credits`.
+    pub(crate) required: Option<i64>,
     request_id: Option<String>,
 }
 
@@ -108,6 +110,7 @@ impl fmt::Display for ApiRefusal {
             detail,
             errors,
             request_id,
+            required: _,
         } = &self.problem;
         write!(f, "{}: {}", printable(code), printable(detail))?;
         for error in errors {

@@ -37,7 +37,7 @@ pub(super) struct ExportedLink {
 }
 
 /// Clicks of a link since its creation.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct LinkClicks {
     clicks: u64,
     bots: u64,
@@ -100,7 +100,8 @@ fn json_line(raw: &str, clicks: Option<LinkClicks>) -> anyhow::Result<String> {
     let Some(clicks) = clicks else {
         return Ok(format!("{raw}\n"));
     };
-    let members = raw.trim_end().trim_end_matches('}');
+    let raw = raw.trim_end();
+    let members = raw.strip_suffix('}').unwrap_or(raw);
     let clicks = serde_json::to_string(&clicks)?;
     Ok(format!("{members},\"clicks\":{clicks}}}\n"))
 }
@@ -160,6 +161,9 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&with_clicks).unwrap();
         assert_eq!(value["clicks"]["visitors"], 1);
         assert_eq!(with_clicks.lines().count(), 1);
+        let nested = json_line("{\"id\":\"lnk_1\",\"x\":{\"y\":{}}}", Some(CLICKS)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&nested).unwrap();
+        assert_eq!(value["clicks"]["bots"], 2);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::{
     fmt::Write as _,
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{BufWriter, Write as _},
     path::Path,
 };
 
 use anyhow::{Context as _, bail};
-use linkledger_core::printable::printable;
+use linkledger_core::{csv_cell::guarded, printable::printable};
 
 use super::{
     lines::ImportLine,
@@ -18,16 +18,17 @@ use super::{
 /// Columns of the map.
 const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
 
-/// Empties a file before the first link is created, so that a folder that cannot be written to is an
-/// error then. Checks that the file is none of the others.
+/// Opens a file before the first link is created, so that a folder that cannot be written to is an error
+/// then. A file of an earlier run stays as it is until the end. Checks that the file is none of the others.
 pub(super) fn prepare(option: &str, path: &Path, others: &[&Path]) -> anyhow::Result<()> {
     if others.iter().any(|other| is_same_file(path, other)) {
         bail!(
             "{option} names the file that is imported, or a file of another option; name another file"
         );
     }
-    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-    drop(file);
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(path);
+    file.with_context(|| format!("can't write {}", path.display()))?;
     Ok(())
 }
 
@@ -45,7 +46,8 @@ pub(super) fn write_refused(
     for (line, outcome) in lines.iter().zip(&outcome.lines) {
         if let Some(LineOutcome::Refused { code, detail }) = outcome {
             let (code, detail) = (printable(code), printable(detail));
-            let (number, address) = (line.number, &line.link.destination_url);
+            let (number, address) = (line.number, printable(&line.link.destination_url));
+            let address = guarded(&address);
             writeln!(text, "{number}\t{code}\t{detail}\t{address}")
                 .expect("writing to a string never fails");
         }
@@ -58,14 +60,13 @@ pub(super) fn write_map(
     path: &Path,
     lines: &[ImportLine],
     outcome: &ImportOutcome,
-    created: &str,
 ) -> anyhow::Result<()> {
     let write = || -> anyhow::Result<()> {
         let mut table = csv::Writer::from_writer(BufWriter::new(File::create(path)?));
         table.write_record(MAP_COLUMNS)?;
         for (line, outcome) in lines.iter().zip(&outcome.lines) {
             let (short_url, status) = match outcome {
-                Some(LineOutcome::Created { short_url }) => (short_url.as_deref(), created),
+                Some(LineOutcome::Created { short_url }) => (short_url.as_deref(), "created"),
                 Some(LineOutcome::Existing { short_url }) => (short_url.as_deref(), "existing"),
                 Some(LineOutcome::Refused { code, .. }) => (None, code.as_str()),
                 None => (None, "unknown"),

@@ -130,7 +130,7 @@ impl SourceRefusal {
     fn no_slug() -> Self {
         Self {
             code: "slug_missing",
-            detail: "The short address is the address of a host, without a slug.".to_owned(),
+            detail: "The short address is missing or has no slug.".to_owned(),
         }
     }
 }

@@ -118,6 +118,59 @@ mod tests {
         assert_eq!(key("links.txt", "https://example.com/", 1), expected);
     }
 
+    /// Another key would create and charge the links of an earlier import again, so the rules that adapt
+    /// links are as fixed as the keys.
+    #[test]
+    fn import_keys_of_adapted_links_never_change() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
+        for (format, name, expected) in [
+            (
+                SourceFormat::Shlink,
+                "shlink.json",
+                [
+                    "0606a7c4-b4b7-55fc-9a15-2ff56d3194d1",
+                    "4d848f36-781f-5215-a58b-bc2a8b698e13",
+                ],
+            ),
+            (
+                SourceFormat::Kutt,
+                "kutt.json",
+                [
+                    "f2dbe440-deb9-5426-b54e-5194aef1975f",
+                    "393159db-e9ec-5c33-ae6e-ec2219480f65",
+                ],
+            ),
+            (
+                SourceFormat::Yourls,
+                "yourls.json",
+                [
+                    "da5e03ef-ad8a-5f7a-a6c0-176d1c07a6a6",
+                    "1e5c1f3c-e4fd-5daf-80a8-04db76618811",
+                ],
+            ),
+            (
+                SourceFormat::Bitly,
+                "bitly.csv",
+                [
+                    "f8fee664-fe16-5283-863f-bf3c3b7ce5d7",
+                    "1cb72861-6504-50a8-a0b4-4902d47d963b",
+                ],
+            ),
+            (
+                SourceFormat::Dub,
+                "dub.csv",
+                [
+                    "52c9825f-183d-575b-9a39-c4bdf90179ef",
+                    "9973b7d1-0643-5f70-98f7-a04e7b275ef4",
+                ],
+            ),
+        ] {
+            let lines = read(&folder.join(name), Some(format)).unwrap().lines;
+            let keys = lines.iter().map(|line| line.key.to_string());
+            assert_eq!(keys.take(2).collect::<Vec<_>>(), expected, "{name}");
+        }
+    }
+
     #[test]
     fn equal_lines_have_different_and_stable_keys() {
         let directory = tempfile::tempdir().unwrap();

@@ -12,9 +12,12 @@ use serde::Deserialize;
 
 use super::lines::ImportLine;
 use crate::client::{
-    ApiClient, CallFailure,
+    ApiClient, ApiRefusal, CallFailure,
     batch::{BatchMode, BatchOutcome, ItemOutcome, requests},
 };
+
+/// Code of a link that the balance does not cover.
+const INSUFFICIENT_CREDITS: &str = "insufficient_credits";
 
 /// Outcome of one link of a file.
 #[derive(Debug)]
@@ -86,7 +89,7 @@ pub(super) async fn send_all(
     while let Some(outcome) = outcomes.next().await {
         if let Some((at, outcome)) = outcome {
             bar.inc(outcome.items.iter().flatten().count() as u64);
-            all.add(&sent[at..], outcome);
+            all.add(&sent[at..], outcome, mode);
         }
     }
     all
@@ -110,10 +113,20 @@ impl ImportOutcome {
         }
     }
 
-    /// Adds the outcome of a batch, whose links have the first of these indices.
-    fn add(&mut self, indices: &[usize], batch: BatchOutcome) {
+    /// Adds the outcome of a batch, whose links have the first of these indices. A dry run decides each
+    /// batch as if it were alone with the whole balance, so a link that the balance did not cover counts
+    /// at its price: the sum shows what is missing.
+    fn add(&mut self, indices: &[usize], batch: BatchOutcome, mode: BatchMode) {
         for (index, item) in indices.iter().zip(batch.items) {
-            self.lines[*index] = item.map(LineOutcome::from);
+            let price = match (&item, mode) {
+                (Some(ItemOutcome::Refused(refusal)), BatchMode::DryRun) => unpaid_price(refusal),
+                _ => None,
+            };
+            self.credits_charged += price.unwrap_or_default();
+            self.lines[*index] = match price {
+                Some(_) => Some(LineOutcome::Created { short_url: None }),
+                None => item.map(LineOutcome::from),
+            };
         }
         self.credits_charged += batch.credits_charged;
         if let Some(balance) = batch.credits_balance {
@@ -150,6 +163,14 @@ impl ImportOutcome {
             }
         }
     }
+}
+
+/// Returns the price of a link that is refused only for missing credits.
+fn unpaid_price(refusal: &ApiRefusal) -> Option<i64> {
+    let problem = &refusal.problem;
+    problem
+        .required
+        .filter(|_| problem.code == INSUFFICIENT_CREDITS)
 }
 
 impl From<ItemOutcome> for LineOutcome {

@@ -178,6 +178,22 @@ fn export_adds_clicks_since_the_creation() {
 }
 
 #[test]
+fn link_newer_than_the_clock_has_no_clicks() {
+    let error = json!({ "parameter": "from", "code": "range_empty", "detail": "Choose another." });
+    let problem = json!({
+        "code": "invalid_parameter", "detail": "Wrong.", "status": 400, "errors": [error],
+    });
+    let server = ScriptedServer::start(vec![page(&[listed(1)], None), Reply::json(400, &problem)]);
+    let output = command(&server.url, &["export", "--with-clicks"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let none = json!({ "clicks": 0, "bots": 0, "visitors": 0 });
+    assert_eq!(line["clicks"], none);
+}
+
+#[test]
 fn export_without_a_stack_says_what_to_do() {
     let folder = data_folder();
     let output = linkledger(folder.path(), &["export"]).output().unwrap();

@@ -190,4 +190,13 @@ fn written_files_never_overwrite_the_import() {
         assert!(text.contains("--out names"), "{text}");
     }
     assert_eq!(fs::read(file).unwrap(), before);
+    fs::write(out, "an earlier map").unwrap();
+    for (arguments, expected) in [
+        (&[file, "--out", out][..], 1),
+        (&[file, "--out", out, "--dry-run"], 2),
+    ] {
+        let (code, text) = import(folder.path(), arguments);
+        assert_eq!(code, Some(expected), "{text}");
+        assert_eq!(fs::read_to_string(out).unwrap(), "an earlier map");
+    }
 }

@@ -86,7 +86,7 @@ async fn files_of_other_products_are_imported_once() {
 #[tokio::test]
 async fn dry_run_creates_nothing_and_names_the_cost() {
     let folder = data_folder();
-    let stack = Stack::start(folder.path(), &["--credits", "120"]);
+    let stack = Stack::start(folder.path(), &["--credits", "50"]);
     let file = folder.path().join("links.csv");
     let row = |n: usize| format!("https://example.com/{n},slug-{}\n", n % 150);
     let rows: String = (0..160).map(row).collect();
@@ -96,9 +96,7 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     )
     .unwrap();
     let file = file.to_str().unwrap();
-    let map = folder.path().join("map.csv");
-    let arguments = ["import", file, "--dry-run", "--out", map.to_str().unwrap()];
-    let output = run(folder.path(), &arguments);
+    let output = run(folder.path(), &["import", file, "--dry-run"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let printed = text(&output.stdout);
     assert!(
@@ -107,15 +105,12 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     );
     assert!(printed.contains("10  slug_taken"), "{output:?}");
     assert!(
-        printed.contains("Cost: 150 credits; the balance is 120, so 30 are missing"),
+        printed.contains("Cost: 150 credits; the balance is 50, so 100 are missing"),
         "{output:?}"
     );
-    let map = fs::read_to_string(map).unwrap();
-    assert!(map.contains("/slug-7,would_create\n"), "{map}");
-    assert!(map.ends_with("162,,url_scheme_not_allowed\n"), "{map}");
     assert_eq!(stack.http().list_all().await.len(), 0);
     let balance = stack.http().get("/v1/credits").await.json();
-    assert_eq!(balance["balance"], 120);
+    assert_eq!(balance["balance"], 50);
     assert_eq!(stack.interrupt(), Some(0));
 }
 
@@ -167,6 +162,25 @@ fn known_outcomes_outlive_a_failing_item() {
         second["items"].as_array().unwrap()[..],
         first["items"].as_array().unwrap()[1..]
     );
+}
+
+#[test]
+fn refused_address_forges_no_row() {
+    let folder = data_folder();
+    let file = folder.path().join("links.csv");
+    fs::write(&file, "destination_url,short_url\n\"=1\n9\tx\",s.test\n").unwrap();
+    let server = ScriptedServer::start(Vec::new());
+    let refused = folder.path().join("refused.tsv");
+    let arguments = ["import", file.to_str().unwrap(), "--refused"];
+    let arguments = [&arguments[..], &[refused.to_str().unwrap()]].concat();
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let detail = "The short address is missing or has no slug.";
+    assert_eq!(
+        fs::read_to_string(refused).unwrap(),
+        format!("2\tslug_missing\t{detail}\t'=1\\n9\\tx\n")
+    );
+    assert!(server.requests().is_empty());
 }
 
 #[test]

@@ -16,8 +16,12 @@ const NOT_CARRIED: [(&[&str], &str); 3] = [
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
     let destination = table.required_column(&["long_url", "destination_url", "original_url"])?;
-    let link = table.column(&["link", "bitlink", "short_url", "short_link"]);
     let custom = table.column(&["custom_link", "custom_bitlink", "custom_back_half"]);
+    let link_names = ["link", "bitlink", "short_url", "short_link"];
+    let link = match custom {
+        Some(_) => table.column(&link_names),
+        None => Some(table.required_column(&link_names)?),
+    };
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
@@ -40,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
             tags: tags_of_cell(row.cell(tags)),
             created_at: row.cell(created),
             expires_at: None,
-            refusal: (short_url.is_some() && slug.is_none()).then(SourceRefusal::no_slug),
+            refusal: slug.is_none().then(SourceRefusal::no_slug),
         };
         parsed.add_row(&row, &lost, foreign);
     }
@@ -67,12 +71,18 @@ mod tests {
 
     #[test]
     fn bitly_columns_have_several_names() {
-        let parsed = parse("Bitlink,Long URL\nhttps://bit.ly/x1y,https://a.example\nbit.ly/,b\n");
+        let parsed =
+            parse("Bitlink,Long URL\nhttps://bit.ly/x1y,https://a.example\nbit.ly/,b\n,c\n");
         let parsed = parsed.unwrap();
         assert_eq!(parsed.links[0].link.slug.as_deref(), Some("x1y"));
-        let code = parsed.links[1].refusal.as_ref().map(|refusal| refusal.code);
-        assert_eq!(code, Some("slug_missing"));
+        for link in &parsed.links[1..] {
+            let code = link.refusal.as_ref().map(|refusal| refusal.code);
+            assert_eq!(code, Some("slug_missing"));
+        }
         let error = parse("Bitlink,Title\n").err().unwrap().to_string();
         assert!(error.starts_with("line 1: no column long_url"), "{error}");
+        let error = parse("Long URL,Title\n").err().unwrap().to_string();
+        assert!(error.starts_with("line 1: no column link;"), "{error}");
+        assert!(error.ends_with("the columns are longurl, title"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use linkledger_core::csv_cell::unguarded;
 
 use super::{
-    SourceError, SourceLink, SourceLinks,
+    SourceError, SourceLink, SourceLinks, SourceRefusal,
     table::{CsvRow, CsvTable},
 };
 use crate::import::{
@@ -45,6 +45,7 @@ fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLin
     ] = columns.map(|column| row.cell(column).map(unguarded));
     let owned = |cell: Option<&str>| cell.map(ToOwned::to_owned);
     let slug = slug.or_else(|| short_url.and_then(last_segment_of));
+    let has_no_slug = short_url.is_some() && slug.is_none();
     SourceLink {
         number: row.number,
         link: ImportedLink {
@@ -61,7 +62,7 @@ fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLin
                 expired_url: owned(expired_url),
             },
         },
-        refusal: None,
+        refusal: has_no_slug.then(SourceRefusal::no_slug),
     }
 }
 
@@ -89,6 +90,19 @@ mod tests {
                 }
             )
         );
+    }
+
+    #[test]
+    fn short_url_of_a_host_is_refused() {
+        let text = "destination_url,short_url,slug\n\
+                    https://a.example/,https://s.test/,\n\
+                    https://a.example/,https://s.test/,chosen\n";
+        let parsed = parse(text).unwrap();
+        let codes = parsed.links.iter().map(|link| &link.refusal);
+        let codes: Vec<_> = codes
+            .map(|refusal| refusal.as_ref().map(|it| it.code))
+            .collect();
+        assert_eq!(codes, [Some("slug_missing"), None]);
     }
 
     #[test]

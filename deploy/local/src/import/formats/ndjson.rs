@@ -34,6 +34,7 @@ fn link(record: &JsonRecord, number: usize) -> Result<SourceLink, SourceError> {
     let slug = record.text("slug")?;
     let short_url = record.text("short_url")?;
     let slug = slug.or_else(|| short_url.and_then(last_segment_of));
+    let has_no_slug = short_url.is_some() && slug.is_none();
     let tags = record.texts("tags")?;
     let is_disabled = record.is_set("disabled") || record.is_set("disabled_by");
     Ok(SourceLink {
@@ -49,11 +50,13 @@ fn link(record: &JsonRecord, number: usize) -> Result<SourceLink, SourceError> {
                 expired_url: owned("expired_url")?,
             },
         },
-        refusal: is_disabled.then(|| SourceRefusal {
-            code: "link_disabled",
-            detail: "The link is disabled, and an import creates only links that redirect."
-                .to_owned(),
-        }),
+        refusal: is_disabled
+            .then(|| SourceRefusal {
+                code: "link_disabled",
+                detail: "The link is disabled, and an import creates only links that redirect."
+                    .to_owned(),
+            })
+            .or_else(|| has_no_slug.then(SourceRefusal::no_slug)),
     })
 }
 
@@ -81,6 +84,14 @@ mod tests {
         assert!(error("{\"a\":").starts_with("line 2: not JSON"));
         assert_eq!(error("{}"), "line 2.destination_url: missing or empty");
         assert_eq!(error("[]"), "line 2: not a JSON object");
+    }
+
+    #[test]
+    fn short_url_of_a_host_is_refused() {
+        let text =
+            "{\"destination_url\":\"https://example.com/\",\"short_url\":\"https://s.test\"}";
+        let refusal = parse(text).unwrap().links.remove(0).refusal;
+        assert_eq!(refusal.unwrap().code, "slug_missing");
     }
 
     #[test]

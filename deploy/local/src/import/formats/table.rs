@@ -1,8 +1,12 @@
 //! CSV with a header: rows whose cells are found by the name of their column.
 
 use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
+use linkledger_core::printable::printable;
 
 use super::SourceError;
+
+/// Maximum length of the names of columns in an error, in characters.
+const SHOWN_NAMES_LENGTH_MAX: usize = 200;
 
 /// A CSV text, read row by row.
 pub(super) struct CsvTable<'t> {
@@ -50,10 +54,16 @@ impl<'t> CsvTable<'t> {
     pub(super) fn required_column(&self, names: &[&str]) -> Result<usize, SourceError> {
         self.column(names).ok_or_else(|| {
             let name = names.first().copied().unwrap_or_default();
+            let columns = self.names.join(", ");
+            let columns: String = printable(&columns)
+                .chars()
+                .take(SHOWN_NAMES_LENGTH_MAX)
+                .collect();
             SourceError::line(
                 1,
                 format_args!(
-                    "no column {name}; the first line must name the columns, separated by commas"
+                    "no column {name}; the first line must name the columns, separated by commas; \
+                     the columns are {columns}"
                 ),
             )
         })
