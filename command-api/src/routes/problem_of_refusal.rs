@@ -51,6 +51,10 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
             Code::SlugTaken,
             "Choose another slug, or leave out the slug to get a generated slug.",
         ),
+        CommandRejection::ExternalIdTaken => Problem::new(
+            Code::ExternalIdTaken,
+            "Choose another external_id, or take it from the other link first.",
+        ),
         CommandRejection::InsufficientCredits(InsufficientCredits { balance, required }) => Problem::new(
             Code::InsufficientCredits,
             format!("The price in credits is {required}; the balance is {balance}."),

@@ -12,6 +12,7 @@ mod clicks;
 mod connections;
 mod credits;
 mod docs;
+mod expiry;
 mod follow_link;
 mod get_link;
 mod gone;
