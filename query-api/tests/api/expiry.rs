@@ -12,7 +12,7 @@ use crate::{
     service::{Answer, TestService},
 };
 
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 const LATER: &str = "https://example.com/later";
 
 async fn set_expiry(service: &TestService, at: OffsetDateTime, expired_url: Option<&str>) {

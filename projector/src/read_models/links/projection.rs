@@ -19,7 +19,7 @@ type Key = (i32, Uuid, Uuid);
 #[derive(Debug, Default)]
 pub struct LinkRows<'a>(BTreeMap<Key, Option<Change<'a>>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Change<'a> {
     /// Slug and time of the creation, if the link was created in this batch: the whole row is known.
     created: Option<(&'a str, OffsetDateTime)>,
