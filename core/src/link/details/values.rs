@@ -21,7 +21,7 @@ pub const TAGS_MAX: usize = 20;
 pub const TAG_LENGTH_MAX: usize = 64;
 /// Regular expression of tags.
 pub const TAG_PATTERN: &str = "^[a-z0-9][a-z0-9._:-]*$";
-/// Longest time from now to an expiry: 100 years.
+/// Longest time from now to an expiry: 100 years, with 25 leap days.
 const EXPIRY_AHEAD_MAX: Duration = Duration::days(36_525);
 
 /// Parses a title.
