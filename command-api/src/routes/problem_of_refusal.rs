@@ -79,6 +79,7 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
             | CommandRejection::LinkNotFound
             | CommandRejection::VersionConflict { .. }
             | CommandRejection::SlugTaken
+            | CommandRejection::ExternalIdTaken
             | CommandRejection::InsufficientCredits(_)
             | CommandRejection::Items(_) => Vec::new(),
         });
@@ -105,6 +106,7 @@ const fn member_of(rejection: &CommandRejection) -> &'static str {
     match rejection {
         CommandRejection::KeyReused => "/idempotency_key",
         CommandRejection::SlugTaken => "/slug",
+        CommandRejection::ExternalIdTaken => "/external_id",
         CommandRejection::Invalid(_)
         | CommandRejection::LinkNotFound
         | CommandRejection::VersionConflict { .. }

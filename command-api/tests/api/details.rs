@@ -5,7 +5,10 @@ use linkledger_core::{http::link_body::NewLink, id::LinkId};
 use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestApp, change, create, delete, fresh_key, send, with};
+use crate::{
+    create_links::batch,
+    support::{Answer, TestApp, change, create, delete, fresh_key, send, with},
+};
 
 const DETAILS: [&str; 5] = ["title", "external_id", "tags", "expires_at", "expired_url"];
 
@@ -159,6 +162,62 @@ async fn one_of_concurrent_creates_gets_the_external_id() {
     let lost = answers.iter().filter(|answer| answer.status == 409).count();
     assert_eq!((won, lost), (1, 19));
     assert_eq!(app.balance(account_id).await, 49);
+}
+
+#[tokio::test]
+async fn items_of_a_batch_carry_details() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(9).await;
+    let mut invalid = with_id("crm:2");
+    invalid["tags"] = json!(["a", "B"]);
+    let bodies = [
+        NewLink::example(),
+        with_id("crm:1"),
+        invalid,
+        with_id("crm:1"),
+    ];
+    let items: Vec<_> = bodies.into_iter().map(|body| (fresh_key(), body)).collect();
+
+    let valid = [&items[0], &items[1], &items[3]].map(Clone::clone);
+    let refused = send(&app.router, batch(&key, "atomic", &valid)).await;
+    assert_eq!(outcome(&refused), (409, "external_id_taken".to_owned()));
+    assert_eq!(
+        refused.json()["errors"][0]["pointer"],
+        "#/items/2/external_id"
+    );
+    let refused = send(&app.router, batch(&key, "atomic", &items)).await;
+    assert_eq!(outcome(&refused), (422, "tag_invalid".to_owned()));
+    assert_eq!(refused.json()["errors"][0]["pointer"], "#/items/2/tags/1");
+    assert_eq!(app.count("LinkCreated").await, 0);
+
+    for mode in ["dry_run", "partial"] {
+        let answer = send(&app.router, batch(&key, mode, &items)).await.json();
+        let answers = answer["items"].as_array().unwrap();
+        let codes: Vec<&Value> = answers
+            .iter()
+            .map(|item| &item["problem"]["code"])
+            .collect();
+        let expected = json!([null, null, "validation_failed", "external_id_taken"]);
+        assert_eq!(json!(codes), expected, "{mode}");
+        for detail in DETAILS {
+            assert_eq!(
+                answers[0]["link"][detail],
+                NewLink::example()[detail],
+                "{mode}"
+            );
+        }
+        assert_eq!(answers[1]["link"].get("title"), None);
+    }
+    assert_eq!(app.count("LinkCreated").await, 2);
+    assert_eq!(app.balance(account_id).await, 7);
+    let atomic = [
+        (fresh_key(), with_id("crm:3")),
+        (fresh_key(), with_id("crm:4")),
+    ];
+    let created = send(&app.router, batch(&key, "atomic", &atomic)).await;
+    assert_eq!(created.json()["items"][1]["link"]["external_id"], "crm:4");
+    let again = send(&app.router, create(&key, fresh_key(), &with_id("crm:4"))).await;
+    assert_eq!(outcome(&again), (409, "external_id_taken".to_owned()));
 }
 
 /// A release without details changed the destination of a link that was created with details.

@@ -262,6 +262,7 @@ impl LinkParts {
 impl LinkBody {
     /// Returns the body of a link whose short address starts with `short_base_url`.
     pub fn new(link: LinkParts, short_base_url: &str) -> Self {
+        let short_url = link.short_url(short_base_url);
         let LinkDetails {
             title,
             external_id,
@@ -271,7 +272,7 @@ impl LinkBody {
         } = link.details;
         Self {
             id: link.id,
-            short_url: link.short_url(short_base_url),
+            short_url,
             destination_url: link.destination_url,
             created_at: timestamp::format(link.created_at),
             title,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linkledger_core::clock::Clock as _;
-use linkledger_testing::TestDatabase;
+use linkledger_core::clock::{Clock as _, SystemClock};
+use linkledger_testing::{TestDatabase, eventually};
 use time::OffsetDateTime;
 
 use crate::{
@@ -69,4 +69,28 @@ async fn caches_of_two_processes_obey_the_instant() {
     assert_leads_to(&other.follow("/fest").await, OLD);
     other.clock.advance(HOUR);
     assert_leads_to(&other.follow("/fest").await, LATER);
+}
+
+/// The services read the clock after the test has: a request that begins at the instant or later is never redirected.
+#[tokio::test]
+async fn no_request_after_the_instant_is_redirected() {
+    let with_cache = |database| {
+        TestService::start_by_system_clock(database, |config| config.redirect_cache_mib = 1)
+    };
+    let one = with_cache(TestDatabase::create().await).await;
+    let other = with_cache(one.database.share()).await;
+    let caller = one.caller().await;
+    link_to_old(&one, &caller, "fest").await;
+    let at = SystemClock.now() + Duration::from_secs(1);
+    set_expiry(&one, at, None).await;
+    for service in [&one, &other] {
+        eventually("the link is over", async || {
+            let asked_at = SystemClock.now();
+            let answer = service.follow("/fest").await;
+            let is_over = answer.status == 410;
+            assert!(is_over || asked_at < at, "{asked_at}: {}", answer.status);
+            is_over.then_some(())
+        })
+        .await;
+    }
 }

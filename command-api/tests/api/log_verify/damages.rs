@@ -309,6 +309,9 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "INSERT INTO event_store.external_ids VALUES ($account, 'made-up', gen_random_uuid())",
-        &[(None, " has a row in external_ids that no event explains")],
+        &[(
+            None,
+            ") that no event explains: docs/backup.md#external-ids",
+        )],
     ),
 ];

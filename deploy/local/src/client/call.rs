@@ -2,7 +2,7 @@
 
 use linkledger_core::config::BaseUrl;
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 

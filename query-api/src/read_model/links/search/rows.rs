@@ -107,8 +107,9 @@ macro_rules! page_of_ordered_rows {
                                     OR $11 = CASE WHEN is_disabled THEN 'disabled'
                                                   WHEN expires_at <= $12 THEN 'expired'
                                                   ELSE 'active' END)
-                               AND ($13::text[] IS NULL OR tags @> $13)
-                               AND ($14::text IS NULL OR external_id = $14) AS is_found
+                               AND ($13::text[] IS NULL OR coalesce(tags @> $13, false))
+                               AND ($14::text IS NULL OR external_id IS NOT DISTINCT FROM $14)
+                               AS is_found
                     ) AS filtered
                     -- The last row says that more rows may follow, also if it is not found.
                     WHERE is_found OR nth = $5

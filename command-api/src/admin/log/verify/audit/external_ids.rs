@@ -78,7 +78,11 @@ impl ExternalIds {
         }
         let unexplained = rows.into_values().filter(|_| !self.is_incomplete);
         for link_id in unexplained {
-            let what = format!("{link_id} has a row in external_ids that no event explains");
+            let uuid = link_id.uuid();
+            let what = format!(
+                "{link_id} has a row in external_ids (link_id {uuid}) that no event explains: \
+                 docs/backup.md#external-ids"
+            );
             findings.add(None, what);
         }
     }
