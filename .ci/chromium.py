@@ -1,5 +1,6 @@
-"""A headless Chromium, its requests and its error messages."""
+"""A headless Chromium: window, screenshots, requests and error messages."""
 
+import base64
 import json
 
 from selenium import webdriver
@@ -33,3 +34,16 @@ def elsewhere(urls, own):
 
 def complaints(driver):
     return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def emulate(driver, width, scheme):
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def save_screenshot(driver, path):
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    path.write_bytes(base64.b64decode(shot["data"]))

@@ -5,7 +5,6 @@ usage: console_pages.py FOLDER DATA_FOLDER, from the root of the repository, wit
 stack's `env`; FOLDER is for the screenshots, DATA_FOLDER is the data folder of the stack
 """
 
-import base64
 import os
 import pathlib
 import sys
@@ -13,7 +12,8 @@ import tempfile
 from datetime import UTC, datetime
 
 import console_scene
-from chromium import browser, complaints, elsewhere, requested
+from chromium import browser, complaints, elsewhere, emulate, requested, save_screenshot
+from page_faults import FAULTS
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -22,44 +22,6 @@ CONSOLE_URL = os.environ["CONSOLE_URL"]
 WIDTHS = (1280, 400)
 SCHEMES = ("light", "dark")
 DEADLINE_S = 30
-
-# Returns the faults of a page. Contrast is checked by WCAG 2, AA; these pages have no text on a background that
-# computed colours do not show.
-FAULTS = """
-const faults = [];
-const wide = document.documentElement.scrollWidth - window.innerWidth;
-if (wide > 0) faults.push(`${wide} px wider than the window`);
-if (document.querySelectorAll('h1').length !== 1) faults.push('not one h1');
-for (const it of document.querySelectorAll('table')) {
-  if (!it.caption) faults.push('a table without a caption');
-}
-for (const it of document.querySelectorAll('th:not([scope])')) faults.push(`th without scope: ${it.textContent}`);
-for (const it of document.querySelectorAll('input')) {
-  if (!it.labels.length) faults.push(`input without label: ${it.name}`);
-}
-const parsed = (text) => text.match(/[\\d.]+/g).map(Number);
-const luminance = ([r, g, b]) => {
-  const [lr, lg, lb] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * lr + 0.7152 * lg + 0.0722 * lb;
-};
-const ground = (element) => {
-  for (let it = element; it; it = it.parentElement) {
-    const colour = parsed(getComputedStyle(it).backgroundColor);
-    if (colour.length < 4 || colour[3] === 1) return colour;
-  }
-  return [255, 255, 255];
-};
-const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (texts.nextNode()) {
-  const element = texts.currentNode.parentElement;
-  const text = texts.currentNode.textContent.trim();
-  if (!text || !element.checkVisibility()) continue;
-  const lights = [parsed(getComputedStyle(element).color), ground(element)].map(luminance).sort((a, b) => b - a);
-  const contrast = (lights[0] + 0.05) / (lights[1] + 0.05);
-  if (contrast < 4.5) faults.push(`contrast ${contrast.toFixed(2)}: ${text.slice(0, 40)}`);
-}
-return faults;
-"""
 
 
 def pages(link, account):
@@ -83,19 +45,6 @@ def pages(link, account):
 def check(is_true, complaint):
     if not is_true:
         sys.exit(f"console: {complaint}")
-
-
-def emulate(driver, width, scheme):
-    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
-def save_screenshot(driver, path):
-    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-    path.write_bytes(base64.b64decode(shot["data"]))
 
 
 def text_of(driver):

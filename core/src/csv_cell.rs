@@ -15,6 +15,14 @@ pub fn guarded(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the text of a cell without the `'` that [`guarded`] put before it.
+pub fn unguarded(cell: &str) -> &str {
+    match cell.strip_prefix('\'') {
+        Some(text) if text.starts_with(GUARDED) => text,
+        _ => cell,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,9 +31,11 @@ mod tests {
     fn formulas_get_an_apostrophe() {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "'=1", "\t=1", "\r=1"] {
             assert_eq!(guarded(text), format!("'{text}"));
+            assert_eq!(unguarded(&guarded(text)), text);
         }
         for text in ["", "DE", "a=b", " =1", "\n=1", "news.example"] {
             assert_eq!(guarded(text), text);
+            assert_eq!(unguarded(text), text);
         }
     }
 

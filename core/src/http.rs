@@ -5,6 +5,7 @@ pub mod answer;
 pub mod authentication;
 #[cfg(feature = "service")]
 mod bearer;
+pub mod console_style;
 pub mod cors;
 pub mod entity_tag;
 #[cfg(feature = "service")]

@@ -83,10 +83,14 @@ impl CostlyReads {
         let Ok(read) = timeout_at(deadline, reading).await else {
             return Err(self.too_slow("no answer"));
         };
-        read.flatten().map_err(|error| match error {
-            sqlx::Error::PoolTimedOut => self.too_slow("no free session"),
-            error if is_cancelled(&error) => self.too_slow("statement cancelled"),
-            error => storage_unavailable(&error),
+        read.flatten().map_err(|error| {
+            if matches!(error, sqlx::Error::PoolTimedOut) {
+                self.too_slow("no free session")
+            } else if is_cancelled(&error) {
+                self.too_slow("statement cancelled")
+            } else {
+                storage_unavailable(&error)
+            }
         })
     }
 

@@ -11,6 +11,7 @@ mod clicks;
 pub mod command_line;
 pub mod config;
 mod consistency;
+mod console;
 mod costly_reads;
 mod docs;
 pub mod doctor;

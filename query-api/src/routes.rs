@@ -33,7 +33,7 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher, docs, figure_reads::FigureReads,
+    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
     history_reads::HistoryReads, paging::Paginator, problem_page, qr_codes::QrCodes,
     read_servers::ReadServers,
 };
@@ -168,6 +168,7 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
             get(get_top_clicks::get_top_clicks).route_layer(reads_clicks),
         )
         .with_state(Arc::new(api))
+        .merge(console::router())
         .merge(docs::router())
         .merge(problem_page::router(Arc::clone(&settings.base_url)));
     with_problem_details(routes, settings)

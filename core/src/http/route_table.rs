@@ -24,6 +24,14 @@ pub const TOP_CLICKS: &str = "/v1/clicks/top";
 pub const CREDITS: &str = "/v1/credits";
 /// Entries of the account's ledger.
 pub const CREDIT_ENTRIES: &str = "/v1/credits/entries";
+/// Page that leads to the console and to the documentation.
+pub const HOME: &str = "/";
+/// Console for owners of links, without the slash that its relative addresses need.
+pub const CONSOLE: &str = "/console";
+/// Page of the console for owners of links.
+pub const CONSOLE_PAGE: &str = "/console/";
+/// File that the page at [`CONSOLE_PAGE`] loads.
+pub const CONSOLE_FILE: &str = "/console/{file}";
 /// Machine-readable description of the API.
 pub const OPENAPI: &str = "/openapi.json";
 /// Documentation of the API for people.
@@ -59,6 +67,10 @@ pub const TABLE: &[(&str, &[Method])] = &[
     (TOP_CLICKS, READ),
     (CREDITS, READ),
     (CREDIT_ENTRIES, READ),
+    (HOME, READ),
+    (CONSOLE, READ),
+    (CONSOLE_PAGE, READ),
+    (CONSOLE_FILE, READ),
     (OPENAPI, READ),
     (DOCS, READ),
     (DOCS_STYLE, READ),
@@ -128,6 +140,10 @@ mod tests {
             "/v1/links/lnk_1/clicks/top",
             "/v1/clicks",
             "/docs/problems/x",
+            "/",
+            "/console",
+            "/console/",
+            "/console/x.js",
         ] {
             assert_eq!(allowed_methods(path).as_deref(), Some("GET, HEAD, OPTIONS"));
         }
@@ -137,7 +153,10 @@ mod tests {
     fn paths_are_exact() {
         for path in [
             "",
-            "/",
+            "//",
+            "/console/a/b",
+            "/console//",
+            "/Console/",
             "/v1",
             "/v1/links/",
             "/v1//links",

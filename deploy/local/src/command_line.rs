@@ -16,6 +16,7 @@ use crate::{
     completions::{self, CompletionsOptions},
     credits::{self, CreditsOptions},
     demo::{self, DemoOptions},
+    export::{self, ExportOptions},
     import::{self, ImportOptions},
     links::{self, LinksOptions},
     options::StackOptions,
@@ -50,10 +51,13 @@ pub struct CommandLine {
 enum LinkledgerCommand {
     /// Start the stack, as `linkledger` without a command does.
     Up(StackOptions),
-    /// Create a link for each line of a file; running the same file again creates only the missing
-    /// links.
+    /// Create the links of a file, also of another product; running the same file again creates only the
+    /// missing links.
     #[command(after_help = EXIT_CODES)]
     Import(ImportOptions),
+    /// Write all links of the account as JSON lines or CSV, which `linkledger import` reads.
+    #[command(after_help = EXIT_CODES)]
+    Export(ExportOptions),
     /// Create, list, read, change and delete links.
     #[command(after_help = EXIT_CODES)]
     Links(LinksOptions),
@@ -92,7 +96,11 @@ impl LinkledgerCommand {
             Self::Links(links) => links.api.json,
             Self::Clicks(clicks) => clicks.api.json,
             Self::Credits(credits) => credits.api.json,
-            Self::Up(_) | Self::Import(_) | Self::Demo(_) | Self::Completions(_) => false,
+            Self::Up(_)
+            | Self::Import(_)
+            | Self::Export(_)
+            | Self::Demo(_)
+            | Self::Completions(_) => false,
         }
     }
 }
@@ -115,6 +123,7 @@ pub async fn main() -> ExitCode {
         Ok(_telemetry) => match command {
             LinkledgerCommand::Up(options) => stack::up(options).await,
             LinkledgerCommand::Import(import) => import::run(import).await,
+            LinkledgerCommand::Export(export) => export::run(export).await,
             LinkledgerCommand::Links(links) => links::run(links).await,
             LinkledgerCommand::Clicks(clicks) => clicks::run(clicks).await,
             LinkledgerCommand::Credits(credits) => credits::run(credits).await,

@@ -26,7 +26,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ use self::made_up::DayClicks;
 use crate::{
     client::{
         ApiClient, ApiTarget, CallFailure, RetryPolicy,
-        batch::{ItemOutcome, NewLink, requests},
+        batch::{BatchMode, ItemOutcome, NewLink, requests},
     },
     data_folder::DataFolder,
     demo_account::{DemoAccount, demo_key},
@@ -158,12 +158,19 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
     let links: Vec<NewLink> = (0..LINKS)
         .map(|number| {
             let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
-            NewLink::new(key, &format!("https://example.com/made-up/{number}"))
+            NewLink::new(json!({
+                "idempotency_key": key.hyphenated().to_string(),
+                "destination_url": format!("https://example.com/made-up/{number}"),
+            }))
         })
         .collect();
     let mut created = Vec::with_capacity(LINKS);
-    for range in requests(&links) {
-        for outcome in client.create_links(&links[range]).await? {
+    for request in requests(links) {
+        let batch = client.create_links(&request, BatchMode::Partial).await;
+        if let Some(failure) = batch.failure {
+            return Err(failure.into());
+        }
+        for outcome in batch.items.into_iter().flatten() {
             match outcome {
                 ItemOutcome::Created { link, .. } => created.push(made_up_link(link)?),
                 ItemOutcome::Refused(refusal) => return Err(CallFailure::Refused(refusal).into()),

@@ -1,10 +1,16 @@
-//! `linkledger import FILE`: creates a link for each line of a file, through the HTTP API, in batches.
+//! `linkledger import FILE`: creates the links of a file, through the HTTP API, in batches.
 //!
-//! The import keeps no state of its own. The idempotency key of a line is computed from the name of
+//! The import keeps no state of its own. The idempotency key of a link is computed from the name of
 //! the file, the line, and the number of equal lines before the line. So a second run of the same
 //! file sends the same keys, and the service creates only the links that are missing.
 
+mod adapt;
+mod files;
+mod formats;
 mod lines;
+pub(crate) mod link;
+mod report;
+mod sending;
 mod summary;
 
 use std::{
@@ -13,36 +19,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use futures::{StreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    client::{
-        ApiClient, CallFailure, RetryPolicy,
-        batch::{ItemOutcome, NewLink, requests},
-        connection::ConnectionOptions,
-    },
+    client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
     options::whole_number,
     output::{note, print},
 };
-use lines::ImportLine;
-use summary::{ImportSummary, LineOutcome};
+pub(crate) use adapt::last_segment_of as slug_of;
+use formats::SourceFormat;
+use lines::ImportFile;
+use sending::ImportOutcome;
+use summary::ImportSummary;
 
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which a progress bar is drawn.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of `linkledger import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportOptions {
-    /// File with one destination address (http or https) on each line; empty lines are skipped.
+    /// File of links: one destination address (http or https) on each line, CSV with a header, an
+    /// export of linkledger, or an export of another product (--from).
     file: PathBuf,
+    /// Format of the file. Default: addresses, csv or ndjson, as the first line shows.
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<SourceFormat>,
+    /// Create nothing; show what would be created or refused, and its cost in credits.
+    #[arg(long)]
+    dry_run: bool,
     /// Number of requests that are sent at the same time, each with up to 100 lines.
     #[arg(long, value_name = "REQUESTS", default_value = "4",
           value_parser = whole_number(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     concurrency: NonZeroUsize,
-    /// Write each refused line to this file: line number, error code, reason and the line itself,
-    /// separated by tabs.
+    /// Write line number, short address and status of each line to this file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write each refused line to this file, and not to standard error: line number, error code, reason
+    /// and address, separated by tabs.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Exit with code 1 if a line was refused.
@@ -54,33 +69,30 @@ pub(crate) struct ImportOptions {
 
 /// Imports the file, and prints how many links were created, existed before, or were refused.
 pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
-    let lines = lines::read(&import.file)?;
-    if let Some(path) = &import.refused {
-        if is_same_file(path, &import.file) {
-            bail!("--refused names the file that is imported; name another file");
-        }
-        // An empty file is written before the import: a folder that cannot be written to is an
-        // error before the first link, not after the last one.
-        summary::write_refused(path, &[])?;
-    }
+    let file = lines::read(&import.file, import.from)?;
+    import.prepare_files()?;
     let target = import.connection.target()?;
-    let bar = progress_bar(lines.len());
+    let bar = progress_bar(file.lines.len());
     let notice = {
         let bar = bar.clone();
         move |text: &str| bar.suspend(|| note(text))
     };
     let client = ApiClient::new(target, RetryPolicy::BULK, notice)?;
     let begun = Instant::now();
-    let (mut summary, end) = create_all(&client, &lines, import.concurrency, &bar).await;
-    bar.finish_and_clear();
-    summary.refused.sort_by_key(|refused| refused.number);
-    if let Some(path) = &import.refused {
-        summary::write_refused(path, &summary.refused)?;
+    let mode = import.mode();
+    let mut outcome = sending::send_all(&client, &file.lines, mode, import.concurrency, &bar).await;
+    if mode == BatchMode::DryRun && outcome.failure.is_none() {
+        outcome.refuse_repeated_slugs(&file.lines);
     }
-    summary.note_refused(import.refused.is_some());
-    print(&summary.text(begun.elapsed()))?;
-    end.context("the import stopped; run the same command again to create the missing links")?;
-    match summary.refused.len() {
+    bar.finish_and_clear();
+    import.report(&file, &outcome, begun.elapsed())?;
+    let refused = ImportSummary::of(&outcome).refused();
+    if let Some(failure) = outcome.failure {
+        return Err(anyhow::Error::new(failure).context(
+            "the import stopped; run the same command again to create the missing links",
+        ));
+    }
+    match refused {
         0 => Ok(()),
         _ if !import.strict => Ok(()),
         1 => bail!("1 line was refused"),
@@ -88,42 +100,54 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     }
 }
 
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
-}
-
-/// Creates the links of all lines. Stops at the first failure that concerns every line.
-async fn create_all(
-    client: &ApiClient,
-    lines: &[ImportLine],
-    concurrency: NonZeroUsize,
-    bar: &ProgressBar,
-) -> (ImportSummary, Result<(), CallFailure>) {
-    let mut summary = ImportSummary::default();
-    let new_links: Vec<NewLink> = lines
-        .iter()
-        .map(|line| NewLink::new(line.key, &line.destination))
-        .collect();
-    let requests = requests(&new_links).into_iter().map(async |range| {
-        let outcomes = client.create_links(&new_links[range.clone()]).await?;
-        Ok((range, outcomes))
-    });
-    let mut answers = stream::iter(requests).buffer_unordered(concurrency.get());
-    while let Some(answer) = answers.next().await {
-        let (range, outcomes) = match answer {
-            Ok(answer) => answer,
-            Err(failure) => return (summary, Err(failure)),
-        };
-        for (line, outcome) in lines[range].iter().zip(outcomes) {
-            bar.inc(1);
-            summary.count(match outcome {
-                ItemOutcome::Created { replayed: true, .. } => LineOutcome::Existing,
-                ItemOutcome::Created { .. } => LineOutcome::Created,
-                ItemOutcome::Refused(refusal) => LineOutcome::Refused(line, *refusal),
-            });
+impl ImportOptions {
+    const fn mode(&self) -> BatchMode {
+        if self.dry_run {
+            BatchMode::DryRun
+        } else {
+            BatchMode::Partial
         }
     }
-    (summary, Ok(()))
+
+    /// Checks the files that are written at the end: a folder that cannot be written to is an error
+    /// before the first link.
+    fn prepare_files(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.refused {
+            files::prepare("--refused", path, &[&self.file])?;
+        }
+        if let Some(path) = &self.out {
+            let others = [Some(&self.file), self.refused.as_ref()];
+            let others: Vec<&Path> = others.into_iter().flatten().map(PathBuf::as_path).collect();
+            files::prepare("--out", path, &others)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the files, and prints the summary.
+    fn report(
+        &self,
+        file: &ImportFile,
+        outcome: &ImportOutcome,
+        took: Duration,
+    ) -> anyhow::Result<()> {
+        match &self.refused {
+            Some(path) => files::write_refused(path, &file.lines, outcome)?,
+            None => summary::note_refused(file, outcome),
+        }
+        if let Some(path) = &self.out {
+            let created = if self.dry_run {
+                "would_create"
+            } else {
+                "created"
+            };
+            files::write_map(path, &file.lines, outcome, created)?;
+        }
+        if let Some(warning) = file.report.warning(file.lines.len()) {
+            note(&format!("warning: {warning}"));
+        }
+        let summary = ImportSummary::of(outcome).text(outcome, self.mode(), took);
+        print(&(summary + &file.report.text()))
+    }
 }
 
 fn progress_bar(lines: usize) -> ProgressBar {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Items on a page with `--all`: the largest page that the service returns.
-const LIMIT_OF_ALL: u32 = 100;
+pub(crate) const LIMIT_OF_ALL: u32 = 100;
 
 /// Options that select a part of a list.
 #[derive(Debug, Args)]

@@ -244,6 +244,7 @@ fn welcome(
         text,
         "
 API           {api}
+Your links    {api}/console/
 Short links   {short}
 Console       {console}
 API key       {key}

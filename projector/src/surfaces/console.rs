@@ -33,6 +33,7 @@ use axum::{
 use linkledger_core::{
     databases::{DatabaseSettings, Databases},
     event_store::{SessionKind, session_options},
+    http::console_style::CONSOLE_STYLE,
     internal_listener::KnownHosts,
     lifecycle::Tasks,
 };
@@ -45,7 +46,6 @@ pub(crate) const CONNECTIONS_MAX: u32 = 2;
 /// Longest wait for a session, in seconds.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-const STYLE: &str = include_str!("console/console.css");
 const SCRIPT: &str = include_str!("console/console.js");
 
 /// State that the pages share.
@@ -98,7 +98,10 @@ fn router(console: Console, hosts: KnownHosts) -> Router {
         .route("/accounts/{account_id}", get(account::page))
         .route("/links/{link_id}", get(link::page))
         .route("/find", get(find::find))
-        .route("/console.css", asset("text/css; charset=utf-8", STYLE))
+        .route(
+            "/console.css",
+            asset("text/css; charset=utf-8", CONSOLE_STYLE),
+        )
         .route(
             "/console.js",
             asset("text/javascript; charset=utf-8", SCRIPT),

@@ -158,11 +158,13 @@ async fn token_waits_for_balance_and_ledger() {
         set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
         let token = token_of(&link, 1);
         let headers = [("consistency-token", token.as_str())];
-        let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
-            service.until_a_request_waits().await;
-            insert_entry(service.pool(), caller.account_id, Entry::grant(1, 7, 7)).await;
-            set_checkpoint(service.pool(), "credits", caller.account_id, link.position).await;
-        });
+        let request = || service.get_with(&caller, path, &headers);
+        let answer = service
+            .answer_after(request, async {
+                insert_entry(service.pool(), caller.account_id, Entry::grant(1, 7, 7)).await;
+                set_checkpoint(service.pool(), "credits", caller.account_id, link.position).await;
+            })
+            .await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         assert!(answer.body.contains('7'), "{path}: {}", answer.body);
         set_checkpoint(service.pool(), "credits", caller.account_id, before).await;

@@ -161,13 +161,15 @@ async fn redirect_waits_for_lagging_link() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, "Fresh").await;
-    let (answer, ()) = tokio::join!(service.follow("/fresh"), async {
-        service.until_a_request_waits().await;
-        insert_redirect(service.pool(), &link).await;
-        // The position of the link's event is enough: the charge follows the link.
-        let created_at = link.position - 1;
-        set_checkpoint(service.pool(), "redirects", caller.account_id, created_at).await;
-    });
+    let request = || service.follow("/fresh");
+    let answer = service
+        .answer_after(request, async {
+            insert_redirect(service.pool(), &link).await;
+            // The position of the link's event is enough: the charge follows the link.
+            let created_at = link.position - 1;
+            set_checkpoint(service.pool(), "redirects", caller.account_id, created_at).await;
+        })
+        .await;
     assert_eq!(answer.status, 302, "{}", answer.body);
 }
 

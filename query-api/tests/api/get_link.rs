@@ -142,13 +142,15 @@ async fn shows_what_becomes_visible(service: TestService) {
     let caller = service.caller().await;
     let link = service.append_link(&caller, "fresh").await;
     let path = path(link.link.link_id);
-    let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_a_request_waits().await;
-        insert_appended_link(service.pool(), &link).await;
-        // The position of the link's event is enough: the charge follows the link.
-        let created_at = link.position - 1;
-        set_checkpoint(service.pool(), "links", caller.account_id, created_at).await;
-    });
+    let request = || service.get(&caller, &path);
+    let answer = service
+        .answer_after(request, async {
+            insert_appended_link(service.pool(), &link).await;
+            // The position of the link's event is enough: the charge follows the link.
+            let created_at = link.position - 1;
+            set_checkpoint(service.pool(), "links", caller.account_id, created_at).await;
+        })
+        .await;
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
 
@@ -173,14 +175,16 @@ async fn token_waits_even_for_visible_link() {
     let token = token_of(&link, 1);
     let headers = [("consistency-token", token.as_str())];
     let path = path(link.link.link_id);
-    let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_a_request_waits().await;
-        sqlx::query("UPDATE read_model.links SET version = 2")
-            .execute(service.pool())
-            .await
-            .unwrap();
-        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
-    });
+    let request = || service.get_with(&caller, &path, &headers);
+    let answer = service
+        .answer_after(request, async {
+            sqlx::query("UPDATE read_model.links SET version = 2")
+                .execute(service.pool())
+                .await
+                .unwrap();
+            set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+        })
+        .await;
     assert_eq!(answer.header("etag"), Some("\"2\""), "{}", answer.body);
 }
 

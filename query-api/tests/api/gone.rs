@@ -148,14 +148,16 @@ async fn deleted_link_is_404_at_any_lag() {
     let token = token.encode();
     let headers = [("consistency-token", token.as_str())];
     let path = format!("/v1/links/{}", seen.link.link_id);
-    let (answer, ()) = tokio::join!(service.get_with(&caller, &path, &headers), async {
-        service.until_a_request_waits().await;
-        sqlx::query("DELETE FROM read_model.links")
-            .execute(service.pool())
-            .await
-            .unwrap();
-        set_checkpoint(service.pool(), "links", caller.account_id, position).await;
-    });
+    let request = || service.get_with(&caller, &path, &headers);
+    let answer = service
+        .answer_after(request, async {
+            sqlx::query("DELETE FROM read_model.links")
+                .execute(service.pool())
+                .await
+                .unwrap();
+            set_checkpoint(service.pool(), "links", caller.account_id, position).await;
+        })
+        .await;
     answer.assert_problem(404, "link_not_found");
 }
 
@@ -165,11 +167,13 @@ async fn link_deleted_during_wait_is_404() {
     let caller = service.caller().await;
     let link = service.append_link(&caller, "brief").await;
     let path = format!("/v1/links/{}", link.link.link_id);
-    let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_a_request_waits().await;
-        let position = append(&service, &link, &[deleted(&link)]).await;
-        // The projector applied the creation and the deletion in one batch, so no row was ever visible.
-        set_checkpoint(service.pool(), "links", caller.account_id, position).await;
-    });
+    let request = || service.get(&caller, &path);
+    let answer = service
+        .answer_after(request, async {
+            let position = append(&service, &link, &[deleted(&link)]).await;
+            // The projector applied the creation and the deletion in one batch, so no row was ever visible.
+            set_checkpoint(service.pool(), "links", caller.account_id, position).await;
+        })
+        .await;
     answer.assert_problem(404, "link_not_found");
 }

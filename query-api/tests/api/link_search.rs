@@ -484,17 +484,19 @@ async fn state_filter_waits_for_redirects() {
         .get_with(&caller, "/v1/links?sort=created_at", &headers)
         .await;
     assert_eq!(without_state.status, 200);
-    let (answer, ()) = tokio::join!(service.get_with(&caller, path, &headers), async {
-        service.until_a_request_waits().await;
-        update_redirect(
-            service.pool(),
-            "awaited",
-            "https://example.com/",
-            "disabled",
-        )
+    let request = || service.get_with(&caller, path, &headers);
+    let answer = service
+        .answer_after(request, async {
+            update_redirect(
+                service.pool(),
+                "awaited",
+                "https://example.com/",
+                "disabled",
+            )
+            .await;
+            set_checkpoint(service.pool(), redirects, caller.account_id, link.position).await;
+        })
         .await;
-        set_checkpoint(service.pool(), redirects, caller.account_id, link.position).await;
-    });
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(
         answer.json()["items"][0]["id"],

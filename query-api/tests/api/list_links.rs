@@ -328,11 +328,13 @@ async fn token_makes_list_wait() {
     let token = token_of(&link, 1);
     let headers = [("consistency-token", token.as_str())];
 
-    let (answer, ()) = tokio::join!(service.get_with(&caller, "/v1/links", &headers), async {
-        service.until_a_request_waits().await;
-        insert_appended_link(service.pool(), &link).await;
-        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
-    });
+    let request = || service.get_with(&caller, "/v1/links", &headers);
+    let answer = service
+        .answer_after(request, async {
+            insert_appended_link(service.pool(), &link).await;
+            set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+        })
+        .await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(ids_of(&answer.json()), [link.link.link_id.to_string()]);
 }

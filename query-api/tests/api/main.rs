@@ -10,6 +10,7 @@ mod click_figures_tables;
 mod click_figures_top;
 mod clicks;
 mod connections;
+mod console;
 mod credits;
 mod docs;
 mod expiry;

@@ -62,8 +62,8 @@ impl Scene {
 
 fn paths(scene: &Scene) -> Vec<String> {
     let mut paths = read_paths(&scene.visible.link.link_id.to_string());
-    // Figures of clicks do not come from the log, so that they never wait for a position.
-    paths.retain(|path| !path.contains("/clicks"));
+    // Figures of clicks do not come from the log, and the event store answers a history: neither waits for a position.
+    paths.retain(|path| !path.contains("/clicks") && !path.ends_with("/history"));
     paths.push("/v1/links?slug=visible".to_owned());
     paths.push("/v1/links?destination_url=https://example.com/visible".to_owned());
     paths

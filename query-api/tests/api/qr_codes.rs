@@ -139,10 +139,12 @@ async fn code_of_lagging_link_waits_and_is_never_404() {
     let link = service.append_link(&caller, "fresh").await;
     let path = path(&link, "");
     service.get(&caller, &path).await.assert_read_model_behind();
-    let (answer, ()) = tokio::join!(service.get(&caller, &path), async {
-        service.until_a_request_waits().await;
-        insert_appended_link(service.pool(), &link).await;
-        set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
-    });
+    let request = || service.get(&caller, &path);
+    let answer = service
+        .answer_after(request, async {
+            insert_appended_link(service.pool(), &link).await;
+            set_checkpoint(service.pool(), "links", caller.account_id, link.position).await;
+        })
+        .await;
     assert_eq!(answer.status, 200, "{}", answer.body);
 }

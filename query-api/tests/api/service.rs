@@ -1,6 +1,10 @@
 //! Runs a query-api on a separate database, with callers.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -29,6 +33,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
+/// Part of the service's timeout of one second in which a change of the read tables ends a wait for certain.
+const WAIT_TESTED_MAX: Duration = Duration::from_millis(500);
 const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A running service, called without sockets.
@@ -210,6 +216,26 @@ impl TestService {
     /// Sends GET to the short host.
     pub(crate) async fn follow(&self, path: &str) -> Answer {
         self.call_short_host(Method::GET, path, &[]).await
+    }
+
+    /// Returns the answer to a request that waits for the read tables, which `make_visible` changes meanwhile.
+    ///
+    /// On a host so slow that the change comes too late for the timeout of the request, the request is sent again.
+    pub(crate) async fn answer_after<F: Future<Output = Answer>>(
+        &self,
+        request: impl Fn() -> F,
+        make_visible: impl Future<Output = ()>,
+    ) -> Answer {
+        let sent_at = Instant::now();
+        let (answer, waited) = tokio::join!(request(), async {
+            self.until_a_request_waits().await;
+            make_visible.await;
+            sent_at.elapsed()
+        });
+        if answer.status == 503 && waited > WAIT_TESTED_MAX {
+            return request().await;
+        }
+        answer
     }
 
     /// Waits until a request waits for the read tables: only then the service polls the checkpoints.

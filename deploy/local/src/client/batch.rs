@@ -1,15 +1,14 @@
 //! Many creates in few requests. Items that fail for a while are sent again, with the same keys.
 
 use std::{
-    ops::Range,
+    iter::Peekable,
     time::{Duration, Instant},
 };
 
 use linkledger_core::clock::random_bytes;
 use reqwest::StatusCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::Value;
 
 use super::{ApiCall, ApiClient, ApiRefusal, CallFailure, is_retried};
 
@@ -28,14 +27,33 @@ pub(crate) struct NewLink {
 }
 
 impl NewLink {
-    pub(crate) fn new(key: Uuid, destination_url: &str) -> Self {
-        let item = json!({
-            "idempotency_key": key.hyphenated().to_string(),
-            "destination_url": destination_url,
-        });
+    /// Takes the item of a batch: the members of a create and the idempotency key.
+    pub(crate) fn new(item: Value) -> Self {
         let bytes = item.to_string().len();
         Self { item, bytes }
     }
+}
+
+/// Effect of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BatchMode {
+    /// Each link is created or refused on its own.
+    Partial,
+    /// Nothing is created; the outcomes are those that `Partial` would have.
+    DryRun,
+}
+
+/// Outcome of the links of a request.
+#[derive(Debug)]
+pub(crate) struct BatchOutcome {
+    /// Outcome of each link, in order; `None` if the outcome is unknown.
+    pub(crate) items: Vec<Option<ItemOutcome>>,
+    /// Credits that the links cost, or would cost.
+    pub(crate) credits_charged: i64,
+    /// Balance after the last decision; `None` if the API named none.
+    pub(crate) credits_balance: Option<i64>,
+    /// Failure that left outcomes unknown.
+    pub(crate) failure: Option<CallFailure>,
 }
 
 /// Outcome of a create in a batch.
@@ -52,6 +70,16 @@ pub(crate) enum ItemOutcome {
 #[derive(Deserialize)]
 struct BatchDocument {
     items: Vec<ItemDocument>,
+    credits_charged: i64,
+    credits_balance: Option<i64>,
+}
+
+/// Answer to one attempt: for each item the outcome, or the reason to send the item again.
+#[derive(Default)]
+struct BatchAnswer {
+    items: Vec<Result<ItemOutcome, String>>,
+    credits_charged: i64,
+    credits_balance: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -62,85 +90,96 @@ struct ItemDocument {
     problem: Option<Value>,
 }
 
-/// Divides the links into requests, in their order.
-pub(crate) fn requests(links: &[NewLink]) -> Vec<Range<usize>> {
-    let mut requests = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (index, link) in links.iter().enumerate() {
+/// Iterator of requests: consecutive links, as many as a request can hold.
+struct Requests<I: Iterator<Item = NewLink>>(Peekable<I>);
+
+/// Divides the links into requests, in their order. Only the next request is in memory.
+pub(crate) fn requests(
+    links: impl IntoIterator<Item = NewLink>,
+) -> impl Iterator<Item = Vec<NewLink>> {
+    Requests(links.into_iter().peekable())
+}
+
+impl<I: Iterator<Item = NewLink>> Iterator for Requests<I> {
+    type Item = Vec<NewLink>;
+
+    fn next(&mut self) -> Option<Vec<NewLink>> {
+        let first = self.0.next()?;
         // A comma follows each item.
-        let added = link.bytes + 1;
-        if index > start && (index - start == ITEMS_MAX || bytes + added > BYTES_MAX) {
-            requests.push(start..index);
-            (start, bytes) = (index, 0);
+        let mut bytes = first.bytes + 1;
+        let mut request = vec![first];
+        while request.len() < ITEMS_MAX {
+            let fits = |link: &NewLink| bytes + link.bytes < BYTES_MAX;
+            let Some(link) = self.0.next_if(fits) else {
+                break;
+            };
+            bytes += link.bytes + 1;
+            request.push(link);
         }
-        bytes += added;
+        Some(request)
     }
-    if start < links.len() {
-        requests.push(start..links.len());
-    }
-    requests
 }
 
 impl ApiClient {
-    /// Creates the links of one request. Returns the outcome of each link, in order.
-    ///
-    /// # Errors
-    /// Returns a failure that concerns more than single links, also if links still fail for a while
-    /// when the retry policy ends.
-    pub(crate) async fn create_links(
-        &self,
-        links: &[NewLink],
-    ) -> Result<Vec<ItemOutcome>, CallFailure> {
+    /// Creates the links of one request. Links that fail for a while are sent again, with the same
+    /// keys, until the retry policy ends. A failure keeps the outcomes that are known.
+    pub(crate) async fn create_links(&self, links: &[NewLink], mode: BatchMode) -> BatchOutcome {
         let begun = Instant::now();
-        let mut outcomes: Vec<Option<ItemOutcome>> = links.iter().map(|_| None).collect();
+        let mut outcome = BatchOutcome {
+            items: links.iter().map(|_| None).collect(),
+            credits_charged: 0,
+            credits_balance: None,
+            failure: None,
+        };
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let open = outcomes.iter().enumerate();
-            let open: Vec<usize> = open
-                .filter_map(|(index, outcome)| outcome.is_none().then_some(index))
+            let items = outcome.items.iter().enumerate();
+            let open: Vec<usize> = items
+                .filter_map(|(index, item)| item.is_none().then_some(index))
                 .collect();
             if open.is_empty() {
-                return Ok(outcomes.into_iter().flatten().collect());
+                return outcome;
             }
             let items: Vec<&Value> = open.iter().map(|index| &links[*index].item).collect();
-            let call = ApiCall::create_links(&items);
-            let mut retry_reason = String::new();
-            for (index, outcome) in open
-                .iter()
-                .zip(self.attempt_batch(&call, open.len()).await?)
-            {
-                match outcome {
-                    Ok(outcome) => outcomes[*index] = Some(outcome),
-                    Err(reason) => retry_reason = reason,
+            let call = ApiCall::create_links(&items, mode);
+            let answer = match self.attempt_batch(&call, open.len()).await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    outcome.failure = Some(failure);
+                    return outcome;
                 }
-            }
-            if retry_reason.is_empty() {
+            };
+            let Some(reason) = outcome.add(answer, &open) else {
                 continue;
-            }
+            };
             let [chance] = random_bytes();
             let wait = self
                 .patience
                 .wait(attempts, begun.elapsed(), Duration::ZERO, chance);
-            match wait {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(self.no_answer(&call, &retry_reason)),
-            }
+            let Some(wait) = wait else {
+                outcome.failure = Some(self.no_answer(&call, &reason));
+                return outcome;
+            };
+            tokio::time::sleep(wait).await;
         }
     }
 
-    /// Sends a batch. Returns the outcome of each item, or the reason why the item must be sent again.
+    /// Sends a batch.
     async fn attempt_batch(
         &self,
         call: &ApiCall,
         count: usize,
-    ) -> Result<Vec<Result<ItemOutcome, String>>, CallFailure> {
+    ) -> Result<BatchAnswer, CallFailure> {
         let answer = match self.send(call).await {
             // One item that is too large for a request.
             Err(CallFailure::Refused(refusal))
                 if refusal.status == PAYLOAD_TOO_LARGE && count == 1 =>
             {
-                return Ok(vec![Ok(ItemOutcome::Refused(refusal))]);
+                return Ok(BatchAnswer {
+                    items: vec![Ok(ItemOutcome::Refused(refusal))],
+                    ..BatchAnswer::default()
+                });
             }
             answer => answer?,
         };
@@ -148,9 +187,28 @@ impl ApiClient {
         if document.items.len() != count {
             return Err(self.not_the_api(call, answer.status));
         }
-        let outcomes = document.items.into_iter().map(outcome);
-        let outcomes: Option<Vec<_>> = outcomes.collect();
-        outcomes.ok_or_else(|| self.not_the_api(call, answer.status))
+        let items: Option<Vec<_>> = document.items.into_iter().map(outcome).collect();
+        Ok(BatchAnswer {
+            items: items.ok_or_else(|| self.not_the_api(call, answer.status))?,
+            credits_charged: document.credits_charged,
+            credits_balance: document.credits_balance,
+        })
+    }
+}
+
+impl BatchOutcome {
+    /// Adds the outcomes of the items that were sent. Returns a reason to send items again, if any.
+    fn add(&mut self, answer: BatchAnswer, sent: &[usize]) -> Option<String> {
+        self.credits_charged += answer.credits_charged;
+        self.credits_balance = answer.credits_balance.or(self.credits_balance);
+        let mut retry_reason = None;
+        for (index, item) in sent.iter().zip(answer.items) {
+            match item {
+                Ok(outcome) => self.items[*index] = Some(outcome),
+                Err(reason) => retry_reason = Some(reason),
+            }
+        }
+        retry_reason
     }
 }
 
@@ -172,26 +230,25 @@ fn outcome(item: ItemDocument) -> Option<Result<ItemOutcome, String>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn lengths(links: &[NewLink]) -> Vec<usize> {
-        requests(links)
-            .into_iter()
-            .map(|range| range.len())
-            .collect()
+    fn lengths(links: Vec<NewLink>) -> Vec<usize> {
+        requests(links).map(|request| request.len()).collect()
     }
 
     #[test]
     fn requests_are_cut_by_items_and_bytes() {
-        let of_length = |length: usize| NewLink::new(Uuid::nil(), &"x".repeat(length));
-        assert_eq!(lengths(&[]), [0; 0]);
+        let of_length = |length: usize| NewLink::new(json!({ "x": "x".repeat(length) }));
+        assert_eq!(lengths(Vec::new()), [0; 0]);
         let short: Vec<NewLink> = (0..201).map(|_| of_length(20)).collect();
-        assert_eq!(lengths(&short), [100, 100, 1]);
+        assert_eq!(lengths(short), [100, 100, 1]);
         let long: Vec<NewLink> = (0..30).map(|_| of_length(20_000)).collect();
-        assert_eq!(lengths(&long), [13, 13, 4]);
+        assert_eq!(lengths(long), [13, 13, 4]);
         // A link that is too large alone does not take others along.
-        let mixed = [of_length(20), of_length(300_000), of_length(20)];
-        assert_eq!(lengths(&mixed), [1, 1, 1]);
+        let mixed = vec![of_length(20), of_length(300_000), of_length(20)];
+        assert_eq!(lengths(mixed), [1, 1, 1]);
     }
 
     #[test]

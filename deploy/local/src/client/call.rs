@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
+use super::batch::BatchMode;
+
 /// A request to the API that can be sent more than once.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiCall {
@@ -45,13 +47,12 @@ impl ApiCall {
 
     /// Makes the call that creates the links of these items, each with its idempotency key as a member.
     /// Each item is decided on its own.
-    pub(crate) fn create_links(items: &[&Value]) -> Self {
-        Self::new(
-            Method::POST,
-            &["v1", "links", "batch"],
-            StatusCode::MULTI_STATUS,
-        )
-        .body(json!({ "items": items }))
+    pub(crate) fn create_links(items: &[&Value], mode: BatchMode) -> Self {
+        let (body, expected) = match mode {
+            BatchMode::Partial => (json!({ "items": items }), StatusCode::MULTI_STATUS),
+            BatchMode::DryRun => (json!({ "mode": "dry_run", "items": items }), StatusCode::OK),
+        };
+        Self::new(Method::POST, &["v1", "links", "batch"], expected).body(body)
     }
 
     /// Adds a query parameter, if `value` is present.

@@ -1,53 +1,102 @@
-//! The lines of an import file, each with the idempotency key under which its link is created.
+//! The links of an import file, each with the idempotency key under which the link is created.
 
-use std::{collections::HashMap, path::Path};
+use std::{borrow::Cow, collections::HashMap, fs::File, io::Read as _, path::Path};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use uuid::Uuid;
+
+use super::{
+    formats::{SourceFormat, SourceLink, SourceRefusal},
+    link::ImportedLink,
+    report::SourceReport,
+};
 
 /// Namespace of the idempotency keys. It must never change: with another namespace, a second run of
 /// a file would create every link again.
 const KEY_NAMESPACE: Uuid = Uuid::from_u128(0x6b8f_2c1e_74d3_4a0b_9c55_0e1d_7f3a_92b6);
 
-/// A line of an import file.
+/// A link of an import file.
 #[derive(Debug)]
 pub(super) struct ImportLine {
-    /// Line number, from 1; empty lines count.
+    /// Number of the line, from 1 (empty lines count), or of the link in a JSON document.
     pub(super) number: usize,
     pub(super) key: Uuid,
-    pub(super) destination: String,
+    pub(super) link: ImportedLink,
+    /// Reason to refuse the link without asking the service.
+    pub(super) refusal: Option<SourceRefusal>,
 }
 
-/// Reads the lines of a file that are not empty.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
-    let bytes = std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+/// The content of an import file.
+#[derive(Debug)]
+pub(super) struct ImportFile {
+    pub(super) lines: Vec<ImportLine>,
+    pub(super) report: SourceReport,
+    /// Word for a numbered part of the file.
+    pub(super) unit: &'static str,
+}
+
+/// Reads a file, in the format or in the format that its first line shows.
+pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<ImportFile> {
+    let shown = path.display();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let bytes = bytes(path, format)?;
     let text = String::from_utf8(bytes)
         .map_err(|error| line_of(error.as_bytes(), error.utf8_error().valid_up_to()))
-        .map_err(|line| anyhow::anyhow!("{}: line {line} is not valid UTF-8", path.display()))?;
-    let mut occurrences: HashMap<&str, u32> = HashMap::new();
-    Ok(text
-        .lines()
-        .zip(1..)
-        .filter(|(line, _)| !line.trim().is_empty())
-        .map(|(line, number)| {
-            let occurrence = occurrences.entry(line).or_default();
-            *occurrence += 1;
-            ImportLine {
-                number,
-                key: key(&name, line, *occurrence),
-                destination: line.to_owned(),
-            }
-        })
-        .collect())
+        .map_err(|line| anyhow::anyhow!("{shown}: line {line} is not valid UTF-8"))?;
+    let format = format.unwrap_or_else(|| SourceFormat::detect(&text));
+    let parsed = format.parse(&text).with_context(|| format!("{shown}"))?;
+    drop(text);
+    let mut report = parsed.report;
+    for source in &parsed.links {
+        for detail in source.link.unsent_details() {
+            report.count_not_carried(detail);
+        }
+    }
+    Ok(ImportFile {
+        lines: with_keys(parsed.links, &name),
+        report,
+        unit: format.unit(),
+    })
+}
+
+/// Reads the bytes of a file that is not too large.
+fn bytes(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<Vec<u8>> {
+    let bytes_max = format.unwrap_or(SourceFormat::Addresses).bytes_max();
+    let mut bytes = Vec::new();
+    let file = File::open(path);
+    // One byte more shows that the file is too large, also if the file has no length, like a pipe.
+    let read = file.and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    let shown = path.display();
+    read.with_context(|| format!("can't read {shown}"))?;
+    if bytes.len() as u64 > bytes_max {
+        let megabytes = bytes_max >> 20;
+        bail!("{shown} has more than {megabytes} MiB; divide the file");
+    }
+    Ok(bytes)
 }
 
 fn line_of(bytes: &[u8], offset: usize) -> usize {
     bytes[..offset].split(|byte| *byte == b'\n').count()
+}
+
+/// Adds the keys; equal links get different ones.
+fn with_keys(links: Vec<SourceLink>, file_name: &str) -> Vec<ImportLine> {
+    let mut occurrences: HashMap<Cow<'_, str>, u32> = HashMap::new();
+    let key_of = |source: &SourceLink| {
+        let text = source.link.key_text();
+        let occurrence = occurrences.get(&text).copied().unwrap_or_default() + 1;
+        let key = key(file_name, &text, occurrence);
+        occurrences.insert(Cow::Owned(text.into_owned()), occurrence);
+        key
+    };
+    let keys: Vec<Uuid> = links.iter().map(key_of).collect();
+    let with_key = |(source, key): (SourceLink, Uuid)| ImportLine {
+        number: source.number,
+        key,
+        link: source.link,
+        refusal: source.refusal,
+    };
+    links.into_iter().zip(keys).map(with_key).collect()
 }
 
 /// Computes the idempotency key of a line: always the same key for the same file name, line and
@@ -78,8 +127,11 @@ mod tests {
             "https://a.example\r\n\n  \nhttps://b.example\nhttps://a.example\n",
         )
         .unwrap();
-        let lines = read(&path).unwrap();
-        let destinations: Vec<_> = lines.iter().map(|line| line.destination.as_str()).collect();
+        let lines = read(&path, None).unwrap().lines;
+        let destinations: Vec<_> = lines
+            .iter()
+            .map(|line| line.link.destination_url.as_str())
+            .collect();
         assert_eq!(
             destinations,
             [
@@ -89,7 +141,7 @@ mod tests {
             ]
         );
         assert_ne!(lines[0].key, lines[2].key);
-        let again = read(&path).unwrap();
+        let again = read(&path, None).unwrap().lines;
         assert!(lines.iter().zip(&again).all(|(a, b)| a.key == b.key));
     }
 
@@ -98,9 +150,46 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("links.txt");
         std::fs::write(&path, b"https://a.example\n\xff\n").unwrap();
-        let error = read(&path).err().unwrap().to_string();
+        let error = read(&path, None).err().unwrap().to_string();
         assert!(
             error.ends_with("links.txt: line 2 is not valid UTF-8"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn column_of_addresses_has_the_keys_of_a_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("links.csv");
+        let keys = |text: &str| -> Vec<Uuid> {
+            std::fs::write(&path, text).unwrap();
+            let lines = read(&path, None).unwrap().lines;
+            lines.iter().map(|line| line.key).collect()
+        };
+        let list = keys("https://a.example/\nhttps://b.example/\n");
+        assert_eq!(
+            keys("destination_url\nhttps://a.example/\nhttps://b.example/\n"),
+            list
+        );
+        let with_slugs =
+            keys("destination_url,slug\nhttps://a.example/,a-a\nhttps://b.example/,\n");
+        assert_ne!(with_slugs[0], list[0]);
+        assert_eq!(with_slugs[1], list[1]);
+    }
+
+    #[test]
+    fn too_large_json_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("links.json");
+        std::fs::File::create(&path)
+            .unwrap()
+            .set_len((256 << 20) + 1)
+            .unwrap();
+        let error = read(&path, Some(SourceFormat::Kutt))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("more than 256 MiB; divide the file"),
             "{error}"
         );
     }

@@ -1,109 +1,151 @@
-//! The outcome of an import: counts, and the refused lines.
+//! The summary of an import on the terminal: counts, credits, and the first refused links.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, time::Duration};
-
-use anyhow::Context as _;
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use linkledger_core::printable::printable;
 
-use super::lines::ImportLine;
-use crate::{client::ApiRefusal, output::note};
+use super::{
+    lines::ImportFile,
+    sending::{ImportOutcome, LineOutcome},
+};
+use crate::{client::batch::BatchMode, output::note};
 
 /// Number of refused lines that are shown; `--refused FILE` writes all refused lines.
 const SHOWN_MAX: usize = 20;
 
-/// The outcome of one line.
-#[derive(Debug)]
-pub(super) enum LineOutcome<'l> {
-    Created,
-    /// An earlier run created the link.
-    Existing,
-    Refused(&'l ImportLine, ApiRefusal),
-}
-
-/// A line that the service refused.
-#[derive(Debug)]
-pub(super) struct RefusedLine {
-    pub(super) number: usize,
-    code: String,
-    detail: String,
-    destination: String,
-}
-
-/// The outcome of all lines.
+/// Counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct ImportSummary {
     created: u64,
     existing: u64,
-    pub(super) refused: Vec<RefusedLine>,
+    /// Number of refused lines for each error code.
+    refused: BTreeMap<String, u64>,
 }
 
 impl ImportSummary {
-    pub(super) fn count(&mut self, outcome: LineOutcome<'_>) {
-        match outcome {
-            LineOutcome::Created => self.created += 1,
-            LineOutcome::Existing => self.existing += 1,
-            LineOutcome::Refused(line, refusal) => {
-                let (code, detail) = refusal.code_and_detail();
-                self.refused.push(RefusedLine {
-                    number: line.number,
-                    code: printable(code).into_owned(),
-                    detail: printable(detail).into_owned(),
-                    destination: line.destination.clone(),
-                });
+    pub(super) fn of(outcome: &ImportOutcome) -> Self {
+        let mut summary = Self::default();
+        for line in outcome.lines.iter().flatten() {
+            match line {
+                LineOutcome::Created { .. } => summary.created += 1,
+                LineOutcome::Existing { .. } => summary.existing += 1,
+                LineOutcome::Refused { code, .. } => {
+                    *summary.refused.entry(code.clone()).or_default() += 1;
+                }
             }
         }
+        summary
     }
 
-    /// Prints the first refused lines to standard error.
-    pub(super) fn note_refused(&self, has_file: bool) {
-        for line in self.refused.iter().take(SHOWN_MAX) {
-            note(&format!(
-                "line {}: {} ({})",
-                line.number, line.detail, line.code
-            ));
-        }
-        match self.refused.len().saturating_sub(SHOWN_MAX) {
-            0 => {}
-            more if has_file => note(&format!("… and {more} more")),
-            more => note(&format!(
-                "… and {more} more; --refused FILE writes all of the refused lines to a file"
-            )),
-        }
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.values().sum()
     }
 
-    /// Returns the last lines of the output: the number of lines of each outcome and error code.
-    pub(super) fn text(&self, took: Duration) -> String {
-        let mut codes = BTreeMap::<&str, usize>::new();
-        for line in &self.refused {
-            *codes.entry(&line.code).or_default() += 1;
-        }
-        let refused = self.refused.len();
+    /// Returns the last lines of the output: the number of lines of each outcome and error code, and
+    /// after a dry run the credits.
+    pub(super) fn text(&self, outcome: &ImportOutcome, mode: BatchMode, took: Duration) -> String {
+        let (created, existing, refused) = (self.created, self.existing, self.refused());
+        let lines = created + existing + refused;
+        let seconds = took.as_secs_f64();
+        let verb = match mode {
+            BatchMode::Partial => "created",
+            BatchMode::DryRun => "would be created",
+        };
         let mut text = format!(
-            "{} lines in {:.1} s: {} created, {} created before, {refused} refused\n",
-            self.created + self.existing + refused as u64,
-            took.as_secs_f64(),
-            self.created,
-            self.existing
+            "{lines} lines in {seconds:.1} s: {created} {verb}, {existing} created before, \
+             {refused} refused\n"
         );
-        for (code, count) in codes {
+        for (code, count) in &self.refused {
+            let code = printable(code);
             writeln!(text, "  {count:>8}  {code}").expect("writing to a string never fails");
+        }
+        if mode == BatchMode::DryRun {
+            text.push_str(&cost(outcome));
         }
         text
     }
 }
 
-/// Writes number, error code, reason and text of each refused line, separated by tabs.
-pub(super) fn write_refused(path: &Path, lines: &[RefusedLine]) -> anyhow::Result<()> {
-    let row = |line: &RefusedLine| {
-        let RefusedLine {
-            number,
-            code,
-            detail,
-            destination,
-        } = line;
-        format!("{number}\t{code}\t{detail}\t{destination}\n")
-    };
-    fs::write(path, lines.iter().map(row).collect::<String>())
-        .with_context(|| format!("can't write {}", path.display()))
+/// Returns the line on the credits of a dry run.
+fn cost(outcome: &ImportOutcome) -> String {
+    let cost = outcome.credits_charged;
+    match outcome.credits_before {
+        Some(balance) if balance < cost => {
+            let missing = cost - balance;
+            format!("Cost: {cost} credits; the balance is {balance}, so {missing} are missing\n")
+        }
+        Some(balance) => format!("Cost: {cost} credits; the balance is {balance}\n"),
+        None => format!("Cost: {cost} credits\n"),
+    }
+}
+
+/// Prints the first refused lines to standard error.
+pub(super) fn note_refused(file: &ImportFile, outcome: &ImportOutcome) {
+    let mut more = 0_u64;
+    let mut shown = 0;
+    for (line, outcome) in file.lines.iter().zip(&outcome.lines) {
+        let Some(LineOutcome::Refused { code, detail }) = outcome else {
+            continue;
+        };
+        if shown == SHOWN_MAX {
+            more += 1;
+            continue;
+        }
+        shown += 1;
+        let (unit, number) = (file.unit, line.number);
+        let (code, detail) = (printable(code), printable(detail));
+        note(&format!("{unit} {number}: {detail} ({code})"));
+    }
+    if more > 0 {
+        note(&format!(
+            "… and {more} more; --refused FILE writes all of the refused lines to a file"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(charged: i64, before: Option<i64>) -> ImportOutcome {
+        let refused = |code: &str| LineOutcome::Refused {
+            code: code.to_owned(),
+            detail: "Do this.".to_owned(),
+        };
+        ImportOutcome {
+            lines: vec![
+                Some(LineOutcome::Created { short_url: None }),
+                Some(LineOutcome::Existing { short_url: None }),
+                Some(refused("slug_taken")),
+                Some(refused("slug_taken")),
+                None,
+            ],
+            credits_charged: charged,
+            credits_before: before,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn summary_counts_known_outcomes() {
+        let outcome = outcome(1, Some(3));
+        let summary = ImportSummary::of(&outcome);
+        let took = Duration::from_millis(1_234);
+        assert_eq!(
+            summary.text(&outcome, BatchMode::Partial, took),
+            "4 lines in 1.2 s: 1 created, 1 created before, 2 refused\n         2  slug_taken\n"
+        );
+        let text = summary.text(&outcome, BatchMode::DryRun, took);
+        assert!(text.contains("1 would be created"), "{text}");
+        assert!(
+            text.ends_with("Cost: 1 credits; the balance is 3\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn dry_run_names_missing_credits() {
+        assert!(cost(&outcome(5, Some(3))).ends_with("the balance is 3, so 2 are missing\n"));
+        assert_eq!(cost(&outcome(5, None)), "Cost: 5 credits\n");
+    }
 }

@@ -47,7 +47,9 @@ impl Change {
         let text = |value: &Value| match value {
             Value::Null => "-".to_owned(),
             Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                value.to_string()
+            }
         };
         format!("{name}: {} -> {}", text(&self.from), text(&self.to))
     }

@@ -76,9 +76,27 @@ async fn repeated_import_creates_no_link() {
     assert_each_exactly_once(&stack.http()).await;
 
     let refused = folder.path().join("refused.tsv");
-    let arguments = [file, "--strict", "--refused", refused.to_str().unwrap()];
-    let (code, text) = import(folder.path(), &arguments);
+    let map = folder.path().join("map.csv");
+    let files = [
+        "--refused",
+        refused.to_str().unwrap(),
+        "--out",
+        map.to_str().unwrap(),
+    ];
+    let (code, text) = import(folder.path(), &[&[file, "--strict"], &files[..]].concat());
     assert_eq!(code, Some(1), "{text}");
+    assert!(!text.contains("line 3001"), "{text}");
+    let map = fs::read_to_string(map).unwrap();
+    assert_eq!(map.lines().count(), 1 + LINKS + 2);
+    assert_eq!(map.matches(",existing\n").count(), LINKS);
+    assert!(map.ends_with("3001,,url_scheme_not_allowed\n3002,,url_host_not_allowed\n"));
+    let links = stack.http().list_all().await;
+    let first = map.lines().nth(1).unwrap().split(',').nth(1).unwrap();
+    let link = links
+        .iter()
+        .find(|link| link["short_url"] == first)
+        .unwrap();
+    assert_eq!(link["destination_url"], "https://example.com/0");
     assert_eq!(
         fs::read_to_string(refused).unwrap(),
         "3001\turl_scheme_not_allowed\tOnly http and https addresses are accepted.\t\
@@ -153,7 +171,7 @@ fn import_without_a_stack_says_what_to_do() {
 }
 
 #[test]
-fn refused_file_never_overwrites_the_import() {
+fn written_files_never_overwrite_the_import() {
     let folder = data_folder();
     let file = file(folder.path());
     let before = fs::read(&file).unwrap();
@@ -164,5 +182,12 @@ fn refused_file_never_overwrites_the_import() {
         text.contains("--refused names the file that is imported"),
         "{text}"
     );
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    for arguments in [&["--out", file][..], &["--refused", out, "--out", out]] {
+        let (code, text) = import(folder.path(), &[&[file], arguments].concat());
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("--out names"), "{text}");
+    }
     assert_eq!(fs::read(file).unwrap(), before);
 }

@@ -15,8 +15,10 @@ mod complaints;
 mod configuration;
 mod demo;
 mod doctor;
+mod export;
 mod http;
 mod import;
+mod import_formats;
 mod ingress;
 #[cfg(feature = "tls")]
 mod kafka_security;

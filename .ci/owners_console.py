@@ -1,0 +1,174 @@
+"""Uses the console for owners of links in a browser, through a proxy that injects faults.
+
+usage: owners_console.py FOLDER AXE KEY_FILE [DOCS], from the root of the repository, with the variables of the
+stack's `env`; FOLDER is for the screenshots, AXE the script of axe-core, KEY_FILE the key of the made-up account;
+DOCS is the folder for the screenshots of docs/console.md, if they are to be made again
+"""
+
+import base64
+import os
+import pathlib
+import sys
+import tempfile
+
+from chromium import browser, complaints, elsewhere, emulate, requested, save_screenshot
+from fault_proxy import PREFIX, FaultProxy
+from owners_console_browser import Console, call_api, check
+from owners_console_day import spend_a_day
+from owners_console_faults import inject_all
+from page_faults import FAULTS
+
+API_URL = os.environ["API_URL"]
+WIDTHS = (400, 768, 1280, 2560)
+SCHEMES = ("light", "dark")
+FIRST_LOAD_BYTES_MAX = 60_000
+# Sum of a page that Core Web Vitals call good is 0.1.
+SHIFT_MAX = 0.02
+AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+HOSTILE = [
+    "https://example.com/?q=<script>window.pwned=1</script>",
+    "https://example.com/?q=\"><img src=x onerror=window.pwned=1>",
+    "https://example.com/#'-window.pwned=1-'",
+    "https://example.com/?q=javascript:window.pwned=1",
+    "https://example.com/" + "very-long-" * 150,
+]
+ROWS = "<img src=x onerror=window.pwned=1>\n\"><script>window.pwned=1</script>\njavascript:window.pwned=1"
+IMAGE_FORMAT = {"format": "webp", "quality": 55}
+
+
+def pages(link):
+    """Returns by name: address, and the elements that the page is complete with."""
+    clicks = [".chart svg", ".totals .until", ".top-list:last-child ol.top"]
+    return {
+        "links": ("#/links", ["tr[data-id]", ".pager button"]),
+        "nothing-found": ("#/links?slug_prefix=no-such-slug", [".empty"]),
+        "create": ("#/create", [".price", "#rows"]),
+        "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", *clicks]),
+        "account": ("#/account", [".credits .totals > div:nth-child(4)", ".ledger tbody tr", *clicks]),
+        "no-page": ("#/nowhere", ["h1"]),
+        "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
+    }
+
+
+def axe_faults(driver, axe):
+    # The script of axe-core is none of the page's own.
+    driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+    return driver.execute_async_script("""
+        const done = arguments[arguments.length - 1];
+        axe.run(document, {runOnly: arguments[0]}).then(
+          ({violations}) => done(violations.map(({id, nodes}) => `${id}: ${nodes[0].html.slice(0, 160)}`)),
+          (error) => done([String(error)]));
+    """, AXE_TAGS)
+
+
+def check_faults(console, axe, what):
+    faults = [*console.driver.execute_script(FAULTS), *axe_faults(console.driver, axe)]
+    check(not faults, f"{what}: {faults}")
+
+
+def look_at(console, folder, axe, name, page):
+    address, complete = page
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            emulate(console.driver, width, scheme)
+            console.open(address)
+            for css in complete:
+                console.find(css)
+            what = f"{address} at {width} px, {scheme}"
+            check_faults(console, axe, what)
+            shift, shifted, violations = console.driver.execute_script("return [window.pageShift, window.shifted, window.violations]")
+            check(shift <= SHIFT_MAX, f"{what}: the layout shifts by {shift:.3f}: {shifted}")
+            check(not violations, f"{what}: the content security policy refuses {violations}")
+            save_screenshot(console.driver, folder / f"{name}-{width}-{scheme}.png")
+
+
+def first_load(console, axe, proxy):
+    """Opens the console in a new browser; returns the bytes of its files with their headers."""
+    emulate(console.driver, 1280, "light")
+    console.open()
+    console.find("#api-key")
+    check_faults(console, axe, "the dialog that asks for a key")
+    console.give_key()
+    console.find("tr[data-id]")
+    loaded = [(path, size) for _, path, size in proxy.requests if path.startswith(f"{PREFIX}/console/")]
+    size = sum(size for _, size in loaded)
+    check(size <= FIRST_LOAD_BYTES_MAX, f"the first load takes {size} bytes: {loaded}")
+    return len(loaded), size
+
+
+def try_scripts(console, axe):
+    """Shows hostile data on all pages."""
+    links = [call_api(API_URL, console.key, "POST", "/v1/links", {"destination_url": url}) for url in HOSTILE]
+    for place in ("#/links", *(f"#/links/{link['id']}" for link in links)):
+        console.open(place)
+        console.says("example.com", "main")
+    console.open("#/create")
+    console.find("#rows")
+    console.driver.execute_script("document.querySelector('#rows').value = arguments[0]", ROWS)
+    console.find(".import form .primary").click()
+    console.says("3 rows refused", ".counts")
+    check_faults(console, axe, "the preview")
+    marks = console.driver.execute_script("return [window.pwned, document.querySelectorAll('img[onerror], a[href^=javascript]').length]")
+    check(marks == [None, 0], f"data became markup: {marks}")
+    for link in links:
+        call_api(API_URL, console.key, "DELETE", f"/v1/links/{link['id']}")
+
+
+def check_secrecy(console, proxy):
+    """Looks for the key where it must not be."""
+    stored = console.driver.execute_script("return [document.cookie, JSON.stringify(localStorage), location.href, JSON.stringify(sessionStorage)]")
+    check(stored[:2] == ["", "{}"], f"the console keeps {stored[:2]}")
+    check(console.key not in stored[2] and stored[3].count(console.key) == 1, "the key is in an address, or kept twice")
+    check(not any(console.key in path for _, path, _ in proxy.requests), "the key is in an address")
+    urls = requested(console.driver)
+    others = [url for url in elsewhere(urls, proxy.origin) if not url.startswith(("blob:", "about:"))]
+    check(not others, f"sends requests to other hosts: {others}")
+
+
+def picture(console, place, complete, path, height):
+    emulate(console.driver, 1100, "light")
+    console.open(place)
+    for css in complete:
+        console.find(css)
+    clip = {"x": 0, "y": 0, "width": 1100, "height": height, "scale": 1}
+    shot = console.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip, **IMAGE_FORMAT})
+    path.write_bytes(base64.b64decode(shot["data"]))
+
+
+def illustrate(console, folder, found):
+    """Makes the screenshots of docs/console.md."""
+    picture(console, *found["links"], folder / "console-links.webp", 560)
+    picture(console, *found["link"], folder / "console-link.webp", 1180)
+    picture(console, *found["create"], folder / "console-create.webp", 760)
+
+
+def most_clicked(key):
+    return call_api(API_URL, key, "GET", "/v1/clicks/top?by=link&limit=1")["items"][0]["link_id"]
+
+
+def main(folder, axe_file, key_file, docs=None):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    key, axe = pathlib.Path(key_file).read_text().strip(), pathlib.Path(axe_file).read_text()
+    proxy = FaultProxy(API_URL)
+    with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
+        console = Console(driver, proxy.url, key)
+        files, size = first_load(console, axe, proxy)
+        found = pages(most_clicked(key))
+        for name, page in found.items():
+            look_at(console, folder, axe, name, page)
+        if docs:
+            illustrate(console, pathlib.Path(docs), found)
+        emulate(driver, 1280, "light")
+        console.find("#sign-out").click()
+        spend_a_day(console)
+        try_scripts(console, axe)
+        # From here on the browser rightly complains about failed requests.
+        errors = [error for error in complaints(driver) if "status of 404" not in error]
+        check(not errors, f"errors of the browser: {errors}")
+        faults = inject_all(console, proxy, API_URL)
+        check_secrecy(console, proxy)
+    print(f"{len(found)} pages, {len(found) * len(WIDTHS) * len(SCHEMES)} screenshots in {folder}; first load: {files} files, {size} bytes; {faults} faults")
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,88 @@
+"""A day of an owner of links by keyboard alone: create, preview, find, change, read clicks, delete."""
+
+from owners_console_browser import RUN, check
+from selenium.webdriver.common.keys import Keys
+
+ROWS = [*(f"https://example.com/keyboard/{n}" for n in range(8)), f"https://example.com/keyboard/8 {RUN}-day", "ftp://example.com/", f"https://example.com/keyboard/9 {RUN.upper()}-Day"]
+
+
+def create_one(console):
+    console.tab_to("#pages a[href='#/create']").send_keys(Keys.ENTER)
+    console.find("#new-destination_url")
+    console.tab_to("#new-destination_url")
+    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.ENTER)
+    console.says("Charged 1 credit", ".created")
+
+
+def create_many(console):
+    console.tab_to("#rows")
+    for row in ROWS:
+        console.press(row, Keys.ENTER)
+    console.tab_to("#list-name")
+    console.press(RUN, Keys.ENTER)
+    console.says("9 new links · 2 rows refused", ".counts")
+    console.says("Costs 9 credits", ".outcome")
+    console.says("ftp://example.com/", ".import table")
+    console.wait("the focus is not on the button that creates", lambda: console.focused().text == "Create 9 links")
+    console.press(Keys.ENTER)
+    console.says("9 links created · 2 refused", ".counts")
+    console.says("Charged 9 credits", ".outcome")
+
+
+def find_and_change(console):
+    console.tab_to("#pages a[href='#/links']", is_back=True).send_keys(Keys.ENTER)
+    console.find("tr[data-id]")
+    console.tab_to("#find")
+    console.press(f"{RUN}-d", Keys.ENTER)
+    console.wait("the filter finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
+    console.tab_to("tr[data-id] a.slug").send_keys(Keys.ENTER)
+    console.says(f"{RUN}-day", "h1")
+    console.find("#edit-destination_url")
+    console.tab_to("#edit-destination_url")
+    console.press_with(Keys.CONTROL, "a")
+    console.press("https://example.com/changed", Keys.ENTER)
+    console.says("https://example.com/changed", ".facts")
+
+
+def read_clicks(console):
+    console.find(".chart svg")
+    console.tab_to(".chart svg")
+    console.press(Keys.ARROW_LEFT)
+    console.says("0 clicks by people, 0 by bots", ".readout")
+
+
+def delete_one(console):
+    console.tab_to(".deletion button", is_back=True).send_keys(Keys.ENTER)
+    console.wait("the safe button has no focus", lambda: console.focused().text == "Keep it")
+    console.tab_to(".deletion .danger").send_keys(Keys.ENTER)
+    console.says("Links", "h1")
+
+
+def delete_selected(console):
+    console.wait("the list of links", lambda: len(console.visible("tr[data-id]")) > 2)
+    ids = [row.get_attribute("data-id") for row in console.visible("tr[data-id]")[:2]]
+    for link in ids:
+        console.tab_to(f"tr[data-id='{link}'] input")
+        console.press(Keys.SPACE)
+    console.says("2 links selected", ".selection")
+    console.tab_to(".selection .danger", is_back=True).send_keys(Keys.ENTER)
+    console.find("dialog[open] .danger")
+    console.tab_to("dialog[open] .danger").send_keys(Keys.ENTER)
+    console.says("2 links deleted", ".selection")
+    left = {row.get_attribute("data-id") for row in console.visible("tr[data-id]")}
+    check(not left & set(ids), "deleted links are still listed")
+
+
+def page_through(console):
+    console.tab_to(".pager button:nth-child(3)").send_keys(Keys.ENTER)
+    console.says("Links 51 to 100", ".summary")
+    console.driver.back()
+    console.says("Links 1 to 50", ".summary")
+
+
+def spend_a_day(console):
+    console.open()
+    console.give_key()
+    console.find("tr[data-id]")
+    for scene in (create_one, create_many, find_and_change, read_clicks, delete_one, delete_selected, page_through):
+        scene(console)

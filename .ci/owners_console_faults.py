@@ -1,0 +1,166 @@
+"""Faults of the API under the console: the page says what happens, loses nothing, and creates nothing twice."""
+
+import threading
+
+from owners_console_browser import RUN, call_api, check
+from selenium.webdriver.common.keys import Keys
+
+LINKS = r"/v1/links(\?|$)"
+
+
+def problem(status, code, title, detail, **more):
+    return {"type": "about:blank", "status": status, "code": code, "title": title, "detail": detail, **more}
+
+
+OVERLOADED = problem(503, "overloaded", "The service is overloaded", "Retry later.")
+
+
+def fill(console, slug):
+    console.open("#/create")
+    console.says("Balance", ".price")
+    console.find("#new-destination_url").clear()
+    console.find("#new-destination_url").send_keys("https://example.com/fault")
+    console.find("#new-slug").clear()
+    console.find("#new-slug").send_keys(slug)
+
+
+def with_slug(console, api_url, slug):
+    return call_api(api_url, console.key, "GET", f"/v1/links?slug={slug}")["items"]
+
+
+def ended_key(console, proxy, api_url):
+    fill(console, f"{RUN}-after-401")
+    proxy.inject("POST", LINKS, problem=problem(401, "api_key_expired", "The API key has expired", "Ask for a new one."))
+    console.press(Keys.ENTER)
+    console.says("The API key has expired: Ask for a new one.", "#key-reason")
+    check(console.driver.find_element("id", "new-slug").get_attribute("value") == f"{RUN}-after-401", "the form was lost")
+    console.give_key()
+    console.says("Charged 1 credit", ".created")
+
+
+def lost_answer(console, proxy, api_url):
+    fill(console, f"{RUN}-lost")
+    proxy.inject("POST", LINKS, is_lost=True)
+    console.press(Keys.ENTER)
+    console.says("one link, charged once", ".created")
+    check(len(with_slug(console, api_url, f"{RUN}-lost")) == 1, "not exactly one link")
+
+
+def overload(console, proxy, api_url):
+    fill(console, f"{RUN}-after-503")
+    proxy.inject("POST", LINKS, problem=OVERLOADED, retry_after=60)
+    console.press(Keys.ENTER)
+    console.says("The service is overloaded: Retry later.", "#banner")
+    console.says("Retrying in", "#banner")
+    console.says("under the same key: at most one link", ".outcome")
+    console.find("#banner button").click()
+    console.says("Charged 1 credit", ".created")
+    check(not console.visible("#banner button"), "the banner stays")
+
+
+def rate_limit(console, proxy, api_url):
+    limited = problem(429, "rate_limited", "Too many requests", "Wait.")
+    proxy.inject("GET", LINKS, problem=limited, retry_after=1)
+    console.open("#/links")
+    console.says("Too many requests: Wait.", "#banner")
+    console.find("tr[data-id]")
+
+
+def unreachable(console, proxy, api_url):
+    console.open("#/links")
+    console.find("tr[data-id]")
+    proxy.is_away = True
+    console.find("#find").send_keys(f"{RUN}-after-" + Keys.ENTER)
+    console.says("The API does not answer", "#banner")
+    console.visible("#banner button")[1].click()
+    console.says("The API does not answer", ".problem")
+    proxy.is_away = False
+    console.find("#find").send_keys(Keys.ENTER)
+    console.wait("the links after the fault", lambda: len(console.visible("tr[data-id]")) == 2)
+
+
+def offline(console, proxy, api_url):
+    console.open("#/links")
+    console.find("tr[data-id]")
+    network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    console.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **network})
+    console.find("#find").send_keys(f"{RUN}-lost" + Keys.ENTER)
+    console.says("You are offline", "#banner")
+    console.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **network})
+    console.wait("the link after the fault", lambda: len(console.visible("tr[data-id]")) == 1)
+
+
+def no_credits(console, proxy, api_url):
+    fill(console, f"{RUN}-dear")
+    broke = problem(402, "insufficient_credits", "Not enough credits", "The link was not created.", balance=2, required=3)
+    proxy.inject("POST", LINKS, problem=broke)
+    console.press(Keys.ENTER)
+    console.says("Price: 3. Balance: 2.", ".problem")
+
+
+def conflict(console, proxy, api_url):
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/first"})
+    path = f"/v1/links/{link['id']}"
+    console.open(f"#/links/{link['id']}")
+    field = console.find("#edit-destination_url")
+    call_api(api_url, console.key, "PATCH", path, {"destination_url": "https://example.com/theirs"})
+    field.clear()
+    field.send_keys("https://example.com/mine" + Keys.ENTER)
+    console.says("https://example.com/theirs", ".conflict")
+    console.says("https://example.com/mine", ".conflict")
+    console.find(".conflict .primary").click()
+    console.says("https://example.com/mine", ".facts")
+    stored = call_api(api_url, console.key, "GET", path)["destination_url"]
+    check(stored == "https://example.com/mine", f"{stored} is stored")
+
+
+def links_to(console, api_url, host):
+    found, cursor = 0, ""
+    while cursor is not None:
+        page = call_api(api_url, console.key, "GET", f"/v1/links?destination_host={host}&limit=100{cursor and '&cursor='}{cursor}")
+        found, cursor = found + len(page["items"]), page["next_cursor"]
+    return found
+
+
+def reload_in_import(console, proxy, api_url):
+    host = f"{RUN}.example.com"
+    console.open("#/create")
+    console.find("#rows")
+    rows = "\n".join(f"https://{host}/{n}" for n in range(250))
+    console.driver.execute_script("""
+        const rows = document.querySelector('#rows');
+        rows.value = arguments[0];
+        rows.dispatchEvent(new Event('input', {bubbles: true}));
+    """, rows)
+    console.find(".import form .primary").click()
+    console.says("250 new links", ".counts")
+    held = proxy.inject("POST", "/batch$", release=threading.Event())
+    console.find(".outcome .primary").click()
+    console.wait("the first batch", lambda: held.times == 0)
+    console.driver.refresh()
+    held.release.set()
+    console.says("This list was interrupted", ".outcome")
+    console.find(".outcome .primary").click()
+    console.says("links created", ".counts")
+    console.says("Result as CSV", ".outcome")
+    console.wait("250 links", lambda: links_to(console, api_url, host) >= 250)
+    check(links_to(console, api_url, host) == 250, "an interrupted list has created links twice")
+
+
+def no_key(console, proxy, api_url):
+    console.open("#/links")
+    console.find("tr[data-id]")
+    console.find("#sign-out").click()
+    console.find("#api-key")
+    kept = console.driver.execute_script("return sessionStorage.length + localStorage.length")
+    check(kept == 0, "signing out leaves something behind")
+    console.give_key()
+    console.find("tr[data-id]")
+
+
+def inject_all(console, proxy, api_url):
+    scenes = (ended_key, lost_answer, overload, rate_limit, unreachable, offline, no_credits, conflict, reload_in_import, no_key)
+    for scene in scenes:
+        scene(console, proxy, api_url)
+        check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")
+    return len(scenes)

@@ -1,0 +1,230 @@
+//! `linkledger export`: writes all links of the account, in the order of their creation.
+
+mod part_file;
+mod row;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    client::{ApiCall, ApiClient, RetryPolicy, connection::ConnectionOptions},
+    import::PROGRESS_INTERVAL,
+    output::{note, print},
+    paging::LIMIT_OF_ALL,
+};
+use part_file::{ExportProgress, PartFile};
+use row::{ExportedLink, LinePlace, LinkClicks};
+
+/// Number of requests for clicks that are sent at the same time.
+const CLICK_REQUESTS: usize = 4;
+
+/// Options of `linkledger export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportOptions {
+    /// Form of the export.
+    #[arg(long, value_name = "FORMAT", default_value = "ndjson")]
+    format: ExportFormat,
+    /// Add the clicks, bots and visitors of each link since its creation; one request for each link.
+    #[arg(long)]
+    with_clicks: bool,
+    /// Write to this file, and continue where an export to this file was interrupted. Default: standard
+    /// output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+/// Form of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One JSON object on each line.
+    Ndjson,
+    /// CSV with a header.
+    Csv,
+}
+
+/// Place that an export is written to.
+enum ExportTarget {
+    Stdout,
+    File(PartFile),
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ClicksDocument {
+    totals: LinkClicks,
+}
+
+/// Exports the links, to the file or to standard output.
+pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
+    let target = export.connection.target()?;
+    let header = export.format.header(export.with_clicks);
+    let (to, mut progress) = match &export.out {
+        None => {
+            print(&header)?;
+            (ExportTarget::Stdout, ExportProgress::default())
+        }
+        Some(path) => {
+            let (api_url, key) = (target.api_url.as_str(), target.api_key.reveal());
+            let source = format!(
+                "{api_url}\n{key}\n{:?}\n{}",
+                export.format, export.with_clicks
+            );
+            let (part, progress) = PartFile::open(path, &source, export.format, &header)?;
+            note_continuation(&part, &progress);
+            (ExportTarget::File(part), progress)
+        }
+    };
+    let bar = progress_bar();
+    let notice = {
+        let bar = bar.clone();
+        move |text: &str| bar.suspend(|| note(text))
+    };
+    let client = ApiClient::new(target, RetryPolicy::BULK, notice)?;
+    bar.set_position(progress.links);
+    let outcome = export.write_pages(&client, to, &mut progress, &bar).await;
+    bar.finish_and_clear();
+    let to = outcome.with_context(|| export.advice())?;
+    match (to, &export.out) {
+        (ExportTarget::File(part), Some(path)) => {
+            part.complete(path)?;
+            note(&format!(
+                "wrote {} links to {}",
+                progress.links,
+                path.display()
+            ));
+        }
+        _ => note(&format!("{} links", progress.links)),
+    }
+    Ok(())
+}
+
+fn note_continuation(part: &PartFile, progress: &ExportProgress) {
+    if progress.links > 0 {
+        note(&format!(
+            "continuing {} after {} links; delete it to begin again",
+            part.path().display(),
+            progress.links
+        ));
+    }
+}
+
+impl ExportOptions {
+    fn advice(&self) -> &'static str {
+        match self.out {
+            Some(_) => "the export stopped; run the same command again to continue",
+            None => "the export stopped; with --out FILE an export can be continued",
+        }
+    }
+
+    /// Writes the pages of links that the export lacks.
+    async fn write_pages(
+        &self,
+        client: &ApiClient,
+        mut to: ExportTarget,
+        progress: &mut ExportProgress,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<ExportTarget> {
+        let first = ApiCall::get(&["v1", "links"])
+            .query("sort", Some("created_at".to_owned()))
+            .query("created_from", progress.created_at.clone())
+            .query("limit", Some(LIMIT_OF_ALL.to_string()));
+        let mut cursor = None;
+        loop {
+            let call = first.clone().query("cursor", cursor.clone());
+            let answer = client.send(&call).await?;
+            let page: Page<'_> = client.read(&call, &answer)?;
+            let mut links = Vec::new();
+            for raw in page.items {
+                let link: ExportedLink = serde_json::from_str(raw.get())
+                    .map_err(|_| client.not_the_api(&call, answer.status))?;
+                let place = LinePlace {
+                    id: link.id.clone(),
+                    created_at: link.created_at.clone(),
+                };
+                if progress.add(place) {
+                    links.push((raw, link));
+                }
+            }
+            to.write(&self.lines(client, &links).await?)?;
+            bar.set_position(progress.links);
+            match page.next_cursor {
+                None => return Ok(to),
+                // A list whose cursors repeat would never end.
+                next if next == cursor => {
+                    return Err(client.not_the_api(&call, answer.status).into());
+                }
+                next => cursor = next,
+            }
+        }
+    }
+
+    /// Returns the lines of links, in order.
+    async fn lines(
+        &self,
+        client: &ApiClient,
+        links: &[(&RawValue, ExportedLink)],
+    ) -> anyhow::Result<String> {
+        let line = |(raw, link): &(&RawValue, ExportedLink)| {
+            let (raw, call) = (raw.get().to_owned(), clicks_call(link));
+            async move {
+                let answer = client.send(&call).await?;
+                let document: ClicksDocument = client.read(&call, &answer)?;
+                anyhow::Ok((raw, document.totals))
+            }
+        };
+        let mut text = String::new();
+        if self.with_clicks {
+            let requests: Vec<_> = links.iter().map(line).collect();
+            let clicks: Vec<_> = stream::iter(requests)
+                .buffered(CLICK_REQUESTS)
+                .try_collect()
+                .await?;
+            for ((raw, clicks), (_, link)) in clicks.iter().zip(links) {
+                text.push_str(&self.format.line(raw, link, Some(*clicks))?);
+            }
+        } else {
+            for (raw, link) in links {
+                text.push_str(&self.format.line(raw.get(), link, None)?);
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Makes the call for the clicks of a link since its creation.
+fn clicks_call(link: &ExportedLink) -> ApiCall {
+    ApiCall::get(&["v1", "links", &link.id, "clicks"])
+        .query("from", Some(link.created_at.clone()))
+        .query("interval", Some("month".to_owned()))
+}
+
+impl ExportTarget {
+    fn write(&mut self, lines: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout => print(lines),
+            Self::File(part) => part.write(lines),
+        }
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {pos} links  {per_sec}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(PROGRESS_INTERVAL);
+    bar
+}

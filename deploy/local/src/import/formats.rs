@@ -1,0 +1,262 @@
+//! The formats of import files: a pure parser each, which turns the text of a file into links.
+
+mod addresses;
+mod bitly;
+mod csv_columns;
+mod dub;
+mod json_record;
+mod kutt;
+mod ndjson;
+mod shlink;
+mod table;
+mod yourls;
+
+use std::fmt::Display;
+
+use clap::ValueEnum;
+
+use super::{adapt::ForeignLink, link::ImportedLink, report::SourceReport};
+use json_record::JsonRecord;
+use table::CsvRow;
+
+/// Largest JSON file that is read; a JSON document is parsed as a whole.
+const JSON_BYTES_MAX: u64 = 256 << 20;
+/// Largest file of any other format.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// Format of an import file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SourceFormat {
+    /// One destination address on each line.
+    Addresses,
+    /// CSV with the columns of this service, such as `linkledger export --format csv` writes.
+    Csv,
+    /// One JSON object on each line, such as `linkledger export` writes.
+    Ndjson,
+    /// Shlink: JSON of `GET /rest/v3/short-urls`.
+    Shlink,
+    /// Kutt: JSON of `GET /api/v2/links`.
+    Kutt,
+    /// YOURLS: JSON of the API action `stats`.
+    Yourls,
+    /// Bitly: CSV export of links.
+    Bitly,
+    /// Dub: CSV export of links.
+    Dub,
+}
+
+/// A link of a file.
+#[derive(Debug)]
+pub(super) struct SourceLink {
+    /// Number of the line, from 1, or of the link in a JSON document.
+    pub(super) number: usize,
+    pub(super) link: ImportedLink,
+    /// Reason to refuse the link without asking the service.
+    pub(super) refusal: Option<SourceRefusal>,
+}
+
+/// Reason for which a link of a file is not sent to the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceRefusal {
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+}
+
+/// The content of a file.
+#[derive(Debug, Default)]
+pub(super) struct SourceLinks {
+    pub(super) links: Vec<SourceLink>,
+    pub(super) report: SourceReport,
+}
+
+/// Error of a file that is not of its format. Nothing of the file is imported.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {reason}")]
+pub(super) struct SourceError {
+    /// Line, or member of a JSON document.
+    place: String,
+    reason: String,
+}
+
+impl SourceError {
+    fn new(place: impl Display, reason: impl Display) -> Self {
+        Self {
+            place: place.to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn line(number: usize, reason: impl Display) -> Self {
+        Self::new(format_args!("line {number}"), reason)
+    }
+}
+
+impl SourceLinks {
+    /// Adds the link of a record, and counts the members of the record that have no counterpart.
+    fn add_record(
+        &mut self,
+        record: &JsonRecord,
+        not_carried: &[(&str, &str)],
+        foreign: ForeignLink<'_>,
+    ) {
+        for (path, name) in not_carried {
+            if record.is_set(path) {
+                self.report.count_not_carried(name);
+            }
+        }
+        let number = self.links.len() + 1;
+        self.links.push(foreign.adapt(number, &mut self.report));
+    }
+
+    /// Adds the link of a row, and counts the cells of the row that have no counterpart.
+    fn add_row(
+        &mut self,
+        row: &CsvRow,
+        not_carried: &[(Option<usize>, &str)],
+        foreign: ForeignLink<'_>,
+    ) {
+        for (column, name) in not_carried {
+            let says_nothing = |cell: &str| matches!(cell, "0" | "false" | "FALSE");
+            if row.cell(*column).is_some_and(|cell| !says_nothing(cell)) {
+                self.report.count_not_carried(name);
+            }
+        }
+        let adapted = foreign.adapt(row.number, &mut self.report);
+        self.links.push(adapted);
+    }
+}
+
+impl SourceRefusal {
+    fn no_slug() -> Self {
+        Self {
+            code: "slug_missing",
+            detail: "The short address is the address of a host, without a slug.".to_owned(),
+        }
+    }
+}
+
+impl SourceFormat {
+    /// Returns the size of the largest file that is read.
+    pub(super) const fn bytes_max(self) -> u64 {
+        if self.is_json() {
+            JSON_BYTES_MAX
+        } else {
+            FILE_BYTES_MAX
+        }
+    }
+
+    const fn is_json(self) -> bool {
+        matches!(self, Self::Shlink | Self::Kutt | Self::Yourls)
+    }
+
+    /// Returns the word for a numbered part of the file.
+    pub(super) const fn unit(self) -> &'static str {
+        if self.is_json() { "link" } else { "line" }
+    }
+
+    /// Returns the format of a text that no option names. No address begins like a header or like JSON,
+    /// so a list of addresses is never taken for another format.
+    pub(super) fn detect(text: &str) -> Self {
+        let text = without_mark(text);
+        let first = text.lines().next().unwrap_or_default();
+        let mut names = first.split(',').map(|name| name.trim().trim_matches('"'));
+        if text.trim_start().starts_with('{') {
+            Self::Ndjson
+        } else if !first.contains("://") && names.any(|name| name == "destination_url") {
+            Self::Csv
+        } else {
+            Self::Addresses
+        }
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// Returns the first line or member that is not of the format.
+    pub(super) fn parse(self, text: &str) -> Result<SourceLinks, SourceError> {
+        match self {
+            Self::Addresses => Ok(addresses::parse(text)),
+            Self::Csv => csv_columns::parse(without_mark(text)),
+            Self::Ndjson => ndjson::parse(without_mark(text)),
+            Self::Shlink => shlink::parse(without_mark(text)),
+            Self::Kutt => kutt::parse(without_mark(text)),
+            Self::Yourls => yourls::parse(without_mark(text)),
+            Self::Bitly => bitly::parse(without_mark(text)),
+            Self::Dub => dub::parse(without_mark(text)),
+        }
+    }
+}
+
+/// Removes the byte order mark, which spreadsheets write.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn format_is_detected_by_the_first_line() {
+        for (text, format) in [
+            ("https://example.com/\n", SourceFormat::Addresses),
+            ("", SourceFormat::Addresses),
+            (
+                "https://example.com/?a,destination_url\n",
+                SourceFormat::Addresses,
+            ),
+            ("slug,destination_url\r\n", SourceFormat::Csv),
+            ("\u{feff}\"destination_url\"\n", SourceFormat::Csv),
+            ("{\"destination_url\":\"x\"}\n", SourceFormat::Ndjson),
+        ] {
+            assert_eq!(SourceFormat::detect(text), format, "{text}");
+        }
+    }
+
+    /// Text that looks like the formats, so that parsers get beyond the first character.
+    fn hostile() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            Just("{\"shortUrls\":{\"data\":["),
+            Just("{\"data\":["),
+            Just("{\"links\":{\"link_1\":"),
+            Just("{\"longUrl\":\"a\",\"shortCode\":1}"),
+            Just("destination_url,slug\n"),
+            Just("Bitlink,Long URL\n"),
+            Just("\"'=a\",\n"),
+            Just("[[[[{"),
+            Just("null"),
+            Just("]}}"),
+            Just("\u{feff}\u{0}é"),
+        ];
+        proptest::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_is_parsed_or_refused(text in prop_oneof![hostile(), any::<String>()]) {
+            for format in SourceFormat::value_variants() {
+                if let Err(error) = format.parse(&text) {
+                    prop_assert!(!error.place.is_empty() && !error.reason.is_empty());
+                }
+            }
+            SourceFormat::detect(&text);
+        }
+    }
+
+    #[test]
+    fn deeply_nested_json_is_refused() {
+        let text = format!("{{\"data\":[{}", "[".repeat(1_000_000));
+        for format in [
+            SourceFormat::Shlink,
+            SourceFormat::Kutt,
+            SourceFormat::Yourls,
+        ] {
+            assert!(format.parse(&text).is_err());
+        }
+        let element = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+        let text = format!("{{\"data\":[{{\"target\":{element}}}]}}");
+        assert!(SourceFormat::Kutt.parse(&text).is_err());
+    }
+}

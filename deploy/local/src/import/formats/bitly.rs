@@ -1,0 +1,78 @@
+//! Bitly: the CSV that the page of links exports. The names of its columns differ between exports.
+
+use super::{SourceError, SourceLinks, SourceRefusal, table::CsvTable};
+use crate::import::adapt::{ForeignLink, last_segment_of, tags_of_cell};
+
+/// Columns without a counterpart, and their names in the report.
+const NOT_CARRIED: [(&[&str], &str); 3] = [
+    (
+        &["clicks", "total clicks", "engagements", "total engagements"],
+        "clicks",
+    ),
+    (&["campaign", "campaigns", "group"], "campaign or group"),
+    (&["archived"], "archived"),
+];
+
+pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
+    let mut table = CsvTable::open(text)?;
+    let destination = table.required_column(&["long_url", "destination_url", "original_url"])?;
+    let link = table.column(&["link", "bitlink", "short_url", "short_link"]);
+    let custom = table.column(&["custom_link", "custom_bitlink", "custom_back_half"]);
+    let title = table.column(&["title"]);
+    let tags = table.column(&["tags"]);
+    let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
+    let lost = NOT_CARRIED.map(|(names, name)| (table.column(names), name));
+    let mut parsed = SourceLinks::default();
+    while let Some(row) = table.next_row() {
+        let row = row?;
+        let short_url = row.cell(custom).or_else(|| row.cell(link));
+        let slug = short_url.and_then(|url| {
+            if url.contains('/') {
+                last_segment_of(url)
+            } else {
+                Some(url)
+            }
+        });
+        let foreign = ForeignLink {
+            destination_url: row.cell(Some(destination)).unwrap_or_default(),
+            slug,
+            title: row.cell(title),
+            tags: tags_of_cell(row.cell(tags)),
+            created_at: row.cell(created),
+            expires_at: None,
+            refusal: (short_url.is_some() && slug.is_none()).then(SourceRefusal::no_slug),
+        };
+        parsed.add_row(&row, &lost, foreign);
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bitly_custom_link_names_the_slug() {
+        let parsed = parse(include_str!("../../../tests/data/import/bitly.csv")).unwrap();
+        let links: Vec<_> = parsed.links.iter().map(|link| &link.link).collect();
+        let slugs: Vec<_> = links.iter().map(|link| link.slug.as_deref()).collect();
+        assert_eq!(slugs, [Some("3abcXyz"), Some("spring-sale"), Some("4Qrst")]);
+        assert_eq!(links[1].destination_url, "https://example.com/spring");
+        assert_eq!(links[1].details.title.as_deref(), Some("Spring, \"sale\""));
+        assert_eq!(links[1].details.tags, ["promo", "q1-2026"]);
+        let report = parsed.report.text();
+        assert!(report.contains("1  tags"), "{report}");
+        assert!(report.contains("2  clicks"), "{report}");
+    }
+
+    #[test]
+    fn bitly_columns_have_several_names() {
+        let parsed = parse("Bitlink,Long URL\nhttps://bit.ly/x1y,https://a.example\nbit.ly/,b\n");
+        let parsed = parsed.unwrap();
+        assert_eq!(parsed.links[0].link.slug.as_deref(), Some("x1y"));
+        let code = parsed.links[1].refusal.as_ref().map(|refusal| refusal.code);
+        assert_eq!(code, Some("slug_missing"));
+        let error = parse("Bitlink,Title\n").err().unwrap().to_string();
+        assert!(error.starts_with("line 1: no column long_url"), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! CSV with the columns of this service. A cell is sent as it is, so the service refuses bad cells.
+
+use linkledger_core::csv_cell::unguarded;
+
+use super::{
+    SourceError, SourceLink, SourceLinks,
+    table::{CsvRow, CsvTable},
+};
+use crate::import::{
+    adapt::{last_segment_of, tags_of_cell},
+    link::{ImportedLink, LINK_MEMBERS, LinkDetails},
+};
+
+/// Columns that an export has and an import does not need.
+const IGNORED: [&str; 6] = ["id", "created_at", "clicks", "bots", "visitors", "etag"];
+pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
+    let mut table = CsvTable::open(text)?;
+    table.required_column(&LINK_MEMBERS[..1])?;
+    if let Some(name) = table.unknown_column(&[&LINK_MEMBERS[..], &IGNORED].concat()) {
+        let known = LINK_MEMBERS.join(", ");
+        let reason = format!("unknown column {name:?}; the columns are {known}");
+        return Err(SourceError::line(1, reason));
+    }
+    let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
+    let mut links = Vec::new();
+    while let Some(row) = table.next_row() {
+        links.push(link(&row?, columns));
+    }
+    Ok(SourceLinks {
+        links,
+        ..SourceLinks::default()
+    })
+}
+
+fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {
+    let [
+        destination_url,
+        slug,
+        short_url,
+        title,
+        tags,
+        external_id,
+        expires_at,
+        expired_url,
+    ] = columns.map(|column| row.cell(column).map(unguarded));
+    let owned = |cell: Option<&str>| cell.map(ToOwned::to_owned);
+    let slug = slug.or_else(|| short_url.and_then(last_segment_of));
+    SourceLink {
+        number: row.number,
+        link: ImportedLink {
+            destination_url: destination_url.unwrap_or_default().to_owned(),
+            slug: owned(slug),
+            details: LinkDetails {
+                title: owned(title),
+                tags: tags_of_cell(tags)
+                    .into_iter()
+                    .map(ToOwned::to_owned)
+                    .collect(),
+                external_id: owned(external_id),
+                expires_at: owned(expires_at),
+                expired_url: owned(expired_url),
+            },
+        },
+        refusal: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_become_members_without_guards() {
+        let text = "slug,destination_url,title,tags,id\n\
+                    spring,https://example.com/,'=1+1,\"a, b\",lnk_1\n\
+                    ,https://example.com/2,,,\n";
+        let parsed = parse(text).unwrap();
+        let link = &parsed.links[0].link;
+        assert_eq!(link.slug.as_deref(), Some("spring"));
+        assert_eq!(link.details.title.as_deref(), Some("=1+1"));
+        assert_eq!(link.details.tags, ["a", "b"]);
+        assert_eq!(
+            (parsed.links[1].number, &parsed.links[1].link),
+            (
+                3,
+                &ImportedLink {
+                    destination_url: "https://example.com/2".to_owned(),
+                    ..ImportedLink::default()
+                }
+            )
+        );
+    }
+
+    #[test]
+    fn misspelt_column_is_refused() {
+        let error = parse("destination_url,expire_at\n")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("line 1: unknown column \"expireat\""),
+            "{error}"
+        );
+        let error = parse("url,slug\n").unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 1: no column destination_url"),
+            "{error}"
+        );
+    }
+}

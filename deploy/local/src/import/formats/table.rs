@@ -1,0 +1,155 @@
+//! CSV with a header: rows whose cells are found by the name of their column.
+
+use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
+
+use super::SourceError;
+
+/// A CSV text, read row by row.
+pub(super) struct CsvTable<'t> {
+    text: &'t str,
+    reader: Reader<&'t [u8]>,
+    /// Names of the columns, in one spelling.
+    names: Vec<String>,
+}
+
+/// A row, with the number of its line.
+pub(super) struct CsvRow {
+    pub(super) number: usize,
+    cells: StringRecord,
+}
+
+impl<'t> CsvTable<'t> {
+    /// Reads the header.
+    pub(super) fn open(text: &'t str) -> Result<Self, SourceError> {
+        let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
+        let header = reader.headers().map_err(|error| refused(&error, text))?;
+        let names: Vec<String> = header.iter().map(spelling).collect();
+        let repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
+        if let Some((at, _)) = names.iter().enumerate().find(repeated) {
+            let name = &header[at];
+            return Err(SourceError::line(
+                1,
+                format_args!("two columns are called {name:?}"),
+            ));
+        }
+        Ok(Self {
+            text,
+            reader,
+            names,
+        })
+    }
+
+    /// Returns the first column that has one of the names; letter case, spaces, `_` and `-` do not
+    /// count.
+    pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
+        let mut names = names.iter().map(|name| spelling(name));
+        names.find_map(|name| self.names.iter().position(|known| *known == name))
+    }
+
+    /// Returns a column without which the file has no meaning.
+    pub(super) fn required_column(&self, names: &[&str]) -> Result<usize, SourceError> {
+        self.column(names).ok_or_else(|| {
+            let name = names.first().copied().unwrap_or_default();
+            SourceError::line(
+                1,
+                format_args!(
+                    "no column {name}; the first line must name the columns, separated by commas"
+                ),
+            )
+        })
+    }
+
+    /// Returns the first column with a name that is not among the names.
+    pub(super) fn unknown_column(&self, names: &[&str]) -> Option<&str> {
+        let known: Vec<String> = names.iter().map(|name| spelling(name)).collect();
+        let mut columns = self.names.iter();
+        columns
+            .find(|name| !known.contains(name))
+            .map(String::as_str)
+    }
+
+    /// Reads the next row; `None` after the last row.
+    pub(super) fn next_row(&mut self) -> Option<Result<CsvRow, SourceError>> {
+        let mut cells = StringRecord::new();
+        match self.reader.read_record(&mut cells) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(CsvRow {
+                number: line_of(cells.position(), self.text),
+                cells,
+            })),
+            Err(error) => Some(Err(refused(&error, self.text))),
+        }
+    }
+}
+
+impl CsvRow {
+    /// Returns the cell of a column, unless the file lacks the column or the cell is empty.
+    pub(super) fn cell(&self, column: Option<usize>) -> Option<&str> {
+        self.cells.get(column?).filter(|cell| !cell.is_empty())
+    }
+}
+
+/// Returns the name of a column in one spelling for `Created at`, `created_at` and `createdAt`.
+fn spelling(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, ' ' | '_' | '-'));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+/// Returns the number of the line on which the row at a position begins. The reader counts empty lines
+/// before a row to the row.
+fn line_of(position: Option<&Position>, text: &str) -> usize {
+    let Some(position) = position else {
+        return 1;
+    };
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let rest = text.as_bytes().iter().skip(number(position.byte()));
+    let breaks = rest.take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    number(position.line()) + breaks.filter(|byte| **byte == b'\n').count()
+}
+
+fn refused(error: &csv::Error, text: &str) -> SourceError {
+    let line = line_of(error.position(), text);
+    if let ErrorKind::UnequalLengths {
+        expected_len, len, ..
+    } = error.kind()
+    {
+        let reason = format!(
+            "{len} columns, but the header has {expected_len}; is a quotation mark missing?"
+        );
+        return SourceError::line(line, reason);
+    }
+    SourceError::line(line, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn column_is_found_in_any_spelling() {
+        let table = CsvTable::open("Created at,Long URL\n").ok().unwrap();
+        assert_eq!(table.column(&["created_at"]), Some(0));
+        assert_eq!(table.column(&["destination_url", "long_url"]), Some(1));
+        assert_eq!(table.unknown_column(&["createdAt"]), Some("longurl"));
+        let error = table.required_column(&["slug"]).unwrap_err();
+        assert!(error.to_string().starts_with("line 1: no column slug"));
+    }
+
+    #[test]
+    fn broken_row_names_its_line() {
+        let mut table = CsvTable::open("a,b\n1,\"2\n2\"\n\n3\n").ok().unwrap();
+        let row = table.next_row().unwrap().ok().unwrap();
+        assert_eq!((row.number, row.cell(Some(1))), (2, Some("2\n2")));
+        let error = table.next_row().unwrap().err().unwrap().to_string();
+        assert!(
+            error.starts_with("line 5: 1 columns, but the header has 2"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn repeated_column_is_refused() {
+        let error = CsvTable::open("slug,Slug\n").err().unwrap().to_string();
+        assert_eq!(error, "line 1: two columns are called \"Slug\"");
+    }
+}

@@ -1,0 +1,194 @@
+use std::{fs, path::Path, process::Output};
+
+use serde_json::json;
+
+use crate::{
+    client::{command, text},
+    process::{Stack, data_folder, run},
+    scripted_server::{Reply, ScriptedServer},
+};
+
+/// Runs an import of a file of another product in `tests/data/import`.
+fn import(folder: &Path, format: &str, name: &str, arguments: &[&str]) -> Output {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/import")
+        .join(name);
+    let import = ["import", "--from", format, file.to_str().unwrap()];
+    run(folder, &[&import, arguments].concat())
+}
+
+#[tokio::test]
+async fn files_of_other_products_are_imported_once() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    for (format, name, outcome, report) in [
+        (
+            "shlink",
+            "shlink.json",
+            "2 created, 0 created before, 1 refused",
+            "maximum of visits",
+        ),
+        (
+            "kutt",
+            "kutt.json",
+            "1 created, 0 created before, 2 refused",
+            "password_not_supported",
+        ),
+        (
+            "yourls",
+            "yourls.json",
+            "1 created, 0 created before, 2 refused",
+            "slug_too_short",
+        ),
+        (
+            "bitly",
+            "bitly.csv",
+            "3 created, 0 created before, 0 refused",
+            "clicks",
+        ),
+        (
+            "dub",
+            "dub.csv",
+            "1 created, 0 created before, 2 refused",
+            "slug_missing",
+        ),
+    ] {
+        let output = import(folder.path(), format, name, &[]);
+        let printed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(printed.contains(outcome), "{format}: {output:?}");
+        assert!(printed.contains(report), "{format}: {output:?}");
+        let output = import(folder.path(), format, name, &[]);
+        let printed = text(&output.stdout);
+        assert!(printed.contains("s: 0 created"), "{format}: {output:?}");
+    }
+    let links = stack.http().list_all().await;
+    let has = |slug: &str, destination: &str| {
+        links.iter().any(|link| {
+            link["short_url"]
+                .as_str()
+                .unwrap()
+                .ends_with(&format!("/{slug}"))
+                && link["destination_url"] == destination
+        })
+    };
+    assert!(has("12C18", "https://store.steampowered.com/"), "{links:?}");
+    assert!(has("Winter_1", "https://example.com/winter"), "{links:?}");
+    assert!(has("ozh", "https://ozh.org/"), "{links:?}");
+    assert!(
+        has("spring-sale", "https://example.com/spring"),
+        "{links:?}"
+    );
+    assert!(has("github", "https://github.com/dubinc/dub"), "{links:?}");
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn dry_run_creates_nothing_and_names_the_cost() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &["--credits", "120"]);
+    let file = folder.path().join("links.csv");
+    let row = |n: usize| format!("https://example.com/{n},slug-{}\n", n % 150);
+    let rows: String = (0..160).map(row).collect();
+    fs::write(
+        &file,
+        format!("destination_url,slug\n{rows}ftp://x.example,\n"),
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    let map = folder.path().join("map.csv");
+    let arguments = ["import", file, "--dry-run", "--out", map.to_str().unwrap()];
+    let output = run(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(
+        printed.contains("150 would be created, 0 created before, 11 refused"),
+        "{output:?}"
+    );
+    assert!(printed.contains("10  slug_taken"), "{output:?}");
+    assert!(
+        printed.contains("Cost: 150 credits; the balance is 120, so 30 are missing"),
+        "{output:?}"
+    );
+    let map = fs::read_to_string(map).unwrap();
+    assert!(map.contains("/slug-7,would_create\n"), "{map}");
+    assert!(map.ends_with("162,,url_scheme_not_allowed\n"), "{map}");
+    assert_eq!(stack.http().list_all().await.len(), 0);
+    let balance = stack.http().get("/v1/credits").await.json();
+    assert_eq!(balance["balance"], 120);
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[test]
+fn known_outcomes_outlive_a_failing_item() {
+    let folder = data_folder();
+    let file = folder.path().join("links.csv");
+    fs::write(
+        &file,
+        "destination_url,slug\nhttps://a.example,a-a\nhttps://b.example,b-b\n",
+    )
+    .unwrap();
+    let problem = json!({ "code": "overloaded", "detail": "Wait.", "status": 503 });
+    let answer = json!({
+        "items": [
+            { "status": 201, "replayed": false, "link": { "short_url": "http://s.test/a-a" } },
+            { "status": 503, "replayed": false, "problem": problem },
+        ],
+        "credits_charged": 1,
+        "credits_balance": 9,
+    });
+    let server = ScriptedServer::start(vec![
+        Reply::json(207, &answer),
+        Reply::problem(401, "", "invalid_api_key"),
+    ]);
+    let map = folder.path().join("map.csv");
+    let arguments = [
+        "import",
+        file.to_str().unwrap(),
+        "--out",
+        map.to_str().unwrap(),
+    ];
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("1 lines in"), "{output:?}");
+    assert!(text(&output.stdout).contains("1 created"), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("the import stopped"),
+        "{output:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(map).unwrap(),
+        "line,short_url,status\n2,http://s.test/a-a,created\n3,,unknown\n"
+    );
+    let first = server.request().json();
+    let second = server.request().json();
+    assert_eq!(first["items"][0]["slug"], "a-a");
+    assert_eq!(
+        second["items"].as_array().unwrap()[..],
+        first["items"].as_array().unwrap()[1..]
+    );
+}
+
+#[test]
+fn broken_file_is_refused_before_any_request() {
+    let folder = data_folder();
+    let server = ScriptedServer::start(Vec::new());
+    for (content, format, message) in [
+        (
+            "{\"data\":[{\"target\":\"a\"}]}",
+            "kutt",
+            ": data[0].address: missing or empty",
+        ),
+        ("{\"data\":[{\"target\"", "kutt", ": line 1, column "),
+        ("<html>", "shlink", ": line 1, column 1: expected value"),
+        ("slug,url\n", "csv", ": line 1: no column destination_url"),
+    ] {
+        let file = folder.path().join("links");
+        fs::write(&file, content).unwrap();
+        let arguments = ["import", "--from", format, file.to_str().unwrap()];
+        let output = command(&server.url, &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains(message), "{output:?}");
+    }
+    assert!(server.requests().is_empty());
+}

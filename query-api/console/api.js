@@ -1,0 +1,132 @@
+// Client of the public API: the key, the consistency token, and retries that people see.
+//
+// Every request of the console can be repeated: a create has its key, a change names its version, and a
+// second deletion changes nothing.
+
+import { apiKey, askForKey } from "./session.js";
+import { Retries } from "./waiting.js";
+
+const TOKEN = "linkledger.consistency-token";
+const ATTEMPTS_MAX = 6;
+const FIRST_BACKOFF_MS = 500;
+const BACKOFF_MAX_MS = 8000;
+const RETRY_AFTER_MAX_S = 60;
+const TIMEOUT_MS = 15000;
+const RETRIED = [429, 503, 504];
+const KEY_IN_USE = "idempotency_key_in_use";
+
+/** An answer that is no success: the problem document, or no answer at all (`status` 0). */
+export class ApiProblem extends Error {
+  constructor(status, problem, headers) {
+    super(problem.detail ? `${problem.title}: ${problem.detail}` : problem.title);
+    this.status = status;
+    this.problem = problem;
+    this.retryAfter = Number(headers?.get("retry-after")) || 0;
+  }
+
+  get code() {
+    return this.problem.code;
+  }
+
+  /** True if the same request can succeed later. */
+  get canPass() {
+    return this.status === 0 || RETRIED.includes(this.status) || this.code === KEY_IN_USE;
+  }
+}
+
+const unreachable = () => new ApiProblem(0, {
+  title: navigator.onLine ? "The API does not answer" : "You are offline",
+  detail: navigator.onLine ? "Check the network." : "The request is sent when the network is back.",
+});
+
+const problemOf = async (response) => {
+  const isProblem = response.headers.get("content-type")?.startsWith("application/problem+json");
+  const problem = isProblem ? await response.json() : { title: `HTTP status ${response.status}` };
+  return new ApiProblem(response.status, problem, response.headers);
+};
+
+/** Returns the address of a path of the API, which lies beside the console. */
+const addressOf = (path, query) => {
+  const address = new URL(`..${path}`, document.baseURI);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== "") address.searchParams.set(name, value);
+  }
+  return address;
+};
+
+const attempt = async (method, path, options) => {
+  const headers = { Authorization: `Bearer ${apiKey()}`, ...options.headers };
+  const token = sessionStorage.getItem(TOKEN);
+  if (method === "GET" && token) headers["Consistency-Token"] = token;
+  if (options.body) headers["Content-Type"] = options.contentType ?? "application/json";
+  const signals = [AbortSignal.timeout(TIMEOUT_MS), options.signal].filter(Boolean);
+  let response;
+  try {
+    response = await fetch(addressOf(path, options.query), {
+      method,
+      headers,
+      body: options.body && JSON.stringify(options.body),
+      signal: AbortSignal.any(signals),
+      credentials: "omit",
+      cache: "no-store",
+    });
+  } catch {
+    options.signal?.throwIfAborted();
+    throw unreachable();
+  }
+  if (!response.ok) throw await problemOf(response);
+  const written = response.headers.get("consistency-token");
+  if (written) sessionStorage.setItem(TOKEN, written);
+  return response;
+};
+
+const backoff = (attempts) => {
+  const longest = Math.min(BACKOFF_MAX_MS, FIRST_BACKOFF_MS * 2 ** attempts);
+  return longest * (0.5 + Math.random() / 2);
+};
+
+/**
+ * Sends a request until it succeeds, is refused, or has failed too often.
+ * @param {string} method
+ * @param {string} path path of the API, such as `/v1/links`
+ * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, signal?: AbortSignal,
+ *   onRetry?: (problem: ApiProblem) => void}} [options]
+ * @returns {Promise<Response>}
+ * @throws {ApiProblem}
+ */
+export const send = async (method, path, options = {}) => {
+  const retries = new Retries(options.signal);
+  try {
+    return await untilSettled(method, path, options, retries);
+  } finally {
+    retries.end();
+  }
+};
+
+const untilSettled = async (method, path, options, retries) => {
+  for (let attempts = 1; ; attempts += 1) {
+    if (!apiKey()) await askForKey("");
+    try {
+      return await attempt(method, path, options);
+    } catch (error) {
+      if (!(error instanceof ApiProblem) || attempts >= ATTEMPTS_MAX) throw error;
+      if (error.status === 401) {
+        await askForKey(error.message);
+        // The next key may be of another account, which refuses the token of this one.
+        sessionStorage.removeItem(TOKEN);
+      } else if (error.canPass) {
+        options.onRetry?.(error);
+        const told = Math.min(RETRY_AFTER_MAX_S, error.retryAfter) * 1000;
+        await retries.pause(error, Math.max(told, backoff(attempts)));
+      } else {
+        throw error;
+      }
+    }
+  }
+};
+
+/** Reads a path, and returns the parsed body. */
+export const read = async (path, query, signal) => {
+  const response = await send("GET", path, { query, signal });
+  return response.json();
+};

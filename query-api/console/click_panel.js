@@ -1,0 +1,104 @@
+// Clicks of a link or of the account: choice of range and bucket, chart, totals, most frequent values.
+
+import { element, field, replace, selection } from "./dom.js";
+import { download, instant, number, ownTimeZone } from "./format.js";
+import { clickChart } from "./click_chart.js";
+import { problemView } from "./problem_view.js";
+import { read, send } from "./api.js";
+import { topList } from "./top_list.js";
+
+const DAY_MS = 86400000;
+const RANGES = [["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"], ["90", "Last 90 days"], ["365", "Last 12 months"]];
+const INTERVALS = [["hour", "Hours"], ["day", "Days"], ["week", "Weeks"], ["month", "Months"]];
+/** Bucket that suits a range, by its days. */
+const SUITABLE = { 1: "hour", 7: "day", 30: "day", 90: "week", 365: "month" };
+const FIRST_RANGE = "7";
+/** Longest range in hours that one chart can show, in days. */
+const HOURS_RANGE_MAX = 30;
+
+const totalsView = ({ totals, complete_until: until }) => element(
+  "dl",
+  { class: "totals" },
+  [["Clicks by people", totals.clicks], ["Visitors, day by day", totals.visitors], ["Bots", totals.bots]].map(([name, value]) =>
+    element("div", null, element("dt", null, name), element("dd", null, number(value)))),
+  element("div", null, element("dt", null, "Counted until"), element("dd", { class: "until" }, Date.parse(until) === 0 ? "nothing counted yet" : instant(until))),
+);
+
+/**
+ * Returns the panel.
+ * @param {string} path path of the clicks in the API
+ * @param {string[]} tops kinds of the most frequent values
+ * @param {AbortSignal} signal
+ */
+export const clickPanel = (path, tops, signal) => {
+  const chart = element("div", { class: "chart-place" });
+  const figures = element("div", { class: "totals-place" });
+  const lists = element("div", { class: "tops" });
+  const notice = element("div");
+  let reading = new AbortController();
+  let [clicks, width] = [undefined, 0];
+
+  /** Draws for the width of its place; a place that is not shown has none. */
+  const draw = () => {
+    width = chart.clientWidth;
+    if (width > 0) replace(chart, clickChart(clicks, width));
+  };
+  // The height also changes when the table of figures is opened.
+  const resizing = new ResizeObserver(() => clicks && chart.clientWidth !== width && draw());
+  resizing.observe(chart);
+  signal.addEventListener("abort", () => resizing.disconnect());
+
+  const query = () => {
+    const from = new Date(Date.now() - Number(range.value) * DAY_MS).toISOString();
+    return { interval: interval.value, timezone: zone.value, from, to: new Date().toISOString() };
+  };
+  const load = async () => {
+    reading.abort();
+    reading = new AbortController();
+    const own = AbortSignal.any([signal, reading.signal]);
+    const asked = query();
+    replace(notice);
+    const { from, to } = asked;
+    const answered = read(path, asked, own);
+    replace(lists, tops.map((by) => topList(`${path}/top`, by, { from, to }, own)));
+    try {
+      clicks = await answered;
+      replace(figures, totalsView(clicks));
+      draw();
+    } catch (error) {
+      if (!own.aborted) replace(notice, problemView(error));
+    }
+  };
+  const save = async () => {
+    try {
+      const response = await send("GET", path, { query: query(), headers: { Accept: "text/csv" }, signal });
+      download("clicks.csv", "text/csv", await response.blob());
+    } catch (error) {
+      if (!signal.aborted) replace(notice, problemView(error));
+    }
+  };
+  const chooseRange = () => {
+    interval.value = SUITABLE[range.value];
+    chooseInterval();
+  };
+  const chooseInterval = () => {
+    if (interval.value === "hour" && Number(range.value) > HOURS_RANGE_MAX) range.value = String(HOURS_RANGE_MAX);
+    load();
+  };
+  const range = selection("range", RANGES, FIRST_RANGE, chooseRange);
+  const interval = selection("interval", INTERVALS, SUITABLE[FIRST_RANGE], chooseInterval);
+  const zones = [...new Set([ownTimeZone, "UTC"])].map((name) => [name, name.replaceAll("_", " ")]);
+  const zone = selection("zone", zones, ownTimeZone, load);
+  load();
+  return element(
+    "section",
+    { class: "clicks" },
+    element("h2", null, "Clicks"),
+    element("div", { class: "filters" }, field("Range", range), field("By", interval), field("Time zone", zone),
+      element("p", { class: "actions" }, element("button", { type: "button", onclick: save }, "CSV"))),
+    notice,
+    figures,
+    chart,
+    lists,
+  );
+};

@@ -1,0 +1,29 @@
+// Creating links: one by a form, many by a pasted text or a file; with price and balance before.
+
+import { element, replace } from "./dom.js";
+import { count, number } from "./format.js";
+import { importForm } from "./import_form.js";
+import { oneLinkForm } from "./one_link_form.js";
+import { problemView } from "./problem_view.js";
+import { read } from "./api.js";
+
+/** Opens the page. */
+export const open = ({ main, signal }) => {
+  document.title = "Create · linkledger";
+  const price = element("p", { class: "price" }, "Reading the balance …");
+  const showCredits = async () => {
+    try {
+      const { balance, link_price: cost } = await read("/v1/credits", null, signal);
+      replace(price, `A link costs ${count(cost, "credit")}. Balance: ${number(balance)}.`);
+    } catch (error) {
+      if (!signal.aborted) replace(price, problemView(error));
+    }
+  };
+  main.append(
+    element("h1", null, "Create"),
+    price,
+    element("section", null, element("h2", null, "One link"), oneLinkForm({ signal, oncreated: showCredits })),
+    element("section", null, element("h2", null, "Many links"), importForm({ signal, oncreated: showCredits })),
+  );
+  showCredits();
+};

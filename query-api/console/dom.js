@@ -1,0 +1,82 @@
+// Builds elements. Data become text nodes and attributes only, so data can never become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const WEB_SCHEMES = ["http:", "https:"];
+
+/**
+ * Fills an element. A property whose name begins with `on` is a listener; `true` is an attribute
+ * without value; `false`, `null` and `undefined` are left out.
+ */
+const fill = (node, properties, children) => {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === false || value === null || value === undefined) continue;
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...shown(children));
+  return node;
+};
+
+const shown = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+
+/** Returns a new HTML element. */
+export const element = (tag, properties, ...children) =>
+  fill(document.createElement(tag), properties, children);
+
+/** Returns a new SVG element. */
+export const svg = (tag, properties, ...children) =>
+  fill(document.createElementNS(SVG, tag), properties, children);
+
+/** Replaces the content of an element. */
+export const replace = (node, ...children) => {
+  node.replaceChildren(...shown(children));
+  return node;
+};
+
+/** Returns a link that opens another page, or text if the address is not one of the web. */
+export const outwardLink = (address, text = address) => {
+  const isOfTheWeb = URL.canParse(address) && WEB_SCHEMES.includes(new URL(address).protocol);
+  if (!isOfTheWeb) return element("span", null, text);
+  return element("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text);
+};
+
+/** Returns a button that copies a text to the clipboard, and says so. */
+export const copyButton = (text, subject) => {
+  const label = element("span", null, "Copy");
+  const copy = async () => {
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    label.textContent = isCopied ? "Copied" : "Copy it by hand";
+    announce(isCopied ? `${subject} copied` : "The browser does not allow copying");
+  };
+  return element("button", { type: "button", class: "small", onclick: copy, "aria-label": `Copy ${subject}` }, label);
+};
+
+/** Returns a label above a control. The control needs an id. */
+export const field = (label, control, help) => {
+  const helpId = help && `${control.id}-help`;
+  if (help) control.setAttribute("aria-describedby", helpId);
+  return element(
+    "p",
+    { class: "field" },
+    element("label", { for: control.id }, label),
+    control,
+    help && element("span", { id: helpId, class: "quiet help" }, help),
+  );
+};
+
+/** Returns a selection; `options` are pairs of value and text. */
+export const selection = (id, options, chosen, onchange) =>
+  element(
+    "select",
+    { id, onchange },
+    options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)),
+  );
+
+let announcer;
+
+/** Tells a text to screen readers. */
+export const announce = (text) => {
+  announcer ??= document.body.appendChild(element("p", { class: "visually-hidden", "aria-live": "polite" }));
+  announcer.textContent = text;
+};

@@ -1,0 +1,48 @@
+// Entries of the ledger, newest first, page after page.
+
+import { element, replace } from "./dom.js";
+import { instant, number } from "./format.js";
+import { problemView } from "./problem_view.js";
+import { read } from "./api.js";
+
+const PAGE_SIZE = 20;
+
+const row = (entry) => element(
+  "tr",
+  null,
+  element("th", { scope: "row" }, element("time", { datetime: entry.created_at }, instant(entry.created_at))),
+  element("td", { "data-label": "Kind" }, entry.type),
+  element("td", { "data-label": "Link" }, entry.link_id ? element("a", { class: "id", href: `#/links/${entry.link_id}` }, entry.link_id) : "–"),
+  element("td", { "data-label": "Amount", class: "number" }, number(entry.amount)),
+  element("td", { "data-label": "Balance after", class: "number" }, number(entry.balance_after)),
+);
+
+/** Returns the ledger. */
+export const ledger = (signal) => {
+  const body = element("tbody");
+  const foot = element("div", { class: "actions" });
+  const load = async (cursor) => {
+    try {
+      const page = await read("/v1/credits/entries", { limit: PAGE_SIZE, cursor }, signal);
+      body.append(...page.items.map(row));
+      replace(foot, page.has_more && element("button", { type: "button", onclick: () => load(page.next_cursor) }, "Older entries"));
+    } catch (error) {
+      if (!signal.aborted) replace(foot, problemView(error));
+    }
+  };
+  load(null);
+  const heads = [["Time"], ["Kind"], ["Link"], ["Amount", "number"], ["Balance after", "number"]];
+  return element(
+    "section",
+    { class: "ledger" },
+    element("h2", null, "Ledger"),
+    element(
+      "table",
+      null,
+      element("caption", { class: "visually-hidden" }, "Entries of the ledger, newest first"),
+      element("thead", null, element("tr", null, heads.map(([text, kind]) => element("th", { scope: "col", class: kind }, text)))),
+      body,
+    ),
+    foot,
+  );
+};

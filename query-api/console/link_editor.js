@@ -1,0 +1,103 @@
+// Changes a link under the version that was shown. If somebody else was faster, both versions are shown.
+
+import { announce, element, replace } from "./dom.js";
+import { MEMBERS, textOf } from "./link_members.js";
+import { memberFields } from "./member_fields.js";
+import { problemView } from "./problem_view.js";
+import { readLink } from "./link_page.js";
+import { send } from "./api.js";
+
+const MUTABLE = MEMBERS.filter(({ mutable }) => mutable);
+
+/** Returns the merge patch that makes the link have these values: a member without value is removed. */
+const patchOf = (link, values) => {
+  const isSame = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
+  const changed = values.filter(([name, value]) => !isSame(link[name], value));
+  return Object.fromEntries(changed.map(([name, value]) => [name, value ?? null]));
+};
+
+const change = async (id, tag, patch, signal) => {
+  const response = await send("PATCH", `/v1/links/${id}`, {
+    body: patch,
+    contentType: "application/merge-patch+json",
+    headers: { "If-Match": tag },
+    signal,
+  });
+  return { link: await response.json(), tag: response.headers.get("etag") };
+};
+
+const conflictView = (patch, stored, { onkeep, ontake }) => {
+  const members = MEMBERS.filter(({ name }) => name in patch);
+  return element(
+    "div",
+    { class: "conflict", role: "alert" },
+    element("p", null, element("strong", null, "Somebody else has changed this link since you opened it.")),
+    element(
+      "table",
+      null,
+      element("caption", { class: "visually-hidden" }, "Both versions"),
+      element("thead", null, element("tr", null, ["Member", "Yours", "Stored now"].map((text) => element("th", { scope: "col" }, text)))),
+      element("tbody", null, members.map((member) => element(
+        "tr",
+        null,
+        element("th", { scope: "row" }, member.label),
+        element("td", { "data-label": "Yours", class: "address" }, textOf(member, patch) || "(none)"),
+        element("td", { "data-label": "Stored now", class: "address" }, textOf(member, stored) || "(none)"),
+      ))),
+    ),
+    element(
+      "p",
+      { class: "actions" },
+      element("button", { type: "button", class: "primary", onclick: onkeep }, "Save mine over it"),
+      element("button", { type: "button", onclick: ontake }, "Take the stored one"),
+    ),
+  );
+};
+
+/**
+ * Returns the form.
+ * @param {object} link
+ * @param {string} tag version of the link
+ * @param {{signal: AbortSignal, onchanged: (read: {link: object, tag: string}) => void}} options
+ */
+export const linkEditor = (link, tag, { signal, onchanged }) => {
+  const { fields, values } = memberFields(MUTABLE, link, "edit");
+  const outcome = element("div", { class: "outcome" });
+  const submit = element("button", { class: "primary" }, "Save");
+
+  const save = async (version, patch) => {
+    try {
+      onchanged(await change(link.id, version, patch, signal));
+      announce("Saved");
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.status === 412) await settle(patch);
+      else replace(outcome, problemView(error));
+    }
+  };
+  /** Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. */
+  const settle = async (patch) => {
+    const stored = await readLink(link.id, signal);
+    const missing = patchOf(stored.link, Object.entries(patch));
+    if (Object.keys(missing).length === 0) {
+      onchanged(stored);
+      return;
+    }
+    replace(outcome, conflictView(patch, stored.link, {
+      onkeep: () => save(stored.tag, patch),
+      ontake: () => onchanged(stored),
+    }));
+  };
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    const patch = patchOf(link, values());
+    if (Object.keys(patch).length === 0) {
+      replace(outcome, element("p", { role: "status" }, "Nothing was changed."));
+      return;
+    }
+    submit.disabled = true;
+    await save(tag, patch);
+    submit.disabled = false;
+  };
+  return element("form", { class: "members", onsubmit }, fields, element("p", { class: "actions" }, submit), outcome);
+};

@@ -1,0 +1,52 @@
+// Links as CSV: the selected ones, or the whole list with its filters.
+
+import { count, csv, download } from "./format.js";
+import { MEMBERS, textOf } from "./link_members.js";
+import { element, replace } from "./dom.js";
+import { problemView } from "./problem_view.js";
+import { read } from "./api.js";
+
+const PAGE_SIZE = 100;
+/** Links in one file; `linkledger links list` has no limit. */
+const LINKS_MAX = 50000;
+
+/** Returns links as CSV. The columns that `linkledger` and this console read back have their names of the API. */
+export const linksAsCsv = (links) => {
+  const written = MEMBERS.filter(({ name }) => name !== "slug");
+  const head = ["id", "short_url", "slug", ...written.map(({ name }) => name), "created_at"];
+  const rows = links.map((link) => [
+    link.id,
+    link.short_url,
+    link.short_url.slice(link.short_url.lastIndexOf("/") + 1),
+    ...written.map((member) => textOf(member, link)),
+    link.created_at,
+  ]);
+  return csv([head, ...rows]);
+};
+
+/** Offers links as a file. */
+export const saveLinks = (links) => download("links.csv", "text/csv", linksAsCsv(links));
+
+/** Reads the whole list, shows the progress in `state`, and offers the file. */
+export const exportLinks = async (filters, state, signal) => {
+  const stop = new AbortController();
+  const button = element("button", { type: "button", class: "small", onclick: () => stop.abort() }, "Stop");
+  const progress = element("span");
+  replace(state, progress, " ", button);
+  const links = [];
+  try {
+    for (let cursor = ""; cursor !== null && links.length < LINKS_MAX;) {
+      const page = await read("/v1/links", { ...filters, cursor, limit: PAGE_SIZE }, AbortSignal.any([signal, stop.signal]));
+      links.push(...page.items);
+      cursor = page.next_cursor;
+      replace(progress, `${count(links.length, "link")} read …`);
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    replace(state, error.problem ? problemView(error) : "Stopped; no file was made.");
+    return;
+  }
+  saveLinks(links);
+  const isCut = links.length >= LINKS_MAX ? ": the file ends here; the command line has no limit" : "";
+  replace(state, `${count(links.length, "link")} saved as links.csv${isCut}.`);
+};

@@ -1,0 +1,78 @@
+// Form with the filters and the order of the list of links, and the query of the list that the form means.
+
+import { element, field, selection } from "./dom.js";
+
+/** Parameters of the API that the one field for text can fill. */
+const KINDS = [
+  ["", "Anything"],
+  ["slug_prefix", "Slug begins with"],
+  ["slug", "Slug"],
+  ["destination_url", "Destination"],
+  ["destination_host", "Host of destination"],
+];
+const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"]];
+const ORDERS = [["", "Newest first"], ["created_at", "Oldest first"]];
+const TEXTS = KINDS.map(([name]) => name).filter(Boolean);
+const OTHERS = ["state", "created_from", "created_to", "sort"];
+const LINK_ID = /^lnk_[0-9a-z]{26}$/;
+const PLAIN_HOST = /^[^/\s]+\.[^/\s]+$/;
+
+/** Returns the filters of an address of the console, as parameters of the API. */
+export const filtersOf = (query) => {
+  const pairs = [...TEXTS, ...OTHERS].map((name) => [name, query.get(name)]);
+  return Object.fromEntries(pairs.filter(([, value]) => value));
+};
+
+/**
+ * Returns the parameter that a text most likely means.
+ * @param {string} text
+ * @param {string|undefined} shortHost beginning of the short addresses, if a link was seen
+ * @returns {[string, string]} name and value
+ */
+export const guess = (text, shortHost) => {
+  if (shortHost && text.startsWith(`${shortHost}/`)) return ["slug", text.slice(shortHost.length + 1)];
+  if (text.includes("://")) return ["destination_url", text];
+  if (PLAIN_HOST.test(text)) return ["destination_host", text];
+  return ["slug_prefix", text];
+};
+
+const input = (id, type, value, more) =>
+  element("input", { id, type, value, autocomplete: "off", spellcheck: "false", autocapitalize: "none", ...more });
+
+/**
+ * Returns the form. `onfilters` gets the parameters when the form is sent or a choice changes; `onlink` gets
+ * the id of a link that was looked for.
+ */
+export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
+  const given = TEXTS.find((name) => filters[name]);
+  const text = input("find", "search", given && filters[given], {
+    maxlength: 2048, placeholder: "Slug, short link, destination, host or lnk_…",
+  });
+  const send = (event) => {
+    event?.preventDefault();
+    const wanted = text.value.trim();
+    if (LINK_ID.test(wanted)) {
+      onlink(wanted);
+      return;
+    }
+    const values = Object.fromEntries(OTHERS.map((name) => [name, form.querySelector(`#${name}`).value]));
+    if (wanted) {
+      const [name, value] = kind.value ? [kind.value, wanted] : guess(wanted, shortHost());
+      values[name] = value;
+    }
+    onfilters(values);
+  };
+  const kind = selection("kind", KINDS, given ?? "", () => text.value && send());
+  const form = element(
+    "form",
+    { class: "filters", role: "search", onsubmit: send },
+    field("Find", text),
+    field("In", kind),
+    field("State", selection("state", STATES, filters.state ?? "", send)),
+    field("Created from", input("created_from", "date", filters.created_from, { onchange: send })),
+    field("Created before", input("created_to", "date", filters.created_to, { onchange: send })),
+    field("Order", selection("sort", ORDERS, filters.sort ?? "", send)),
+    element("p", { class: "actions" }, element("button", null, "Find")),
+  );
+  return form;
+};

@@ -1,0 +1,68 @@
+// Rows of a pasted text or a file, as members of new links.
+
+import { MEMBERS, valueOf } from "./link_members.js";
+
+const MANDATORY = "destination_url";
+const SEPARATORS = [",", ";", "\t"];
+
+/**
+ * Splits CSV into records (RFC 4180; cells in quotes can have line breaks).
+ * @returns {{cells: string[], text: string, line: number}[]}
+ */
+const records = (text, separator) => {
+  const found = [];
+  let [cells, cell, isQuoted, begin, line, lineOfRecord] = [[], "", false, 0, 1, 1];
+  const finish = (end) => {
+    const source = text.slice(begin, end).replace(/\r$/, "");
+    if (source.trim() !== "") found.push({ cells: [...cells, cell.replace(/\r$/, "")], text: source, line: lineOfRecord });
+    [cells, cell, begin, lineOfRecord] = [[], "", end + 1, line];
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === "\n") line += 1;
+    if (isQuoted) {
+      if (character !== '"') cell += character;
+      else if (text[at + 1] === '"') cell += text[at += 1];
+      else isQuoted = false;
+    } else if (character === '"' && cell === "") isQuoted = true;
+    else if (character === separator) {
+      cells.push(cell);
+      cell = "";
+    } else if (character === "\n") finish(at);
+    else cell += character;
+  }
+  finish(text.length);
+  return found;
+};
+
+/** Splits lines of a destination and, after white space, a slug. */
+const plainLines = (text) => text.split("\n").map((line, index) => {
+  const source = line.replace(/\r$/, "");
+  return { cells: source.trim().split(/\s+/), text: source, line: index + 1 };
+}).filter(({ text: source }) => source.trim() !== "");
+
+const namesIn = (line) => {
+  for (const separator of SEPARATORS) {
+    const names = line.split(separator).map((name) => name.trim().replace(/^"|"$/g, "").toLowerCase());
+    if (names.includes(MANDATORY)) return { separator, names };
+  }
+  return undefined;
+};
+
+/**
+ * Reads rows. The first line can name columns as the API names members, with `destination_url` among them;
+ * columns with other names are passed over. Without such a line, each line is a destination and, after white
+ * space, perhaps a slug.
+ * @param {string} source
+ * @returns {{line: number, text: string, members: object}[]}
+ */
+export const rowsOf = (source) => {
+  const text = source.replace(/^\uFEFF/, "");
+  const head = namesIn(text.split("\n", 1)[0].trim());
+  const names = head?.names ?? [MANDATORY, "slug"];
+  const rows = head ? records(text, head.separator).slice(1) : plainLines(text);
+  return rows.map(({ cells, text: row, line }) => {
+    const pairs = MEMBERS.map((member) => [member.name, valueOf(member, cells[names.indexOf(member.name)] ?? "")]);
+    return { line, text: row, members: Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) };
+  });
+};

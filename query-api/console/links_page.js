@@ -1,0 +1,259 @@
+// The list of links: filters, pages, selection. Each page is its own address, so that "back" works.
+
+import { announce, copyButton, element, outwardLink, replace } from "./dom.js";
+import { count, instant } from "./format.js";
+import { filterForm, filtersOf } from "./link_filters.js";
+import { problemView } from "./problem_view.js";
+import { read } from "./api.js";
+
+const PAGE_SIZE = 50;
+/** Requests for one page before the user is asked: a request looks at 10,000 links, and can find none. */
+const REQUESTS_MAX = 20;
+
+/** Selected links by id, on all pages of this list and others. */
+const selected = new Map();
+
+const shortHostOf = (link) => link.short_url.slice(0, link.short_url.lastIndexOf("/"));
+
+/**
+ * Reads links until a page is full or the list ends.
+ * @returns {Promise<{items: object[], cursor: string|null, isPaused: boolean}>}
+ */
+const readPage = async (filters, cursor, signal, onprogress) => {
+  const items = [];
+  for (let requests = 1; ; requests += 1) {
+    const query = { ...filters, cursor, limit: PAGE_SIZE - items.length };
+    const page = await read("/v1/links", query, signal);
+    items.push(...page.items);
+    cursor = page.next_cursor;
+    if (!page.has_more || items.length === PAGE_SIZE) return { items, cursor, isPaused: false };
+    if (requests === REQUESTS_MAX) return { items, cursor, isPaused: true };
+    onprogress(requests);
+  }
+};
+
+class LinkList {
+  constructor({ main, query, signal }) {
+    this.signal = signal;
+    this.links = [];
+    this.isActing = false;
+    this.form = element("div");
+    this.bar = element("div", { class: "selection" });
+    this.state = element("p", { class: "quiet summary", role: "status" });
+    this.body = element("tbody");
+    // Above and below the list, which has a hundred stops of the Tab key.
+    this.pagers = ["Pages of the list", "Pages, below the list"].map((label) => element("nav", { class: "pager", "aria-label": label }));
+    this.all = element("input", {
+      type: "checkbox", id: "select-page", "aria-label": "Select all on this page", onchange: () => this.selectPage(),
+    });
+    main.append(
+      element(
+        "div",
+        { class: "title" },
+        element("h1", null, "Links"),
+        element("a", { class: "button primary", href: "#/create" }, "Create links"),
+      ),
+      element(
+        "section",
+        { class: "list" },
+        this.form,
+        this.bar,
+        element("div", { class: "above" }, this.state, this.pagers[0]),
+        this.table(),
+        this.pagers[1],
+      ),
+    );
+    this.follow(query);
+  }
+
+  table() {
+    const heads = ["Short link", "Destination", "Created"];
+    return element(
+      "table",
+      { class: "links" },
+      element("caption", { class: "visually-hidden" }, "Links"),
+      element(
+        "thead",
+        null,
+        element("tr", null, element("th", { scope: "col", class: "check" }, this.all), heads.map((head) => element("th", { scope: "col" }, head))),
+      ),
+      this.body,
+    );
+  }
+
+  /** Shows the list of an address. */
+  follow(query) {
+    this.filters = filtersOf(query);
+    this.cursor = query.get("cursor");
+    // The cursors of the pages before this one; unknown after a jump into the middle.
+    this.before = history.state?.before ?? [];
+    this.showForm();
+    return this.load();
+  }
+
+  showForm() {
+    const focused = document.activeElement?.id;
+    replace(this.form, filterForm(this.filters, {
+      shortHost: () => this.shortHost,
+      onfilters: (filters) => this.go(filters, null, []),
+      onlink: (id) => {
+        location.hash = `#/links/${id}`;
+      },
+    }));
+    if (focused) this.form.querySelector(`#${focused}`)?.focus();
+  }
+
+  /** Opens another page of the list as an address of its own. */
+  go(filters, cursor, before) {
+    const pairs = Object.entries({ ...filters, cursor }).filter(([, value]) => value);
+    const query = new URLSearchParams(pairs);
+    history.pushState({ before }, "", query.size > 0 ? `#/links?${query}` : "#/links");
+    this.follow(query);
+  }
+
+  async load() {
+    this.reading?.abort();
+    const reading = new AbortController();
+    this.reading = reading;
+    const signal = AbortSignal.any([this.signal, reading.signal]);
+    this.body.setAttribute("aria-busy", "true");
+    try {
+      const onprogress = (requests) => replace(this.state, `Searching: ${count(requests * 10000, "link")} looked at …`);
+      const page = await readPage(this.filters, this.cursor, signal, onprogress);
+      this.show(page);
+    } catch (error) {
+      if (signal.aborted) return;
+      replace(this.body, element("tr", null, element("td", { colspan: 4, class: "whole" }, problemView(error))));
+      replace(this.state);
+      for (const pager of this.pagers) replace(pager);
+    } finally {
+      if (this.reading === reading) this.body.removeAttribute("aria-busy");
+    }
+  }
+
+  show({ items, cursor, isPaused }) {
+    this.links = items;
+    this.shortHost ??= items[0] && shortHostOf(items[0]);
+    this.next = cursor;
+    const isFiltered = Object.keys(this.filters).length > 0;
+    replace(this.body, items.length > 0 ? items.map((link) => this.row(link)) : element(
+      "tr",
+      null,
+      element("td", { colspan: 4, class: "whole empty" }, isFiltered || this.cursor ? "No link meets these filters." : "There are no links yet."),
+    ));
+    const from = this.before.length * PAGE_SIZE;
+    replace(this.state, items.length > 0 && (this.cursor && this.before.length === 0
+      ? count(items.length, "link")
+      : `Links ${from + 1} to ${from + items.length}`), isPaused && ". The search has not reached the end of the list yet.");
+    this.showPager(isPaused);
+    this.showSelection();
+    announce(count(items.length, "link"));
+  }
+
+  row(link) {
+    const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
+    const check = element("input", {
+      type: "checkbox",
+      "aria-label": `Select ${slug}`,
+      onchange: () => this.select([link], check.checked),
+    });
+    check.checked = selected.has(link.id);
+    return element(
+      "tr",
+      { "data-id": link.id },
+      element("td", { class: "check" }, check),
+      element(
+        "th",
+        { scope: "row" },
+        element("a", { class: "slug", href: `#/links/${link.id}` }, slug),
+        " ",
+        copyButton(link.short_url, link.short_url),
+      ),
+      element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url)),
+      element("td", { "data-label": "Created", class: "when" }, element("time", { datetime: link.created_at }, instant(link.created_at))),
+    );
+  }
+
+  showPager(isPaused) {
+    const button = (label, isOn, onclick) => element("button", { type: "button", disabled: !isOn, onclick }, label);
+    const back = () => {
+      const before = this.before.slice(0, -1);
+      this.go(this.filters, this.before.at(-1), before);
+    };
+    const on = () => this.go(this.filters, this.next, [...this.before, this.cursor]);
+    for (const pager of this.pagers) {
+      replace(
+        pager,
+        button("⇤ First", this.cursor !== null, () => this.go(this.filters, null, [])),
+        button("← Back", this.before.length > 0, back),
+        button(isPaused ? "Search on →" : "Next →", this.next !== null, on),
+        button("List as CSV", true, () => this.exportList()),
+      );
+    }
+  }
+
+  select(links, isOn) {
+    for (const link of links) {
+      if (isOn) selected.set(link.id, link);
+      else selected.delete(link.id);
+    }
+    this.showSelection();
+  }
+
+  selectPage() {
+    this.select(this.links, this.all.checked);
+    for (const check of this.body.querySelectorAll("input[type=checkbox]")) check.checked = this.all.checked;
+  }
+
+  showSelection() {
+    const here = this.links.filter((link) => selected.has(link.id)).length;
+    this.all.checked = here > 0 && here === this.links.length;
+    this.all.indeterminate = here > 0 && here < this.links.length;
+    // The bar shows the progress or the outcomes of an action until these are closed.
+    if (this.isActing) return;
+    if (selected.size > 0) this.showActions();
+    else replace(this.bar, element("p", { class: "quiet" }, "Select links to change them together."));
+  }
+
+  async showActions() {
+    const { openActions } = await import("./selection_actions.js");
+    // The selection may have been cleared while the script was loaded.
+    if (this.isActing || selected.size === 0) return;
+    openActions(this.bar, [...selected.values()], {
+      signal: this.signal,
+      onclear: () => this.clear(),
+      onstart: () => {
+        this.isActing = true;
+      },
+      ondone: (ids) => this.remove(ids),
+      onclose: () => {
+        this.isActing = false;
+        this.showSelection();
+      },
+    });
+  }
+
+  clear() {
+    selected.clear();
+    for (const check of this.body.querySelectorAll("input[type=checkbox]")) check.checked = false;
+    this.showSelection();
+  }
+
+  /** Takes deleted links off the selection, and reads the page again. */
+  remove(ids) {
+    for (const id of ids) selected.delete(id);
+    return this.load();
+  }
+
+  async exportList() {
+    const { exportLinks } = await import("./link_export.js");
+    await exportLinks(this.filters, this.state, this.signal);
+  }
+}
+
+/** Opens the page. */
+export const open = (place) => {
+  document.title = "Links · linkledger";
+  const list = new LinkList(place);
+  return (query) => list.follow(query);
+};

@@ -1,0 +1,26 @@
+// Fields of a form for members of a link.
+
+import { element, field } from "./dom.js";
+import { textOf, valueOf } from "./link_members.js";
+
+/** Returns the input of a member; its label and help are added by the form. */
+const inputOf = (member, link, prefix) => element("input", {
+  id: `${prefix}-${member.name}`,
+  name: member.name,
+  type: member.type ?? "text",
+  required: member.required,
+  value: textOf(member, link),
+  placeholder: member.placeholder,
+  autocomplete: "off",
+  spellcheck: "false",
+  autocapitalize: "none",
+});
+
+/** Returns the fields of the members, and a function that reads the form. */
+export const memberFields = (members, link, prefix) => {
+  const inputs = members.map((member) => [member, inputOf(member, link, prefix)]);
+  return {
+    fields: inputs.map(([member, input]) => field(member.label, input, member.help)),
+    values: () => inputs.map(([member, input]) => [member.name, valueOf(member, input.value)]),
+  };
+};

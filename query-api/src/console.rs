@@ -1,0 +1,124 @@
+//! The console for owners of links: static files, compiled into the program.
+//!
+//! The console is a client of the public API and has no route besides its files. Its addresses are relative, so
+//! the console also works where the API lies below a path of its host.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LOCATION, REFERRER_POLICY,
+            X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+    response::{IntoResponse, Response},
+    routing::{MethodRouter, get},
+};
+use linkledger_core::http::{console_style::CONSOLE_STYLE, entity_tag, route_table};
+
+/// Content security policy: the pages run only scripts of query-api, connect only to the API, send no form, and no
+/// script turns text into markup. Images come from the API through a script, as blobs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                      img-src data: blob:; connect-src 'self'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// Address of the console relative to [`route_table::CONSOLE`].
+const FROM_CONSOLE: HeaderValue = HeaderValue::from_static("console/");
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+
+/// Returns the name and the content of each script in the folder `query-api/console`.
+macro_rules! scripts {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../console/", $name)))),*]
+    };
+}
+
+const SCRIPTS: &[(&str, &str)] = &scripts![
+    "account_page.js",
+    "api.js",
+    "batches.js",
+    "click_chart.js",
+    "click_panel.js",
+    "create_page.js",
+    "credits_panel.js",
+    "dom.js",
+    "draft.js",
+    "format.js",
+    "import_form.js",
+    "item_keys.js",
+    "ledger.js",
+    "link_deletion.js",
+    "link_editor.js",
+    "link_export.js",
+    "link_filters.js",
+    "link_members.js",
+    "link_page.js",
+    "link_rows.js",
+    "links_page.js",
+    "main.js",
+    "member_fields.js",
+    "one_link_form.js",
+    "problem_view.js",
+    "qr_code.js",
+    "selection_actions.js",
+    "session.js",
+    "top_list.js",
+    "waiting.js",
+];
+
+/// Returns the routes of the console, and of the page at `/` that leads to it.
+pub(crate) fn router() -> Router {
+    let pages = Router::new()
+        .route(
+            route_table::HOME,
+            file(HTML, include_str!("../console/home.html")),
+        )
+        .route(route_table::CONSOLE, get(to_console))
+        .route(
+            route_table::CONSOLE_PAGE,
+            file(HTML, include_str!("../console/index.html")),
+        )
+        .route(&path_of("console.css"), file(CSS, CONSOLE_STYLE))
+        .route(
+            &path_of("owners.css"),
+            file(CSS, include_str!("../console/owners.css")),
+        );
+    SCRIPTS.iter().fold(pages, |router, (name, script)| {
+        router.route(&path_of(name), file(JS, script))
+    })
+}
+
+fn path_of(name: &str) -> String {
+    route_table::CONSOLE_FILE.replace("{file}", name)
+}
+
+async fn to_console() -> Response {
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, FROM_CONSOLE)]).into_response()
+}
+
+fn file(content_type: &'static str, body: &'static str) -> MethodRouter {
+    let entity_tag: Arc<str> = entity_tag::of_content(body.as_bytes()).into();
+    let headers: [(HeaderName, &'static str); 5] = [
+        (CONTENT_TYPE, content_type),
+        // A release may change the file: browsers revalidate it each time.
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    get(async move |request: HeaderMap| {
+        let tag = [(ETAG, entity_tag.as_ref())];
+        if entity_tag::if_none_match_names(&request, &entity_tag) {
+            (StatusCode::NOT_MODIFIED, headers, tag).into_response()
+        } else {
+            (headers, tag, body).into_response()
+        }
+    })
+}
