@@ -140,6 +140,7 @@ pub fn start(
             redirects: Arc::new(redirects),
             status: config.redirect_status,
             clicks,
+            clock: Arc::clone(&clock),
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
         let connections = config.connections_max.min(FIGURE_CONNECTIONS);

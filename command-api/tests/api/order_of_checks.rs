@@ -68,6 +68,7 @@ const ELSEWHERE: [(Code, &str); 13] = [
     (Code::ApiKeyRevoked, include_str!("create_link.rs")),
     (Code::UriTooLong, include_str!("raw_http/head.rs")),
     (Code::HeadersTooLarge, include_str!("raw_http/head.rs")),
+    (Code::ExternalIdTaken, include_str!("details.rs")),
     (Code::InternalError, include_str!("faults.rs")),
     (Code::StorageUnavailable, include_str!("faults.rs")),
     (Code::DeadlineExceeded, include_str!("faults.rs")),
