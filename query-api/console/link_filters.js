@@ -9,8 +9,10 @@ const KINDS = [
   ["slug", "Slug"],
   ["destination_url", "Destination"],
   ["destination_host", "Host of destination"],
+  ["tag", "Tag"],
+  ["external_id", "External id"],
 ];
-const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"]];
+const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"], ["expired", "Expired"]];
 const ORDERS = [["", "Newest first"], ["created_at", "Oldest first"]];
 const TEXTS = KINDS.map(([name]) => name).filter(Boolean);
 const OTHERS = ["state", "created_from", "created_to", "sort"];

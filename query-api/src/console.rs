@@ -61,6 +61,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "link_members.js",
     "link_page.js",
     "link_rows.js",
+    "link_store.js",
     "links_page.js",
     "main.js",
     "member_fields.js",
@@ -69,6 +70,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "qr_code.js",
     "selection_actions.js",
     "session.js",
+    "tag_list.js",
     "top_list.js",
     "waiting.js",
 ];
