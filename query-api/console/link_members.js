@@ -68,7 +68,7 @@ export const MEMBERS = [
   {
     name: "expires_at",
     label: "Expires",
-    help: "From then on visitors get “gone”, or go to the address beside.",
+    help: "From then on visitors get “gone”, or go to the destination after expiry.",
     mutable: true,
     type: "datetime-local",
     parse: (text) => (LOCAL_TIME.test(text) ? new Date(text).toISOString() : text),

@@ -15,6 +15,7 @@ const FAILURES_SHOWN = 50;
  * @property {string} label
  * @property {string} done past participle of the outcome
  * @property {string} [warning] consequence that must be confirmed
+ * @property {boolean} [isDeletion] true if the links do not stay selected
  * @property {string} [question] label of a text that the action needs
  * @property {(link: object, signal: AbortSignal, text: string) => Promise} run
  */
@@ -52,6 +53,7 @@ const ACTIONS = [
   {
     label: "Delete",
     done: "deleted",
+    isDeletion: true,
     warning: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
     run: (link, signal) => send("DELETE", `/v1/links/${link.id}`, { signal }),
   },
@@ -130,7 +132,7 @@ const run = async (bar, action, links, text, { signal, onstart, ondone, onclose 
     progress.value = outcomes.length;
   }
   const done = outcomes.filter(({ problem }) => !problem).map(({ link }) => link.id);
-  await ondone(done);
+  await ondone(action.isDeletion ? done : []);
   showOutcomes(bar, action, links, outcomes, onclose);
 };
 
