@@ -45,7 +45,7 @@ def pages(link):
         "links": ("#/links", ["tr[data-id]", ".pager button"]),
         "nothing-found": ("#/links?slug_prefix=no-such-slug", [".empty"]),
         "create": ("#/create", [".price", "#rows"]),
-        "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", *clicks]),
+        "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", ".history tbody tr", *clicks]),
         "account": ("#/account", [".credits .totals > div:nth-child(4)", ".ledger tbody tr", *clicks]),
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),

@@ -37,7 +37,7 @@ def find_and_change(console):
     console.wait("the tag finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
     console.tab_to("#find", is_back=True)
     console.press_with(Keys.CONTROL, "a")
-    console.press(f"{RUN}-d", Keys.TAB, "s", Keys.ENTER)
+    console.press(f"{RUN}-d", Keys.ENTER)
     console.wait("the filter finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
     console.tab_to("tr[data-id] a.slug").send_keys(Keys.ENTER)
     console.says(f"{RUN}-day", "h1")
@@ -46,6 +46,7 @@ def find_and_change(console):
     console.press_with(Keys.CONTROL, "a")
     console.press("https://example.com/changed", Keys.ENTER)
     console.says("https://example.com/changed", ".facts")
+    console.says("Destination: https://example.com/keyboard/8 → https://example.com/changed", ".history")
 
 
 def read_clicks(console):

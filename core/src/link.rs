@@ -4,6 +4,7 @@ pub mod command;
 pub mod destination;
 pub mod details;
 pub mod event;
+pub mod history;
 pub mod members;
 pub mod name;
 pub mod slug;

@@ -5,13 +5,15 @@
 //! `service`, `http.request.method`, `http.route` (the template), `status`, `code`, `duration_ms`.
 //! For the log: `shard`, `projection`, `position`, `epoch`, `lag`, `events`, `oldest_age_ms`. For
 //! ids: `link.id`, `account.id`, `key.id`, `event.id`. For errors: `error` with its chain; for
-//! retries: `delay` and `attempt`; for listeners: `address`.
+//! retries: `delay` and `attempt`; for listeners: `address`; for slow statements: `db.statement` (its beginning) and
+//! `elapsed`.
 
 #[cfg(feature = "production")]
 mod otlp;
 #[cfg(not(feature = "production"))]
 #[path = "telemetry/without_otlp.rs"]
 mod otlp;
+mod slow_statements;
 mod span_fields;
 
 use std::{io::IsTerminal as _, time::Duration};
@@ -20,7 +22,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
 
-use self::span_fields::JsonSpanFields;
+use self::{slow_statements::SlowStatements, span_fields::JsonSpanFields};
 
 /// Maximal time for which the end of a process waits for the collector to accept the last spans, in
 /// seconds.
@@ -80,8 +82,13 @@ pub fn init(
             .flatten_event(true)
             .with_span_list(false)
             .fmt_fields(JsonSpanFields)
+            .map_event_format(SlowStatements::new)
             .boxed(),
-        LogFormat::Compact => lines.compact().with_target(false).boxed(),
+        LogFormat::Compact => lines
+            .compact()
+            .with_target(false)
+            .map_event_format(SlowStatements::new)
+            .boxed(),
     };
     let endpoint = config.otlp_endpoint.as_deref();
     let traces = endpoint

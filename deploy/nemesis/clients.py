@@ -14,6 +14,8 @@ HOT_LINKS_MAX = 12
 SCAN_PAGES_MAX = 400
 HUMAN = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 CREATED, UNKNOWN = 201, (None, 504)
+FIRST_ETAG = '"1"'
+BATCH_ITEMS_MAX, REPEATED_ITEMS_MAX = 8, 3
 
 
 class World:
@@ -30,16 +32,15 @@ class World:
             self.counter += 1
             return self.counter
 
-    def created(self, operation):
-        link = json.loads(operation["body"])
+    def created(self, account, key, sent, link, token):
         with self.lock:
             known = self.links.setdefault(link["id"], {
-                "id": link["id"], "slug": link["short_url"].rsplit("/", 1)[1], "account": operation["account"],
-                "etag": operation["headers"]["ETag"], "token": operation["headers"]["Consistency-Token"],
+                "id": link["id"], "slug": link["short_url"].rsplit("/", 1)[1], "account": account,
+                "etag": FIRST_ETAG, "token": token,
             })
             if known not in self.hot:
                 self.hot = [*self.hot, known][-HOT_LINKS_MAX:]
-            self.creates.append({name: operation[name] for name in ("account", "key", "sent")})
+            self.creates.append({"account": account, "key": key, "sent": sent})
 
     def changed(self, link, operation):
         with self.lock:
@@ -97,12 +98,7 @@ class Creator(Client):
         if chance < 0.15 and self.world.creates:
             self.repeat()
             return
-        number = self.world.unique()
-        body = {"destination_url": f"https://example.com/created/{number}"}
-        if self.draw.random() < 0.3:
-            # Few slugs, so that many are taken.
-            body["slug"] = f"shared-{self.draw.randrange(5 + number // 4)}"
-        account, key = self.draw.choice(list(self.world.accounts)), str(uuid.UUID(int=self.draw.getrandbits(128), version=4))
+        account, key, body = self.any_account(), self.new_key(), self.new_link()
         if self.draw.random() < 0.2:
             threads = [threading.Thread(target=self.create, args=(account, key, body)) for _ in range(4)]
             for thread in threads:
@@ -112,12 +108,27 @@ class Creator(Client):
         else:
             self.create(account, key, body)
 
+    def any_account(self):
+        return self.draw.choice(list(self.world.accounts))
+
+    def new_key(self):
+        return str(uuid.UUID(int=self.draw.getrandbits(128), version=4))
+
+    def new_link(self):
+        number = self.world.unique()
+        body = {"destination_url": f"https://example.com/created/{number}"}
+        if self.draw.random() < 0.3:
+            # Few slugs, so that many are taken.
+            body["slug"] = f"shared-{self.draw.randrange(5 + number // 4)}"
+        return body
+
     def create(self, account, key, sent):
         """Sends a create until its outcome is known, or gives up."""
         for attempt in range(ATTEMPTS_MAX):
             operation = self.post(account, key, sent)
             if operation["status"] == CREATED:
-                self.world.created(operation)
+                link, token = json.loads(operation["body"]), operation["headers"]["Consistency-Token"]
+                self.world.created(account, key, sent, link, token)
                 return
             is_to_retry = operation["status"] in (*UNKNOWN, 503) or "idempotency_key_in_use" in operation["body"]
             if not is_to_retry or self.draw.random() < 0.1:
@@ -136,6 +147,61 @@ class Creator(Client):
         if self.draw.random() < 0.2:
             sent = {"destination_url": f"https://example.com/reused/{self.world.unique()}"}
         self.post(create["account"], create["key"], sent)
+
+
+class Batcher(Creator):
+    """Creates links in batches: partial ones with old keys among them, sent again in other groups until each item is
+    decided; atomic ones; and dry runs."""
+
+    pause_s = 0.4
+
+    def act(self):
+        account = self.any_account()
+        count = self.draw.randint(1, BATCH_ITEMS_MAX)
+        items = [{"key": self.new_key(), "sent": self.new_link()} for _ in range(count)]
+        chance = self.draw.random()
+        if chance < 0.1:
+            self.send(account, "dry_run", items)
+        elif chance < 0.4:
+            self.send_until_decided(account, "atomic", items)
+        else:
+            self.send_until_decided(account, "partial", [*items, *self.old_items(account)])
+
+    def old_items(self, account):
+        with self.world.lock:
+            mine = [create for create in self.world.creates if create["account"] == account]
+        old = self.draw.sample(mine, min(len(mine), self.draw.randint(0, REPEATED_ITEMS_MAX)))
+        return list({create["key"]: {"key": create["key"], "sent": create["sent"]} for create in old}.values())
+
+    def send_until_decided(self, account, mode, items):
+        for attempt in range(ATTEMPTS_MAX):
+            # Items of a partial batch may come again in any grouping.
+            middle = self.draw.randint(0, len(items)) if attempt and mode == "partial" else 0
+            groups = [group for group in (items[:middle], items[middle:]) if group]
+            items = [item for group in groups for item in self.undecided(account, mode, group)]
+            if not items:
+                return
+            time.sleep(0.1 * 2**attempt)
+
+    def undecided(self, account, mode, items):
+        """Sends a batch, and returns the items whose outcome can still change."""
+        operation = self.send(account, mode, items)
+        if operation["status"] not in (201, 207):
+            return items if operation["status"] in (*UNKNOWN, 503) or "idempotency_key_in_use" in operation["body"] else []
+        answer, left = json.loads(operation["body"]), []
+        for item, outcome in zip(items, answer["items"], strict=True):
+            if outcome["status"] == CREATED:
+                token = operation["headers"]["Consistency-Token"]
+                self.world.created(account, item["key"], item["sent"], outcome["link"], token)
+            elif outcome["status"] in (503, 504) or outcome["problem"]["code"] == "idempotency_key_in_use":
+                left.append(item)
+        return left
+
+    def send(self, account, mode, items):
+        body = {"mode": mode, "items": [{"idempotency_key": item["key"], **item["sent"]} for item in items]}
+        headers = self.authorized(account, **{"Content-Type": "application/json"})
+        return self.command("batch", "POST", "/v1/links/batch", headers=headers, body=json.dumps(body),
+                            account=account, mode=mode, items=items)
 
 
 class Changer(Client):

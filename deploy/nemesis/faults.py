@@ -21,6 +21,8 @@ EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
 BROKER_DEADLINE_S = 280
+# Jump of the clock of one process, forwards or backwards.
+CLOCK_JUMP_S = 3600
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
 MACHINE_AWAY_S = (25, 45)
 
@@ -49,6 +51,7 @@ class Faults(threading.Thread):
             "kill": self.stack.of_linkledger, "freeze": self.stack.of_linkledger, "restart": self.stack.of_linkledger,
             "broker-kill": self.stack.kafka.brokers, "broker-freeze": self.stack.kafka.brokers,
             "partition": list(self.stack.proxies.targets), "reset": list(self.stack.proxies.targets),
+            "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
             "delay": list(self.stack.proxies.targets), "throttle": list(self.stack.proxies.targets),
         }.get(kind, ["postgres"])
 
@@ -98,7 +101,7 @@ class Faults(threading.Thread):
     def kill_postgres(self):
         self.stack.postgres.kill()
         time.sleep(self.draw.uniform(0, AWAY_S_MAX))
-        self.stack.postgres.start_after_kill()
+        self.stack.postgres.start_if_ended()
 
     def end_sessions(self):
         """Ends all sessions of the services; a Postgres that another fault has stopped has none."""
@@ -118,13 +121,34 @@ class Faults(threading.Thread):
     def kill_broker(self, broker, _):
         broker.kill()
         time.sleep(self.draw.uniform(0, AWAY_S_MAX))
+        self.start_broker(broker)
+
+    def start_broker(self, broker):
         broker.start()
         port = self.stack.kafka.ports[self.stack.kafka.brokers.index(broker)]
         eventually(f"{broker.name} listens", lambda: listens(port), BROKER_DEADLINE_S)
 
+    def fill_disk(self, target, _):
+        disk = self.stack.disks[target if isinstance(target, str) else target.name]
+        disk.fill()
+        self.last()
+        disk.free()
+        if target == "postgres":
+            self.stack.postgres.start_if_ended()
+            return
+        # A broker ends some time after a write has failed, and it may be ending now.
+        target.end()
+        self.start_broker(target)
+
     def partition(self, proxy, _):
         sides = self.draw.choice([("up",), ("down",), ("up", "down")])
         self.disturb(proxy, {side: {"held": True} for side in sides})
+
+    def jump_clock(self, service, fault):
+        fault["jump_s"] = self.draw.choice([CLOCK_JUMP_S, -CLOCK_JUMP_S])
+        self.stack.set_clock(service.name, fault["jump_s"])
+        self.last()
+        self.stack.set_clock(service.name, 0)
 
     def reset(self, proxy, _):
         self.stack.proxies.change(proxy, reset=True)
@@ -139,7 +163,6 @@ class Faults(threading.Thread):
         self.stack.proxies.change(proxy, **flows)
         self.last()
         self.stack.proxies.change(proxy, up={}, down={})
-
 
     def fail_over(self, fault, cause):
         """Fails over, and waits until the cluster can fail over again. The outage begins with the cause."""
@@ -169,6 +192,8 @@ KINDS = {
     "broker-freeze": Faults.freeze,
     "partition": Faults.partition,
     "reset": Faults.reset,
+    "clock": Faults.jump_clock,
+    "disk-full": Faults.fill_disk,
     "delay": Faults.delay,
     "throttle": Faults.throttle,
 }
@@ -181,4 +206,6 @@ FAILOVERS = {
         fault, lambda: faults.stack.postgres.freeze_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
     "switchover": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.switch_over),
 }
-OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections")
+OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full")
+# Need disks of their own, which not every user may mount.
+OF_DISKS = ("disk-full",)

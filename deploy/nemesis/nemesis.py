@@ -15,8 +15,9 @@ import time
 
 import judge
 from audit import Audit
-from clients import Changer, Creator, Lister, Reader, Visitor, World
-from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, Faults
+from clients import Batcher, Changer, Creator, Lister, Reader, Visitor, World
+from disk import can_mount
+from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, OF_DISKS, Faults
 from history import History
 from operator_client import Operator
 from stack import JVM_OPTIONS, REPOSITORY, Service
@@ -42,6 +43,8 @@ def arguments():
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
     known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
+    if not can_mount():
+        known = [kind for kind in known if kind not in OF_DISKS]
     chosen.kinds = known if chosen.faults is None else [kind for kind in chosen.faults.split(",") if kind]
     if unknown := set(chosen.kinds) - set(known):
         parser.error(f"unknown faults: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -78,7 +81,7 @@ def run(stack, history, chosen):
         accounts[ids[name]] = key
     world = World(stack, history, accounts)
     operators = [Operator(world, f"operator-{number}", chosen.seed, ids["suspended"], number == 2) for number in (1, 2)]
-    kinds = [(Creator, 2), (Changer, 3), (Reader, 2), (Visitor, 2), (Lister, 1)]
+    kinds = [(Creator, 2), (Batcher, 1), (Changer, 3), (Reader, 2), (Visitor, 2), (Lister, 1)]
     clients = [kind(world, f"{kind.__name__.lower()}-{number}", chosen.seed) for kind, count in kinds for number in range(count)]
     clients += operators
     busy = {}
@@ -114,7 +117,8 @@ def main():
     chosen = arguments()
     print(f"== nemesis: seed {chosen.seed}, {chosen.minutes} minutes, faults {','.join(chosen.kinds)}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover, chosen.broken)
+    has_disks = not set(OF_DISKS).isdisjoint(chosen.kinds)
+    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover, chosen.broken, has_disks)
     keep = chosen.keep or REPOSITORY / "target" / "nemesis" / str(chosen.seed)
     keep.mkdir(parents=True, exist_ok=True)
     print(f"   logs and history: {keep}", flush=True)

@@ -1,6 +1,7 @@
 """The services as processes of their own, with one Postgres and two brokers of Apache Kafka, which can be killed, frozen
 and started again."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -147,7 +148,7 @@ class Postgres:
         self.by = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
 
     def create(self):
-        self.data.parent.mkdir()
+        self.data.parent.mkdir(exist_ok=True)
         self.log.touch()
         if self.by:
             shutil.chown(self.data.parent, "postgres")
@@ -169,17 +170,24 @@ class Postgres:
         self.stop()
         self.start()
 
-    def start_after_kill(self):
-        """Starts Postgres, as soon as the last killed process has left the shared memory."""
+    def start_if_ended(self):
+        """Starts Postgres if it has ended, as soon as its last process has left the shared memory, and waits until it
+        accepts sessions."""
 
-        def has_started():
-            try:
-                self.start()
-                return True
-            except subprocess.CalledProcessError:
-                return False
+        def accepts():
+            if not self.succeeds("pg_ctl", "-D", self.data, "status"):
+                with contextlib.suppress(subprocess.CalledProcessError):
+                    self.start()
+            return self.succeeds("pg_isready", "-h", "127.0.0.1", "-p", self.port)
 
-        eventually("Postgres starts after it was killed", has_started)
+        eventually("Postgres accepts sessions again", accepts)
+
+    def succeeds(self, program, *arguments):
+        try:
+            self.run(program, *arguments)
+            return True
+        except subprocess.CalledProcessError:
+            return False
 
     def kill(self):
         """Kills all processes of Postgres at once."""

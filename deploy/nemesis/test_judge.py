@@ -47,6 +47,12 @@ class Run:
         self.read_b = self.get(L1, 2, "b", token="t-b")
         self.redirect_b = self.add("redirect", 302, link=L1, headers={"Location": address("b")}, process=7)
         self.second = self.create("k2", "x", "two", L2)
+        self.batch = self.add("batch", 207, account=A, mode="partial", process=7, headers={"Consistency-Token": "t-x"},
+                              items=[{"key": "k2", "sent": {"destination_url": address("x"), "slug": "two"}}],
+                              body={"items": [{"status": 201, "replayed": True, "link": {"id": L2}}], "credits_charged": 0})
+        self.dry_run = self.add("batch", 200, account=A, mode="dry_run", process=7,
+                                items=[{"key": "k3", "sent": {"destination_url": address("y")}}],
+                                body={"items": [{"status": 201, "replayed": False, "link": {}}], "credits_charged": 0})
         self.balance = self.add("credits", 200, account=A, token="t-x", body={"balance": 8}, client="reader")
         self.listed = self.list("links", "t-x", [(L2, "x"), (L1, "b")], 1, "lister")
         self.change_c = self.change(L1, "c", 3, None)
@@ -149,6 +155,15 @@ FAULTS = [
     ("each_key_has_one_effect", "a replay that creates", lambda run: run.replay["headers"].pop("Idempotent-Replayed")),
     ("each_key_has_one_effect", "a replay with other bytes", lambda run: edit(run.replay, more=1)),
     ("each_key_has_one_effect", "a key with two links", lambda run: copy_event(run, 2, stream=ACCOUNT)),
+    ("each_key_has_one_effect", "a batch that replays another link",
+     lambda run: edit(run.batch, items=[{"status": 201, "replayed": True, "link": {"id": L1}}])),
+    ("batches_keep_their_mode", "a batch that charges a replay", lambda run: edit(run.batch, credits_charged=1)),
+    ("batches_keep_their_mode", "a dry run with an effect",
+     lambda run: run.dry_run["items"][0]["sent"].update(destination_url=address("x"))),
+    ("batches_keep_their_mode", "half of an atomic batch", lambda run: run.dry_run.update(
+        mode="atomic", items=[*run.batch["items"], *run.dry_run["items"]], status=504, body="{}")),
+    ("answers_are_of_the_contract", "an item with an internal error", lambda run: edit(
+        run.dry_run, items=[{"status": 500, "replayed": False, "problem": {"code": "internal_error"}}])),
     ("every_effect_was_asked_for", "a change that nobody asked for",
      lambda run: copy_event(run, 4, payload=json.dumps({"destination_url": address("nobody")}))),
     ("refused_writes_have_no_effect", "a refusal with an effect", lambda run: run.change_c.update(status=503)),

@@ -1,5 +1,6 @@
 """Two of each service, and a proxy before Postgres and before each broker for each of them."""
 
+import glob
 import json
 import pathlib
 import subprocess
@@ -7,11 +8,15 @@ import sys
 import threading
 import time
 
+from disk import Disk
 from patroni import PatroniCluster
 from stack import Kafka, Service, Stack, eventually, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 BROKERS = (1, 2)
+DISK_BYTES = 2 << 30
+# Shifts the wall clock of a process by the seconds in a file; the monotonic clock stays right.
+CLOCK_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 # RestartSec of the units.
 RESTART_S = 2
 
@@ -86,10 +91,12 @@ class ProxiedKafka(Kafka):
 class Topology(Stack):
     """Two of each service behind proxies."""
 
-    def __init__(self, programs, postgres_programs, has_standbys=False, broken=None):
+    def __init__(self, programs, postgres_programs, has_standbys=False, broken=None, has_disks=False):
         self.proxies, self.has_standbys, self.broken = Proxies(), has_standbys, broken or {}
+        self.has_disks = has_disks
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
+        self.disks = {}
 
     def make_postgres(self, programs):
         return PatroniCluster(self, programs) if self.has_standbys else super().make_postgres(programs)
@@ -99,16 +106,38 @@ class Topology(Stack):
 
     def environment_of(self, name):
         port = self.proxies.add(f"{name}/postgres", self.postgres.port)
+        self.set_clock(name, 0)
         return {
             **self.environment,
             "DATABASE_URL": self.postgres.url(port),
             "KAFKA_BROKERS": self.kafka.addresses_for(name),
             "INSTANCE_ID": name,
+            "LD_PRELOAD": glob.glob(CLOCK_LIBRARIES)[0],
+            "FAKETIME_TIMESTAMP_FILE": str(self.clock(name)),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
             # Only programs with faults-on-purpose.patch read this variable.
             "FAULT_ON_PURPOSE": self.broken.get(name, ""),
         }
 
+    def clock(self, name):
+        return self.folder / f"{name}.clock"
+
+    def set_clock(self, name, seconds):
+        """Shifts the clock of a service, which notices within a second."""
+        new = self.folder / f"{name}.clock.new"
+        new.write_text(f"{seconds:+d}\n")
+        new.rename(self.clock(name))
+
+    def make_disks(self):
+        """Gives Postgres and each broker a disk that can be filled."""
+        for name in ["postgres", *(broker.name for broker in self.kafka.brokers)]:
+            self.disks[name] = Disk(self.folder / name, DISK_BYTES)
+
     def start(self):
+        if self.has_disks:
+            self.make_disks()
         self.proxies.start()
         super().start()
 
@@ -135,6 +164,11 @@ class Topology(Stack):
         return starts
 
     def end(self):
+        for service in self.services:
+            service.end()
+        self.postgres.end()
+        for disk in self.disks.values():
+            disk.end()
         super().end()
         self.proxies.end()
 

@@ -98,10 +98,11 @@ BEGIN
         ON event_store.accounts TO linkledger_projector;
     GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_projector;
 
-    -- Of the event store query-api reads only what tells a stale read table from a 404, and who calls. It
-    -- writes one column: the time of the last use of an API key.
-    GRANT SELECT (shard, position, stream_id, version, account_id, type) ON event_store.events
-        TO linkledger_query_api;
+    -- Of the event store query-api reads what tells a stale read table from a 404, the history of links, and
+    -- who calls; no idempotency keys. It writes one column: the time of the last use of an API key.
+    GRANT SELECT (shard, position, stream_id, version, account_id, event_id, type, schema_version, payload,
+                  metadata, recorded_at)
+        ON event_store.events TO linkledger_query_api;
     GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
     GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)
         ON event_store.api_keys TO linkledger_query_api;

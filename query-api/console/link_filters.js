@@ -64,7 +64,15 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     }
     onfilters(values);
   };
-  const kind = selection("kind", KINDS, given ?? "", () => text.value && send());
+  // What was guessed for one text means nothing for the next.
+  text.addEventListener("input", () => {
+    if (!isChosen) kind.value = "";
+  });
+  let isChosen = false;
+  const kind = selection("kind", KINDS, given ?? "", () => {
+    isChosen = kind.value !== "";
+    if (text.value) send();
+  });
   const form = element(
     "form",
     { class: "filters", role: "search", onsubmit: send },

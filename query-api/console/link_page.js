@@ -5,6 +5,7 @@ import { clickPanel } from "./click_panel.js";
 import { deletion } from "./link_deletion.js";
 import { instant } from "./format.js";
 import { linkEditor } from "./link_editor.js";
+import { linkHistory } from "./link_history.js";
 import { MEMBERS, textOf } from "./link_members.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
@@ -44,21 +45,24 @@ export const open = async ({ main, parts: [id], signal }) => {
   const heading = element("h1", null, "Link");
   const about = element("div");
   const edit = element("section", { class: "edit" });
+  const history = element("div");
   const show = ({ link, tag }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
     const name = link.title ?? slug;
     document.title = `${name} · linkledger`;
     replace(heading, name);
     replace(about, facts(link));
+    replace(history, linkHistory(id, signal));
     replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }), deletion(link, signal));
   };
   try {
     show(await readLink(id, signal));
     const code = element("section", { class: "qr" }, qrCode(id, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks());
+    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), history);
   } catch (error) {
     if (signal.aborted) return;
-    // Clicks of a deleted link stay readable.
-    main.append(heading, element("section", null, problemView(error)), clicks());
+    replace(history, linkHistory(id, signal));
+    // Clicks and history of a deleted link stay readable.
+    main.append(heading, element("section", null, problemView(error)), clicks(), history);
   }
 };

@@ -70,7 +70,7 @@ pub struct QueryApiConfig {
     #[arg(value_parser = clap::value_parser!(u32).range(..=65_536))]
     pub redirect_cache_mib: u32,
     /// Maximum number of connections of the API to each database; redirects have up to 6 more, figures of
-    /// clicks up to 4 more.
+    /// clicks and histories of links up to 4 more each.
     #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,

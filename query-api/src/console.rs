@@ -58,6 +58,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "link_editor.js",
     "link_export.js",
     "link_filters.js",
+    "link_history.js",
     "link_members.js",
     "link_page.js",
     "link_rows.js",

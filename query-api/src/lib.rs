@@ -5,15 +5,18 @@
 //! store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and read
 //! tables may be on two servers.
 
+mod account_shares;
 mod checkpoint_watcher;
 mod clicks;
 pub mod command_line;
 pub mod config;
 mod consistency;
 mod console;
+mod costly_reads;
 mod docs;
 pub mod doctor;
 mod figure_reads;
+mod history_reads;
 mod paging;
 mod parameters;
 mod problem_page;
@@ -53,6 +56,7 @@ use crate::{
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
     figure_reads::FigureReads,
+    history_reads::HistoryReads,
     qr_codes::QrCodes,
     read_servers::ReadServers,
     redirect::{FollowLink, Redirects},
@@ -70,6 +74,10 @@ const FOLLOWER_CONNECTIONS: u32 = 1;
 /// Maximum number of sessions for figures of clicks. A costly figure delays neither other reads nor
 /// redirects.
 const FIGURE_CONNECTIONS: u32 = 4;
+
+/// Maximum number of sessions for histories of links. An old instant of a link with many changes delays
+/// no other read.
+const HISTORY_CONNECTIONS: u32 = 4;
 
 /// Maximum number of sessions of the short host, for redirects that are not cached. The API has
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
@@ -143,11 +151,15 @@ pub fn start(
             clock: Arc::clone(&clock),
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
-        let connections = config.connections_max.min(FIGURE_CONNECTIONS);
-        let url = config.databases.read_url();
-        let figures = event_store::pool(url, SessionKind::Reader, connections)?;
+        let own_pool = |url, connections_max: u32| {
+            let connections = config.connections_max.min(connections_max);
+            event_store::pool(url, SessionKind::Reader, connections)
+        };
+        let figures = own_pool(config.databases.read_url(), FIGURE_CONNECTIONS)?;
+        let histories = own_pool(config.databases.log_url(), HISTORY_CONNECTIONS)?;
         let api = ApiState {
             figures: FigureReads::new(figures),
+            histories: HistoryReads::new(histories),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,

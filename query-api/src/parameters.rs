@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use axum::http::Uri;
 use linkledger_core::{
+    click::buckets::RangeEdge,
     http::request::{BadlyEncoded, query_parameters},
     problem::{Code, Problem},
+    timestamp,
 };
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 
 /// Maximum number of errors about unknown parameters in one answer.
 const ERRORS_MAX: usize = 20;
@@ -111,6 +114,23 @@ impl Parameters {
                 .push(json!({ "parameter": parameter, "code": code, "detail": detail }));
         }
     }
+}
+
+/// Parses an instant, or a date as the begin of its UTC day.
+pub(crate) fn parse_instant(name: &str, text: &str) -> Result<OffsetDateTime, ParameterError> {
+    let instant = match RangeEdge::parse(text) {
+        Some(RangeEdge::Instant(instant)) => Some(instant),
+        Some(RangeEdge::Date(date)) => timestamp::parse(&format!("{date}T00:00:00Z")),
+        None => None,
+    };
+    instant.ok_or_else(|| ParameterError {
+        code: "invalid_time",
+        detail: format!(
+            "Send {name} as an instant such as 2026-11-20T09:00:00Z, or as a date such as 2026-11-20, of a year from \
+             2000 to 2099."
+        ),
+        members: Vec::new(),
+    })
 }
 
 /// Parses one of a few names.

@@ -5,6 +5,7 @@ pub(crate) mod clicks_csv;
 pub(crate) mod get_clicks;
 pub(crate) mod get_credits;
 pub(crate) mod get_link;
+pub(crate) mod get_link_history;
 pub(crate) mod get_qr_code;
 pub(crate) mod get_top_clicks;
 pub(crate) mod list_credit_entries;
@@ -33,7 +34,8 @@ use utoipa::OpenApi as _;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
-    paging::Paginator, problem_page, qr_codes::QrCodes, read_servers::ReadServers,
+    history_reads::HistoryReads, paging::Paginator, problem_page, qr_codes::QrCodes,
+    read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
@@ -44,6 +46,7 @@ pub(crate) struct ApiState {
     pub(crate) log: PgPool,
     pub(crate) read: ReadServers,
     pub(crate) figures: FigureReads,
+    pub(crate) histories: HistoryReads,
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,
@@ -70,6 +73,7 @@ impl ApiState {
 #[openapi(paths(
     list_links::list_links,
     get_link::get_link,
+    get_link_history::get_link_history,
     get_qr_code::get_qr_code,
     get_credits::get_credits,
     list_credit_entries::list_credit_entries,
@@ -84,6 +88,14 @@ struct Operations;
 const PROBLEMS: &[(&str, &[Code])] = &[
     ("list_links", &[Code::InvalidCursor, Code::ReadModelBehind]),
     ("get_link", &[Code::LinkNotFound, Code::ReadModelBehind]),
+    (
+        "get_link_history",
+        &[
+            Code::InvalidCursor,
+            Code::LinkNotFound,
+            Code::ReadModelBehind,
+        ],
+    ),
     ("get_qr_code", &[Code::LinkNotFound, Code::ReadModelBehind]),
     ("get_credits", &[Code::ReadModelBehind]),
     (
@@ -122,6 +134,10 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
         .route(
             route_table::LINK,
             get(get_link::get_link).route_layer(reads_links.clone()),
+        )
+        .route(
+            route_table::LINK_HISTORY,
+            get(get_link_history::get_link_history).route_layer(reads_links.clone()),
         )
         .route(
             route_table::LINK_QR_CODE,

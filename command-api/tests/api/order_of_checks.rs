@@ -53,7 +53,7 @@ async fn faults_are_reported_in_order_of_checks() {
 }
 
 /// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
-const ELSEWHERE: [(Code, &str); 13] = [
+const ELSEWHERE: [(Code, &str); 14] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
         Code::IdempotencyKeyInvalid,

@@ -8,6 +8,8 @@ pub const LINKS: &str = "/v1/links";
 pub const LINK_BATCH: &str = "/v1/links/batch";
 /// A single link.
 pub const LINK: &str = "/v1/links/{id}";
+/// Events of a link.
+pub const LINK_HISTORY: &str = "/v1/links/{id}/history";
 /// QR code of a link's short address.
 pub const LINK_QR_CODE: &str = "/v1/links/{id}/qr";
 /// Clicks of a link over time.
@@ -57,6 +59,7 @@ pub const TABLE: &[(&str, &[Method])] = &[
         LINK,
         &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE],
     ),
+    (LINK_HISTORY, READ),
     (LINK_QR_CODE, READ),
     (LINK_CLICKS, READ),
     (LINK_TOP_CLICKS, READ),
@@ -131,6 +134,7 @@ mod tests {
         for path in [
             "/v1/credits",
             "/v1/credits/entries",
+            "/v1/links/lnk_1/history",
             "/v1/links/lnk_1/qr",
             "/v1/links/lnk_1/clicks",
             "/v1/links/lnk_1/clicks/top",

@@ -5,6 +5,7 @@ mod delete;
 mod details;
 mod find;
 mod get;
+mod history;
 mod list;
 mod qr;
 mod update;
@@ -36,9 +37,12 @@ enum LinksCommand {
     /// List links, newest first.
     #[command(after_help = EXIT_CODES)]
     List(list::ListLinksOptions),
-    /// Show one link.
+    /// Show one link, as it is or as it was at an instant.
     #[command(after_help = EXIT_CODES)]
     Get(get::GetLinkOptions),
+    /// List the events of a link, newest first: when and by whom it was changed.
+    #[command(after_help = EXIT_CODES)]
+    History(history::LinkHistoryOptions),
     /// Show the QR code of a link in the terminal, or write it to a file.
     #[command(after_help = EXIT_CODES)]
     Qr(qr::QrCodeOptions),
@@ -58,6 +62,7 @@ pub(crate) async fn run(links: LinksOptions) -> anyhow::Result<()> {
         LinksCommand::Create(create) => create::run(&client, &create, is_json).await,
         LinksCommand::List(list) => list::run(&client, &list, is_json).await,
         LinksCommand::Get(get) => get::run(&client, &get, is_json).await,
+        LinksCommand::History(history) => history::run(&client, &history, is_json).await,
         LinksCommand::Qr(qr) => qr::run(&client, &qr).await,
         LinksCommand::Update(update) => update::run(&client, &update, is_json).await,
         LinksCommand::Delete(delete) => delete::run(&client, &delete).await,

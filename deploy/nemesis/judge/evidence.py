@@ -24,6 +24,8 @@ class Evidence:
         self.of = collections.defaultdict(list)
         for operation in operations:
             self.of[operation["op"]].append(operation)
+        for operation in self.of["batch"]:
+            self.of["create"].extend(creates(operation))
         self.of_link, self.of_account = collections.defaultdict(list), collections.defaultdict(list)
         for event in self.log:
             self.of_account[event["account"]].append(event)
@@ -111,6 +113,24 @@ class Evidence:
                 if version and version <= len(events):
                     found[token] = events[version - 1]
         return found
+
+
+def creates(batch):
+    """Returns the creates that a batch asks for, with the outcome of each; a dry run asks for none."""
+    if batch["mode"] == "dry_run":
+        return
+    outcomes = [{"status": batch["status"]}] * len(batch["items"])
+    if batch["status"] in (201, 207):
+        outcomes = json.loads(batch["body"])["items"]
+    for item, outcome in zip(batch["items"], outcomes, strict=True):
+        found = {name: batch[name] for name in ("client", "service", "process", "account", "start", "end", "id")}
+        headers, body = {}, outcome.get("link") or outcome.get("problem")
+        if outcome.get("replayed"):
+            headers["Idempotent-Replayed"] = "true"
+        if "problem" in outcome:
+            headers["Content-Type"] = "application/problem+json"
+        yield {**found, **item, "op": "create", "of_batch": True, "status": outcome["status"], "headers": headers,
+               "body": json.dumps(body)}
 
 
 def etag_version(operation):

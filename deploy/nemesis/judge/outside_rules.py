@@ -12,6 +12,8 @@ BEHIND, SUSPENDED, MISSING = (503, "read_model_behind"), (403, "account_suspende
 ANSWERS = {
     "create": {(201, None), (402, "insufficient_credits"), (409, "slug_taken"), (409, "idempotency_key_in_use"),
                (422, "idempotency_key_reused"), SUSPENDED},
+    "batch": {(207, None), (201, None), (200, None), (402, "insufficient_credits"), (409, "slug_taken"),
+              (409, "idempotency_key_in_use"), (422, "idempotency_key_reused"), SUSPENDED},
     "patch": {(200, None), (412, "etag_mismatch"), MISSING, SUSPENDED},
     "delete": {(204, None), (412, "etag_mismatch"), SUSPENDED},
     "get": {(200, None), MISSING, SUSPENDED, BEHIND},
@@ -40,6 +42,12 @@ def answers_are_of_the_contract(evidence):
         if found in (BEHIND, (503, "overloaded")) and "Retry-After" not in headers:
             yield f"the answer {found} to {operation['op']} {operation['id']} has no Retry-After"
         is_write = operation["op"] in ("create", "patch", "delete") and operation["status"] < 300
+        if operation["op"] == "batch" and operation["status"] in (200, 201, 207):
+            outcomes = json.loads(operation["body"])["items"]
+            codes = {(it["status"], it.get("problem", {}).get("code")) for it in outcomes}
+            if unknown := codes - ANSWERS["create"] - UNAVAILABLE:
+                yield f"items of the batch {operation['id']} were answered {sorted(unknown)}"
+            is_write = operation["mode"] != "dry_run" and (201, None) in codes
         if is_write and "Consistency-Token" not in headers:
             yield f"the acknowledged {operation['op']} {operation['id']} has no Consistency-Token"
         if found == SUSPENDED and not any(begin <= operation["end"] for begin, _ in suspended(evidence, operation["account"])):

@@ -5,6 +5,9 @@ import json
 
 from .evidence import FOREVER, code, etag_version
 
+# Credits for a link, of services with default settings.
+LINK_PRICE = 1
+
 
 def acknowledged_writes_are_in_the_log(evidence):
     """Each 201 has its LinkCreated, each changed version its event, each 204 the deletion."""
@@ -33,10 +36,12 @@ def each_key_has_one_effect(evidence):
             answers[operation["account"], operation["key"]].append(operation)
     for (_, key), operations in answers.items():
         kept = {(it["body"], it["headers"].get("ETag"), it["headers"].get("Consistency-Token"), it["headers"].get("Location"))
-                for it in operations}
+                for it in operations if "of_batch" not in it}
+        links = {json.dumps(json.loads(it["body"]), sort_keys=True) for it in operations}
         firsts = [it for it in operations if it["headers"].get("Idempotent-Replayed") != "true"]
-        if len(kept) != 1 or len(firsts) > 1:
-            yield f"the key {key} was answered with {len(kept)} different successes, {len(firsts)} of them as the first"
+        if len(kept) > 1 or len(links) > 1 or len(firsts) > 1:
+            different = max(len(kept), len(links))
+            yield f"the key {key} was answered with {different} different successes, {len(firsts)} of them as the first"
     for event in evidence.log:
         if event["type"] == "LinkCreated":
             created[event["account"], event["payload"]["destination_url"]] += 1
@@ -45,6 +50,23 @@ def each_key_has_one_effect(evidence):
     for (_, effect), number in created.items():
         if number > 1:
             yield f"{effect} has {number} effects in the log"
+
+
+def batches_keep_their_mode(evidence):
+    """An atomic batch is in the log as a whole or not at all, a dry run never; a batch charges for its new links only."""
+    created = {(it["account"], it["payload"]["destination_url"]) for it in evidence.log if it["type"] == "LinkCreated"}
+    for operation in evidence.of["batch"]:
+        wanted = [(operation["account"], item["sent"]["destination_url"]) for item in operation["items"]]
+        found = sum(link in created for link in wanted)
+        if operation["mode"] == "dry_run" and found:
+            yield f"{found} links of the dry run {operation['id']} are in the log"
+        if operation["mode"] == "atomic" and found not in (0, len(wanted)):
+            yield f"{found} of {len(wanted)} links of the atomic batch {operation['id']} are in the log"
+        if operation["mode"] != "dry_run" and operation["status"] in (201, 207):
+            answer = json.loads(operation["body"])
+            new = sum(it["status"] == 201 and not it["replayed"] for it in answer["items"])
+            if answer["credits_charged"] != new * LINK_PRICE:
+                yield f"the batch {operation['id']} created {new} links and was charged {answer['credits_charged']}"
 
 
 def every_effect_was_asked_for(evidence):
@@ -180,6 +202,6 @@ def suspended(evidence, account):
     return intervals + ([(begin, FOREVER)] if begin is not None else [])
 
 
-RULES = [acknowledged_writes_are_in_the_log, each_key_has_one_effect, every_effect_was_asked_for,
+RULES = [acknowledged_writes_are_in_the_log, each_key_has_one_effect, batches_keep_their_mode, every_effect_was_asked_for,
          refused_writes_have_no_effect, refusals_are_true, preconditions_hold, changes_are_linearizable,
          operators_commands_happen_once]

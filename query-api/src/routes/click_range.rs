@@ -1,26 +1,21 @@
-//! Parts that the routes of clicks share: parameters of a range, the owner of a link, and the form of the answer.
+//! Parts that the routes of clicks share: parameters of a range, and the form of the answer.
 
 use axum::{
     http::{
-        HeaderMap, HeaderValue, Uri,
+        HeaderMap, HeaderValue,
         header::{CACHE_CONTROL, CONTENT_TYPE, VARY},
     },
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
     click::buckets::{RangeEdge, RangeError},
-    event_store::log,
-    http::request::{MediaType, accepted, link_id},
-    id::{AccountId, LinkId},
+    http::request::{MediaType, accepted},
     problem::Problem,
 };
 use serde::Serialize;
 
-use super::{ApiState, NOT_SHARED, clicks_csv::CsvRow};
-use crate::{
-    parameters::{ParameterError, Parameters},
-    read_model::read_in_time,
-};
+use super::{NOT_SHARED, clicks_csv::CsvRow};
+use crate::parameters::{ParameterError, Parameters};
 
 pub(super) const FROM: &str = "from";
 pub(super) const TO: &str = "to";
@@ -53,20 +48,6 @@ pub(super) fn range_problem(error: &RangeError) -> Problem {
 /// Returns `not_acceptable`.
 pub(super) fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
     accepted(headers, &MEDIA_TYPES)
-}
-
-/// Returns the link that the path names. The event store is asked, so that clicks of a deleted link stay readable.
-///
-/// # Errors
-/// Returns `link_not_found` if the account never had such a link.
-pub(super) async fn owned_link(
-    api: &ApiState,
-    account_id: AccountId,
-    uri: &Uri,
-) -> Result<LinkId, Problem> {
-    let link_id = link_id(uri).ok_or_else(Problem::link_not_found)?;
-    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
-    extent.map(|_| link_id).ok_or_else(Problem::link_not_found)
 }
 
 /// Returns the answer with figures: the body as JSON, or its rows as CSV.

@@ -22,7 +22,8 @@ use utoipa::{IntoParams, ToSchema};
 use self::body::{ClicksBody, LinkClicksBody};
 use super::{
     ApiState,
-    click_range::{FROM, TO, answer, media_type, owned_link, range_problem, take_edge},
+    click_range::{FROM, TO, answer, media_type, range_problem, take_edge},
+    get_link::owned_link,
 };
 use crate::{
     consistency::{TokenHeader, position_of_consistency_token},
@@ -156,7 +157,7 @@ pub(super) async fn get_link_clicks(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let request = SeriesRequest::parse(&api, &caller, &uri, &headers)?;
-    let link_id = owned_link(&api, caller.account_id, &uri).await?;
+    let link_id = owned_link(&api, caller.account_id, &uri).await?.link_id;
     let query = SeriesQuery {
         subject: ClickSubject {
             account_id: caller.account_id,

@@ -1,4 +1,4 @@
-//! `GET /v1/links/{id}`: one link of the account.
+//! `GET /v1/links/{id}`: one link of the account, as it is or as it was at an instant.
 
 use std::sync::Arc;
 
@@ -17,25 +17,58 @@ use linkledger_core::{
     http::{
         authentication::Caller,
         entity_tag::{self, IfNoneMatch},
-        link_body::LinkBody,
-        request::{check_accept, check_no_query, link_id},
+        link_body::{LinkBody, LinkParts},
+        request::{check_accept, link_id},
         route_table,
     },
     id::{AccountId, LinkId},
+    link::history::{LinkAfter, creation},
     problem::Problem,
     projection::Projection,
     shard::Shard,
+    timestamp,
 };
+use time::OffsetDateTime;
+use utoipa::IntoParams;
 
 use super::{ApiState, NOT_SHARED};
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token, read_model_behind},
+    history_reads::unreadable,
+    parameters::{ParameterError, Parameters, parse_instant},
     read_model::{
         LogPosition,
         links::{LinkKey, LinkRead, LinkView},
         read_in_time,
     },
 };
+
+const AT: &str = "at";
+
+/// Parameter in the OpenAPI document.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct InstantParameter {
+    /// Instant in the past, or a date: the begin of its UTC day. 404 before the creation and from the deletion on.
+    #[param(format = "instant-or-date")]
+    at: Option<String>,
+}
+
+fn parse_past_instant(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime, ParameterError> {
+    let at = parse_instant(AT, text)?;
+    if at <= now {
+        return Ok(at);
+    }
+    Err(ParameterError {
+        code: "time_in_the_future",
+        detail: format!(
+            "Send {AT} as an instant that has passed; the clock of the service shows {}.",
+            timestamp::format(now)
+        ),
+        members: Vec::new(),
+    })
+}
 
 /// Returns a link of the account.
 ///
@@ -46,9 +79,11 @@ use crate::{
     path = route_table::LINK,
     tag = "links",
     summary = "Read a link",
-    description = "Returns a link, also right after the answer to its creation.",
+    description = "Returns a link, also right after the answer to its creation. With `at`, returns the link as it was \
+                   at that instant, also if the link was deleted since.",
     params(
         ("id" = inline(LinkId), Path),
+        InstantParameter,
         IfNoneMatch,
         TokenHeader,
     ),
@@ -66,12 +101,20 @@ pub(super) async fn get_link(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    check_no_query(&uri)?;
+    let mut parameters = Parameters::of(&uri, &[AT]);
+    let at = parameters.take(AT, |text| parse_past_instant(text, api.clock.now()));
+    parameters.check()?;
     check_accept(&headers)?;
     let position =
         position_of_consistency_token(&headers, caller.account_id, api.watcher.log_epoch())?;
-    let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
-    let link = find(&api, caller.account_id, link_id, position).await?;
+    let link = if let Some(at) = at {
+        // Every committed write is in the event store: a token needs no wait.
+        let key = owned_link(&api, caller.account_id, &uri).await?;
+        find_at(&api, key, at).await?
+    } else {
+        let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
+        find(&api, caller.account_id, link_id, position).await?
+    };
 
     let entity_tag = entity_tag::of_version(link.version);
     let is_not_modified = entity_tag::if_none_match_names(&headers, &entity_tag);
@@ -118,6 +161,46 @@ pub(super) async fn find(
         position_of_creation(api, account_id, link_id).await?;
     }
     snapshot.value.ok_or_else(read_model_behind)
+}
+
+/// Returns the link that the path names, deleted links included. The event store decides.
+///
+/// # Errors
+/// Returns `link_not_found` if the account never had such a link.
+pub(super) async fn owned_link(
+    api: &ApiState,
+    account_id: AccountId,
+    uri: &Uri,
+) -> Result<LinkKey, Problem> {
+    let link_id = link_id(uri).ok_or_else(Problem::link_not_found)?;
+    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
+    extent.ok_or_else(Problem::link_not_found)?;
+    Ok(LinkKey {
+        account_id,
+        link_id,
+    })
+}
+
+/// Reads the link as the last event that was recorded by `at` left it.
+///
+/// # Errors
+/// Returns `link_not_found` before the creation and from the deletion on, `read_model_behind` if a later release wrote
+/// the event, and the problems of reading.
+async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<LinkView, Problem> {
+    let event = api.histories.last_event_at(key, at).await?;
+    let event = event.ok_or_else(Problem::link_not_found)?;
+    let link = LinkAfter::of(&event).map_err(|error| unreadable(key, &error))?;
+    if link.is_deleted() {
+        return Err(Problem::link_not_found());
+    }
+    let first = api.histories.first_event(key).await?;
+    let first = first.ok_or_else(Problem::link_not_found)?;
+    let created = creation(&first).map_err(|error| unreadable(key, &error))?;
+    let link = link.with_beginning(created, event.version);
+    Ok(LinkView {
+        version: link.version,
+        parts: LinkParts::of(&link, first.recorded_at),
+    })
 }
 
 /// Returns the position at which the link was created.

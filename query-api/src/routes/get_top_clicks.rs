@@ -25,10 +25,7 @@ use self::{
     body::{TopItems, TopValue, TopValuesOrLinks},
     request::{ByDimension, ByDimensionOrLink, DimensionOrLink, TopParameters, TopRequest},
 };
-use super::{
-    ApiState,
-    click_range::{answer, owned_link},
-};
+use super::{ApiState, click_range::answer, get_link::owned_link};
 use crate::{
     consistency::{TokenHeader, VisibilityWait},
     read_model::{
@@ -73,7 +70,7 @@ pub(super) async fn get_top_link_clicks(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let request = TopRequest::parse(&api, caller.account_id, &uri, &headers)?;
-    let link_id = owned_link(&api, caller.account_id, &uri).await?;
+    let link_id = owned_link(&api, caller.account_id, &uri).await?.link_id;
     let subject = ClickSubject {
         account_id: caller.account_id,
         link_id: Some(link_id),

@@ -34,6 +34,11 @@ async fn unknown_event_hides_only_its_link() {
     let (answer, redirect) = tokio::join!(service.get(&caller, &frozen), service.follow("/frozen"));
     answer.assert_read_model_behind();
     assert_eq!(redirect.status, 503);
+    let history = format!("{frozen}/history");
+    service
+        .get(&caller, &history)
+        .await
+        .assert_read_model_behind();
     let answer = service.get(&caller, &path(&other)).await;
     assert_eq!(answer.status, 200);
     assert_eq!(service.follow("/other").await.status, 302);

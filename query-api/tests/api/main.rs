@@ -19,6 +19,7 @@ mod get_link;
 mod gone;
 mod later_release;
 mod link_filters;
+mod link_history;
 mod link_search;
 mod list_links;
 mod order_of_checks;

@@ -193,11 +193,14 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
     for path in paths.chain(in_both_orders) {
         assert_eq!(service.get(caller, &path).await.status, 200, "{path}");
     }
-    for (id, status) in [(invisible, 503), (unused_link_id(), 404)] {
-        assert_eq!(
-            service.get(caller, &format!("/v1/links/{id}")).await.status,
-            status
-        );
+    for (path, status) in [
+        (format!("/v1/links/{invisible}"), 503),
+        (format!("/v1/links/{invisible}/history"), 200),
+        (format!("/v1/links/{invisible}?at=2026-11-20"), 404),
+        (format!("/v1/links/{}", unused_link_id()), 404),
+        (format!("/v1/links/{}/history", unused_link_id()), 404),
+    ] {
+        assert_eq!(service.get(caller, &path).await.status, status, "{path}");
     }
     assert_eq!(service.follow("/invisible").await.status, 503);
     assert_eq!(service.follow("/unknown").await.status, 404);

@@ -10,7 +10,11 @@ use axum::{Router, body::Bytes, routing::post};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use linkledger_core::lifecycle::{self, Tasks, listen};
+use linkledger_core::{
+    api_key::Scope,
+    lifecycle::{self, Tasks, listen},
+};
+use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually};
 use nix::{
     sys::signal::{Signal, kill},
@@ -186,6 +190,49 @@ async fn request_logs_have_id_trace_no_query() {
     assert_eq!(followed["span"]["http.route"], "/{slug}");
     let logged = Value::from(lines).to_string();
     assert!(!logged.contains("secret"), "{logged}");
+}
+
+#[tokio::test]
+async fn slow_statement_is_logged_once_and_cut() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 0).await;
+    let key = testing::api_key(database.pool(), account_id, &Scope::ALL).await;
+    let bearer = format!("Bearer {}", key.reveal());
+    let headers = [("authorization", bearer.as_str())];
+    let process = Process::start(&database, &[]).await;
+    for _ in 0..2 {
+        let mut holder = database.pool().begin().await.unwrap();
+        sqlx::raw_sql("LOCK TABLE read_model.links IN ACCESS EXCLUSIVE MODE")
+            .execute(&mut *holder)
+            .await
+            .unwrap();
+        let release = async {
+            let held = sqlx::raw_sql("SELECT pg_sleep(1.5)").execute(&mut *holder);
+            held.await.unwrap();
+            holder.rollback().await.unwrap();
+        };
+        tokio::join!(get(process.address("api"), "/v1/links", &headers), release);
+    }
+    let (_, lines) = process.terminate().await;
+    let slow: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["target"] == "sqlx::query")
+        .collect();
+    let of_list = slow.iter().filter_map(|line| {
+        let statement = line["db.statement"].as_str().unwrap();
+        statement
+            .contains("p.account_id IS NOT NULL")
+            .then_some((statement, line))
+    });
+    let of_list: Vec<_> = of_list.collect();
+    let [(statement, line)] = of_list.as_slice() else {
+        panic!("{slow:?}");
+    };
+    assert_eq!(statement.chars().count(), 201, "{statement}");
+    assert!(!statement.contains("FROM read_model.links"), "{statement}");
+    assert_eq!(line["message"], "slow statement");
+    assert_eq!(line["level"], "WARN");
+    assert!(line["elapsed"].as_str().unwrap().contains('s'), "{line}");
 }
 
 #[tokio::test]

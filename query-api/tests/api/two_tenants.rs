@@ -141,6 +141,8 @@ async fn foreign_resources_look_unknown() {
             404,
         ),
         ("/v1/links/{}", &id, &unknown_id, &any, 404),
+        ("/v1/links/{}?at=2026-11-20", &id, &unknown_id, &[], 404),
+        ("/v1/links/{}/history", &id, &unknown_id, &[], 404),
         ("/v1/links/{}/qr", &id, &unknown_id, &any, 404),
         ("/v1/links/{}/clicks", &id, &unknown_id, &[], 404),
         ("/v1/links/{}/clicks/top", &id, &unknown_id, &[], 404),

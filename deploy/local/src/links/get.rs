@@ -11,6 +11,9 @@ use crate::client::{ApiCall, ApiClient};
 pub(crate) struct GetLinkOptions {
     /// Id (lnk_…), slug or short address of the link.
     link: LinkName,
+    /// Show the link as it was at this instant; a date begins in UTC. A deleted link is named by its id.
+    #[arg(long, value_name = "INSTANT|DATE")]
+    at: Option<String>,
 }
 
 pub(super) async fn run(
@@ -19,7 +22,7 @@ pub(super) async fn run(
     is_json: bool,
 ) -> anyhow::Result<()> {
     let id = find_link(client, &get.link).await?.to_string();
-    let call = ApiCall::get(&["v1", "links", &id]);
+    let call = ApiCall::get(&["v1", "links", &id]).query("at", get.at.clone());
     let answer = client.send(&call).await?;
     print_link(client, &call, &answer, is_json)
 }

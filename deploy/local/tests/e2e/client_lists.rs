@@ -68,6 +68,60 @@ fn list_sends_each_filter_by_its_name() {
 }
 
 #[test]
+fn history_lists_changes_of_a_named_link() {
+    let entry = |version: u32, by: Value, changes: Value| {
+        json!({
+            "version": version,
+            "type": "LinkDestinationChanged",
+            "at": "2026-11-20T09:51:00.123Z",
+            "by": by,
+            "changes": changes,
+        })
+    };
+    let moved = json!({ "from": null, "to": "https://b.example/" });
+    let flag = json!({ "from": false, "to": true });
+    let items = [
+        entry(
+            12,
+            json!("operator"),
+            json!({ "disabled": flag, "destination_url": moved }),
+        ),
+        entry(1, Value::Null, json!({})),
+    ];
+    let page = json!({ "items": items, "next_cursor": null, "has_more": false });
+    let script = || {
+        let found = json!({ "items": [link()], "next_cursor": null, "has_more": false });
+        vec![Reply::json(200, &found), Reply::json(200, &page)]
+    };
+    let (output, server) = run(script(), &["links", "history", "Spring", "--limit", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        text(&output.stdout),
+        "VERSION  AT                    BY        TYPE                    CHANGES\n     \
+         12  2026-11-20T09:51:00Z  operator  LinkDestinationChanged  \
+         destination_url: - -> https://b.example/; disabled: false -> true\n      \
+         1  2026-11-20T09:51:00Z  -         LinkDestinationChanged\n"
+    );
+    assert_eq!(server.request().line(), "GET /v1/links?slug=Spring");
+    let line = format!("GET /v1/links/{ID}/history?limit=2");
+    assert_eq!(server.request().line(), line);
+    let script = vec![Reply::json(200, &page)];
+    let (output, _server) = run(script, &["links", "history", ID, "--json"]);
+    assert_eq!(text(&output.stdout), format!("{page}\n"));
+}
+
+#[test]
+fn get_sends_the_instant() {
+    let command = ["links", "get", ID, "--at", "2026-11-20T10:00:00+01:00"];
+    let (output, server) = run(vec![Reply::json(200, &link())], &command);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        server.request().line(),
+        format!("GET /v1/links/{ID}?at=2026-11-20T10%3A00%3A00%2B01%3A00")
+    );
+}
+
+#[test]
 fn all_pages_are_one_table_or_json_lines() {
     let script = || {
         let page = |next: Value| json!({ "items": [link()], "next_cursor": next });

@@ -1,10 +1,10 @@
 //! The filters `created_from` and `created_to`. An id of a link begins with the milliseconds of its creation, so both
 //! filters are bounds of ids.
 
-use linkledger_core::{click::buckets::RangeEdge, timestamp};
+use linkledger_core::timestamp;
 use time::{Duration, OffsetDateTime};
 
-use crate::parameters::{ParameterError, Parameters};
+use crate::parameters::{ParameterError, Parameters, parse_instant};
 
 pub(super) const CREATED_FROM: &str = "created_from";
 pub(super) const CREATED_TO: &str = "created_to";
@@ -37,19 +37,7 @@ impl CreatedBound {
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, ParameterError> {
-        let instant = match RangeEdge::parse(text) {
-            Some(RangeEdge::Instant(instant)) => Some(instant),
-            Some(RangeEdge::Date(date)) => timestamp::parse(&format!("{date}T00:00:00Z")),
-            None => None,
-        };
-        instant.map(Self::of).ok_or_else(|| ParameterError {
-            code: "invalid_time",
-            detail: format!(
-                "Send {name} as an instant such as 2026-11-20T09:00:00Z, or as a date such as 2026-11-20, of a year \
-                 from 2000 to 2099."
-            ),
-            members: Vec::new(),
-        })
+        parse_instant(name, text).map(Self::of)
     }
 
     fn of(instant: OffsetDateTime) -> Self {

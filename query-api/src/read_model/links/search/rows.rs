@@ -348,7 +348,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
 }
 
 /// Reads the links of the account with the tags: sorts their ids, or walks the list if more than a quarter of `$5` have the
-/// tags, as [`by_slug_prefix`].
+/// tags, as [`by_slug_prefix`]. Without `generation = …`: the planner could then use the primary key.
 pub(super) async fn by_tags(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
     page_of_rows!(
         pool,
@@ -356,14 +356,12 @@ pub(super) async fn by_tags(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
         r#"
         WITH matching AS MATERIALIZED (
             SELECT link_id FROM read_model.links
-            WHERE generation = (
-                      SELECT active_generation FROM read_model.projections
+            WHERE tags IS NOT NULL
+              AND array_append(tags, generation::text || ' ' || account_id::text)
+                  @> array_append($13::text[], (
+                      SELECT active_generation::text FROM read_model.projections
                       WHERE projection = 'links'
-                  )
-              AND tags IS NOT NULL
-              AND array_append(tags, account_id::text)
-                  @> array_append($13::text[], $2::uuid::text)
-              AND account_id IS NOT DISTINCT FROM $2
+                  ) || ' ' || $2::uuid::text)
             LIMIT $5::bigint / 4 + 1
         )
         (

@@ -1,4 +1,4 @@
-//! Shares of the sessions for figures: costly figures of one account do not delay those of others.
+//! Shares of the sessions for costly reads: reads of one account do not delay those of others.
 
 use std::{
     collections::HashMap,
@@ -9,14 +9,14 @@ use linkledger_core::id::AccountId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Number of reads that an account may have at a time.
-pub(super) struct AccountShares {
+pub(crate) struct AccountShares {
     reads_max: usize,
     /// Accounts with reads, or with requests that wait.
     by_account: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
 impl AccountShares {
-    pub(super) fn new(reads_max: usize) -> Self {
+    pub(crate) fn new(reads_max: usize) -> Self {
         Self {
             reads_max: reads_max.max(1),
             by_account: Mutex::default(),
@@ -24,7 +24,7 @@ impl AccountShares {
     }
 
     /// Waits until the account has a free read, and takes it. The oldest request comes first.
-    pub(super) async fn acquire(&self, account_id: AccountId) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn acquire(&self, account_id: AccountId) -> Option<OwnedSemaphorePermit> {
         let reads = self.reads_of(account_id);
         // The semaphore is never closed.
         reads.acquire_owned().await.ok()

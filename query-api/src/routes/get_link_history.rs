@@ -1,0 +1,173 @@
+//! `GET /v1/links/{id}/history`: a page of the events of a link, newest first. The event store answers.
+
+use std::{convert::identity, sync::Arc};
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::Response,
+};
+use linkledger_core::{
+    api_key::Scope,
+    cursor::CursorScope,
+    envelope::RecordedEvent,
+    http::{authentication::Caller, request::check_accept, route_table},
+    id::LinkId,
+    link::history::{HistoryError, LinkAfter},
+    openapi::Timestamp,
+    problem::Problem,
+    timestamp,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+};
+
+use super::{ApiState, get_link::owned_link};
+use crate::{
+    consistency::{TokenHeader, position_of_consistency_token},
+    history_reads::unreadable,
+    paging::{CURSOR, LIMIT, Page, PageRequest},
+    parameters::Parameters,
+};
+
+/// Event of a link, as its owner sees it.
+#[derive(Serialize, ToSchema)]
+pub(super) struct HistoryEntry {
+    /// Version of the link right after the event: its `ETag` without quotes.
+    #[schema(minimum = 1)]
+    version: i64,
+    /// Type of the event, such as `LinkCreated`; later releases can add others.
+    #[serde(rename = "type")]
+    event_type: String,
+    #[serde(serialize_with = "timestamp::serialize")]
+    #[schema(inline, value_type = Timestamp)]
+    at: time::OffsetDateTime,
+    /// Id of the API key that made the change, or `operator`; null if it is not on record.
+    #[schema(required)]
+    by: Option<String>,
+    #[schema(inline, value_type = Changes)]
+    changes: Map<String, Value>,
+}
+
+/// Changes of an event in the OpenAPI document.
+struct Changes;
+
+impl PartialSchema for Changes {
+    fn schema() -> RefOr<Schema> {
+        let any =
+            || ObjectBuilder::new().schema_type(utoipa::openapi::schema::SchemaType::AnyValue);
+        let change = ObjectBuilder::new()
+            .property("from", any())
+            .property("to", any())
+            .required("from")
+            .required("to");
+        ObjectBuilder::new()
+            .description(Some(
+                "The members of the link that the event changed, each with its values before and after. Null stands for \
+                 no value, also before the creation.",
+            ))
+            .additional_properties(Some(AdditionalProperties::from(RefOr::T(change.into()))))
+            .into()
+    }
+}
+
+impl ToSchema for Changes {}
+
+/// Lists the events of a link, newest first.
+///
+/// # Errors
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
+#[utoipa::path(
+    get,
+    path = route_table::LINK_HISTORY,
+    tag = "links",
+    summary = "Read the history of a link",
+    description = "A page of the events of a link, newest first: when, by whom and which members of the link were \
+                   changed. Also of a deleted link.",
+    params(("id" = inline(LinkId), Path), PageRequest, TokenHeader),
+    responses(
+        (status = 200, description = "A page of events.", body = Page<HistoryEntry>, headers(("Link")),
+         example = json!({
+             "items": [
+                 {
+                     "version": 2,
+                     "type": "LinkDestinationChanged",
+                     "at": "2026-11-21T08:00:00.000Z",
+                     "by": "key_01h455vb4pex5vsknk084sn02r",
+                     "changes": { "destination_url": {
+                         "from": "https://example.com/offers?season=spring",
+                         "to": "https://example.com/offers?season=summer",
+                     } },
+                 },
+                 {
+                     "version": 1,
+                     "type": "LinkCreated",
+                     "at": "2026-11-20T09:51:00.123Z",
+                     "by": "key_01h455vb4pex5vsknk084sn02r",
+                     "changes": { "destination_url": {
+                         "from": null,
+                         "to": "https://example.com/offers?season=spring",
+                     } },
+                 },
+             ],
+             "next_cursor": null,
+             "has_more": false,
+         })),
+    ),
+    security(("api_key" = [Scope::LinksRead.as_str()])),
+)]
+#[tracing::instrument(skip_all)]
+pub(super) async fn get_link_history(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let account_id = caller.account_id;
+    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
+    let page = PageRequest::take(&mut parameters);
+    parameters.check()?;
+    let list = api.list(CursorScope {
+        list: uri.path().to_owned(),
+        filters: String::new(),
+        account_id,
+    });
+    let before = list.start_of(&page)?.map(version_of_sort_key);
+    check_accept(&headers)?;
+    // Every committed write is in the event store: a token needs no wait.
+    position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+    let link = owned_link(&api, account_id, &uri).await?;
+
+    let events = api.histories.events(link, before, page.count_max()).await?;
+    let entries = entries(&events).map_err(|error| unreadable(link, &error))?;
+    Ok(list.answer(&page, entries.into(), sort_key_of, identity))
+}
+
+/// Returns the entries of events, newest first. The event before each one must follow it, or there is none; the last
+/// event of a longer history is on the next page, and its entry is not shown.
+fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, HistoryError> {
+    let links: Vec<_> = events.iter().map(LinkAfter::of).collect::<Result<_, _>>()?;
+    let befores = links.iter().skip(1).map(Some).chain([None]);
+    let entries = events.iter().zip(&links).zip(befores);
+    Ok(entries
+        .map(|((event, link), before)| HistoryEntry {
+            version: event.version,
+            event_type: event.event_type.clone(),
+            at: event.recorded_at,
+            by: event.metadata.actor.clone(),
+            changes: link.changes_since(before),
+        })
+        .collect())
+}
+
+fn sort_key_of(entry: &HistoryEntry) -> u128 {
+    u128::try_from(entry.version).expect("versions count from 1")
+}
+
+fn version_of_sort_key(sort_key: u128) -> i64 {
+    i64::try_from(sort_key).expect("cursors of this list carry versions")
+}

@@ -1,0 +1,387 @@
+//! `GET /v1/links/{id}/history` and `GET /v1/links/{id}?at=`: events of a link against a fold of the same events.
+
+use linkledger_core::{
+    clock::{Clock as _, new_uuid},
+    envelope::{Metadata, NewEvent},
+    event::Event,
+    event_store::{accounts, append},
+    id::{AccountId, EventId, LinkId},
+    link::{Link, LinkEvent},
+    timestamp,
+};
+use linkledger_testing as testing;
+use linkledger_testing::events;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use time::{Duration, OffsetDateTime, macros::datetime};
+
+use crate::{
+    read_tables::unused_link_id,
+    service::{Answer, TestCaller, TestService, token_of},
+};
+
+/// Time of the first event, before the time of the service's clock.
+const CREATED_AT: OffsetDateTime = datetime!(2026-11-20 09:00:00.123 UTC);
+/// Time between two events.
+const STEP: Duration = Duration::minutes(1);
+const KEY: &str = "key_01h455vb4pex5vsknk084sn02r";
+const FIRST: &str = "https://example.com/1";
+
+/// A link with the events that were appended to its stream.
+struct Stream {
+    account_id: AccountId,
+    link_id: LinkId,
+    /// The link after each event, with the time of the event; the link of version 1 comes first.
+    links: Vec<(OffsetDateTime, Link)>,
+}
+
+impl Stream {
+    /// Creates a link.
+    async fn create(pool: &PgPool, caller: &TestCaller) -> Self {
+        let mut stream = Self {
+            account_id: caller.account_id,
+            link_id: LinkId::from_uuid(new_uuid(CREATED_AT)),
+            links: Vec::new(),
+        };
+        let slug = format!("s{}", stream.link_id.uuid().simple());
+        let created = testing::link_created(stream.link_id, caller.account_id, &slug, FIRST);
+        let created = LinkEvent::Created(created);
+        stream.append(pool, CREATED_AT, created, KEY).await;
+        stream
+    }
+
+    /// Appends an event one step after the event before.
+    async fn change(&mut self, pool: &PgPool, event: Event, by: &str) {
+        let Event::Link(event) = event else {
+            panic!("an event of another stream");
+        };
+        let (last, _) = self.links.last().unwrap();
+        self.append(pool, *last + STEP, event, by).await;
+    }
+
+    async fn append(&mut self, pool: &PgPool, at: OffsetDateTime, event: LinkEvent, by: &str) {
+        let before = self.links.last().map(|(_, link)| link.clone());
+        let link = before.unwrap_or_default().apply(&event);
+        let Link::Existing(after) = &link else {
+            panic!("the first event creates the link");
+        };
+        let state = (after.version > 1).then(|| after.state.clone());
+        let new_event = NewEvent {
+            event_id: EventId::from_uuid(new_uuid(at)),
+            account_id: self.account_id,
+            version: after.version,
+            recorded_at: at,
+            event: Event::Link(event),
+            metadata: Metadata {
+                actor: Some(by.to_owned()),
+                link: state,
+                ..Metadata::default()
+            },
+            idempotency: None,
+        };
+        let mut tx = pool.begin().await.unwrap();
+        let locked = accounts::lock_in_tx(&mut tx, &[self.account_id]).await;
+        append::append_in_tx(&mut tx, &[new_event], &locked.unwrap())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        self.links.push((at, link));
+    }
+
+    /// Changes the destination, disables, enables and deletes the link.
+    async fn change_in_every_way(&mut self, pool: &PgPool) {
+        let created = self.created();
+        let moved = events::destination_changed(&created, "https://example.com/2");
+        self.change(pool, moved, KEY).await;
+        self.change(pool, events::disabled(&created), "operator")
+            .await;
+        let moved = events::destination_changed(&created, "https://example.com/3");
+        self.change(pool, moved, KEY).await;
+        self.change(pool, events::enabled(&created), "operator")
+            .await;
+        self.change(pool, events::deleted(&created), KEY).await;
+    }
+
+    fn created(&self) -> linkledger_core::link::LinkCreated {
+        match &self.links[0].1 {
+            Link::Existing(link) => link.created.clone(),
+            Link::Absent => panic!("the stream has a first event"),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/v1/links/{}", self.link_id)
+    }
+
+    fn history(&self) -> String {
+        format!("{}/history", self.path())
+    }
+
+    fn path_at(&self, at: &str) -> String {
+        format!("{}?at={}", self.path(), at.replace('+', "%2B"))
+    }
+}
+
+/// Panics unless the answer is the link of one version of the stream.
+#[track_caller]
+fn assert_version(answer: &Answer, stream: &Stream, version: usize, at: &str) {
+    let Link::Existing(link) = &stream.links[version - 1].1 else {
+        panic!("the stream has a first event");
+    };
+    if link.state.deleted {
+        answer.assert_problem(404, "link_not_found");
+        return;
+    }
+    assert_eq!(answer.status, 200, "{at}: {}", answer.body);
+    let etag = format!("\"{version}\"");
+    assert_eq!(answer.header("etag"), Some(etag.as_str()), "{at}");
+    let body = answer.json();
+    assert_eq!(body["destination_url"], link.state.destination_url, "{at}");
+    assert_eq!(body["id"], stream.link_id.to_string());
+    assert_eq!(body["created_at"], timestamp::format(CREATED_AT));
+}
+
+#[tokio::test]
+async fn history_has_author_and_changed_members() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    stream.change_in_every_way(service.pool()).await;
+    // Suspensions are events of the account.
+    let suspension = [
+        events::suspended(caller.account_id, true),
+        events::resumed(caller.account_id),
+    ];
+    testing::append_events(service.pool(), caller.account_id, &suspension).await;
+    sqlx::query("UPDATE event_store.accounts SET status = 'active'")
+        .execute(service.pool())
+        .await
+        .unwrap();
+
+    let answer = service.get(&caller, &stream.history()).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+    let entry = |version: i64, event_type: &str, by: &str, changes: Value| {
+        let at = CREATED_AT + STEP * i32::try_from(version - 1).unwrap();
+        json!({
+            "version": version, "type": event_type, "at": timestamp::format(at), "by": by, "changes": changes,
+        })
+    };
+    let moved = |from: Value, to: &str| json!({ "destination_url": { "from": from, "to": to } });
+    let flag = |name: &str, to: bool| json!({ name: { "from": !to, "to": to } });
+    let (second, third) = ("https://example.com/2", "https://example.com/3");
+    let expected = json!({
+        "items": [
+            entry(6, "LinkDeleted", KEY, flag("deleted", true)),
+            entry(5, "LinkEnabled", "operator", flag("disabled", false)),
+            entry(4, "LinkDestinationChanged", KEY, moved(json!(second), third)),
+            entry(3, "LinkDisabled", "operator", flag("disabled", true)),
+            entry(2, "LinkDestinationChanged", KEY, moved(json!(FIRST), second)),
+            entry(1, "LinkCreated", KEY, moved(Value::Null, FIRST)),
+        ],
+        "next_cursor": null,
+        "has_more": false,
+    });
+    assert_eq!(answer.json(), expected);
+    service
+        .get(&caller, &stream.path())
+        .await
+        .assert_problem(404, "link_not_found");
+}
+
+#[tokio::test]
+async fn instant_between_versions_returns_folded_link() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    // Two events in one millisecond: the last one counts.
+    let moved = events::destination_changed(&stream.created(), "https://example.com/first");
+    let Event::Link(moved) = moved else {
+        panic!("an event of another stream");
+    };
+    stream.append(service.pool(), CREATED_AT, moved, KEY).await;
+    stream.change_in_every_way(service.pool()).await;
+
+    let millisecond = Duration::MILLISECOND;
+    let before = timestamp::format(CREATED_AT - millisecond);
+    for at in [before.as_str(), "2000-01-01T00:00:00Z", "2026-11-20"] {
+        let answer = service.get(&caller, &stream.path_at(at)).await;
+        answer.assert_problem(404, "link_not_found");
+    }
+    for (version, (recorded_at, _)) in (1..).zip(&stream.links).skip(1) {
+        let next = stream.links.get(version).map(|(next, _)| *next);
+        let end = next.unwrap_or(*recorded_at + STEP) - millisecond;
+        let whole = timestamp::format(*recorded_at);
+        let instants = [
+            // An instant of an answer has no fraction of a millisecond.
+            whole.replace('Z', "999Z"),
+            whole,
+            timestamp::format(*recorded_at + STEP / 2),
+            timestamp::format(end),
+            timestamp::format(end + Duration::hours(2)).replace('Z', "+02:00"),
+        ];
+        for at in instants {
+            let answer = service.get(&caller, &stream.path_at(&at)).await;
+            assert_version(&answer, &stream, version, &at);
+        }
+    }
+}
+
+#[tokio::test]
+async fn future_and_malformed_instants_are_rejected() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let stream = Stream::create(service.pool(), &caller).await;
+    let now = service.clock.now();
+    let at = timestamp::format(now);
+    assert_version(
+        &service.get(&caller, &stream.path_at(&at)).await,
+        &stream,
+        1,
+        &at,
+    );
+    let later = timestamp::format(now + Duration::MILLISECOND);
+    for (at, code) in [
+        (later.as_str(), "time_in_the_future"),
+        ("2026-11-21", "time_in_the_future"),
+        ("2099-12-31T23:59:59.999999999Z", "time_in_the_future"),
+        ("", "invalid_time"),
+        ("now", "invalid_time"),
+        ("2026-11-20T09:30:00", "invalid_time"),
+        ("1999-12-31T23:59:59Z", "invalid_time"),
+        ("2100-01-01", "invalid_time"),
+        ("9999-12-31T23:59:59Z", "invalid_time"),
+        ("-2026-11-20", "invalid_time"),
+        ("1763629200", "invalid_time"),
+        ("2026-11-20T09:30:00Z%00", "invalid_encoding"),
+        ("%FF", "invalid_encoding"),
+        ("2026-11-20&at=2026-11-20", "repeated_parameter"),
+        ("2026-11-20&limit=1", "unknown_parameter"),
+    ] {
+        // The instant is checked before the id.
+        for path in [stream.path(), "/v1/links/x".to_owned()] {
+            let answer = service.get(&caller, &format!("{path}?at={at}")).await;
+            answer.assert_problem(400, "invalid_parameter");
+            assert_eq!(answer.json()["errors"][0]["code"], code, "{at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn earlier_version_has_etag_for_revalidation() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    stream.change_in_every_way(service.pool()).await;
+    let path = stream.path_at(&timestamp::format(CREATED_AT + STEP));
+    for (tag, status) in [("\"2\"", 304), ("\"6\"", 200)] {
+        let headers = [("if-none-match", tag)];
+        let answer = service.get_with(&caller, &path, &headers).await;
+        assert_eq!(answer.status, status, "{tag}");
+        assert_eq!(answer.header("etag"), Some("\"2\""));
+    }
+}
+
+#[tokio::test]
+async fn pages_reach_creation_during_changes() {
+    const CHANGES: usize = 7;
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    let created = stream.created();
+    for number in 0..CHANGES {
+        let moved = events::destination_changed(&created, &format!("https://a.example/{number}"));
+        stream.change(service.pool(), moved, KEY).await;
+    }
+    let mut items: Vec<Value> = Vec::new();
+    let mut path = format!("{}?limit=3", stream.history());
+    loop {
+        let answer = service.get(&caller, &path).await;
+        let page = answer.json();
+        items.extend(page["items"].as_array().unwrap().iter().cloned());
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            assert_eq!(answer.header("link"), None);
+            break;
+        };
+        path = format!("{}?limit=3&cursor={cursor}", stream.history());
+        let link = format!("<https://api.example.com{path}>; rel=\"next\"");
+        assert_eq!(answer.header("link"), Some(link.as_str()));
+        let moved = events::destination_changed(&created, "https://b.example/");
+        stream.change(service.pool(), moved, KEY).await;
+    }
+    let versions: Vec<_> = items.iter().map(|item| item["version"].as_u64()).collect();
+    let expected = (1..=CHANGES as u64 + 1).rev().map(Some);
+    assert_eq!(versions, expected.collect::<Vec<_>>());
+    for pair in items.windows(2) {
+        let [newer, older] = [&pair[0], &pair[1]].map(|item| &item["changes"]["destination_url"]);
+        assert_eq!(newer["from"], older["to"]);
+    }
+}
+
+#[tokio::test]
+async fn cursor_works_for_its_own_history_only() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    stream.change_in_every_way(service.pool()).await;
+    let second = Stream::create(service.pool(), &caller).await;
+    let page = format!("{}?limit=1", stream.history());
+    let page = service.get(&caller, &page).await.json();
+    let cursor = page["next_cursor"].as_str().unwrap().to_owned();
+    let own = format!("{}?cursor={cursor}", stream.history());
+    assert_eq!(service.get(&caller, &own).await.status, 200);
+    let unknown = format!("/v1/links/{}/history?cursor={cursor}", unused_link_id());
+    for (caller, path) in [
+        (&other, own.clone()),
+        (&caller, format!("{}?cursor={cursor}", second.history())),
+        (&caller, unknown),
+        (&caller, format!("/v1/links?cursor={cursor}")),
+        (&caller, own.replace("cursor=", "cursor=A")),
+        (&caller, own[..own.len() - 1].to_owned()),
+        (&caller, format!("{}?cursor=", stream.history())),
+        (&caller, format!("{}?cursor=%2B", stream.history())),
+    ] {
+        let answer = service.get(caller, &path).await;
+        answer.assert_problem(400, "invalid_cursor");
+    }
+}
+
+#[tokio::test]
+async fn deleted_link_is_hidden_from_other_accounts() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let mut stream = Stream::create(service.pool(), &caller).await;
+    stream.change_in_every_way(service.pool()).await;
+    let at = timestamp::format(CREATED_AT);
+    for path in [stream.history(), stream.path_at(&at)] {
+        assert_eq!(service.get(&caller, &path).await.status, 200, "{path}");
+        let foreign = service.get(&other, &path).await;
+        let id = stream.link_id.to_string();
+        let unknown = path.replace(&id, &unused_link_id().to_string());
+        let unknown = service.get(&other, &unknown).await;
+        unknown.assert_problem(404, "link_not_found");
+        assert_eq!(foreign.status, 404);
+        assert_eq!(
+            foreign.body_without_request_id(),
+            unknown.body_without_request_id()
+        );
+    }
+    // The stream of the account is no link.
+    let account = LinkId::from_uuid(caller.account_id.uuid());
+    let path = format!("/v1/links/{account}/history");
+    let answer = service.get(&caller, &path).await;
+    answer.assert_problem(404, "link_not_found");
+}
+
+#[tokio::test]
+async fn fresh_link_has_history_before_read_tables() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "fresh").await;
+    let token = token_of(&link, 1);
+    let headers = [("consistency-token", token.as_str())];
+    let path = format!("/v1/links/{}/history", link.link.link_id);
+    let answer = service.get_with(&caller, &path, &headers).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(answer.json()["items"][0]["version"], 1);
+}
