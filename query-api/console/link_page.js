@@ -45,24 +45,24 @@ export const open = async ({ main, parts: [id], signal }) => {
   const heading = element("h1", null, "Link");
   const about = element("div");
   const edit = element("section", { class: "edit" });
-  const history = element("div");
+  const past = element("div");
   const show = ({ link, tag }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
     const name = link.title ?? slug;
     document.title = `${name} · linkledger`;
     replace(heading, name);
     replace(about, facts(link));
-    replace(history, linkHistory(id, signal));
+    replace(past, linkHistory(id, signal));
     replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }), deletion(link, signal));
   };
   try {
     show(await readLink(id, signal));
     const code = element("section", { class: "qr" }, qrCode(id, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), history);
+    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), past);
   } catch (error) {
     if (signal.aborted) return;
-    replace(history, linkHistory(id, signal));
+    replace(past, linkHistory(id, signal));
     // Clicks and history of a deleted link stay readable.
-    main.append(heading, element("section", null, problemView(error)), clicks(), history);
+    main.append(heading, element("section", null, problemView(error)), clicks(), past);
   }
 };
