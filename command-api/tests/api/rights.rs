@@ -70,7 +70,7 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_projector", "UPDATE event_store.accounts SET balance = 9"),
     ("linkledger_projector", "SELECT FROM event_store.api_keys"),
     ("linkledger_projector", "UPDATE read_model.projections SET active_generation = 2"),
-    ("linkledger_query_api", "SELECT payload FROM event_store.events"),
+    ("linkledger_query_api", "SELECT idempotency_key FROM event_store.events"),
     ("linkledger_query_api", "SELECT balance FROM event_store.accounts"),
     ("linkledger_query_api", "UPDATE read_model.links SET slug = slug"),
     ("linkledger_query_api", "DELETE FROM read_model.redirects"),
