@@ -5,6 +5,7 @@ import { announce, element, field, replace } from "./dom.js";
 import { count, csv, download, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
+import { MEMBERS } from "./link_members.js";
 import { problemLine, problemView } from "./problem_view.js";
 import { rowsOf } from "./link_rows.js";
 import { sendItems } from "./batches.js";
@@ -12,6 +13,8 @@ import { sendItems } from "./batches.js";
 const ROWS_MAX = 10000;
 const BYTES_MAX = 20 * 1024 * 1024;
 const REFUSALS_SHOWN = 100;
+
+const COLUMNS = MEMBERS.map(({ name }) => name).join(", ");
 
 const draft = draftOf("many-links");
 
@@ -105,7 +108,7 @@ class Import {
       element(
         "form",
         { onsubmit: (event) => this.preview(event) },
-        field("Paste rows", this.text, "One destination per line, after a space perhaps its slug. Or CSV whose first line names columns like the API: destination_url, slug, …"),
+        field("Paste rows", this.text, `One destination per line, after a space perhaps its slug. Or CSV whose first line names its columns: ${COLUMNS}.`),
         element(
           "div",
           { class: "row" },

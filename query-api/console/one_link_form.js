@@ -49,7 +49,7 @@ export const oneLinkForm = ({ signal, oncreated }) => {
       await create();
       submit.disabled = false;
     };
-    replace(form, fields, element("p", { class: "actions" }, submit, reset));
+    replace(form, element("div", { class: "fields" }, fields), element("p", { class: "actions" }, submit, reset));
   };
   const begin = () => {
     draft.clear();
