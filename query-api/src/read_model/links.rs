@@ -44,6 +44,10 @@ impl LinkRange {
         // The highest UUID is no UUIDv7, so every link is older.
         self.before.unwrap_or(Uuid::max())
     }
+
+    fn shard_number(&self) -> i16 {
+        Shard::of(self.account_id).number()
+    }
 }
 
 /// Reads the links of each range, all from one snapshot.
@@ -51,10 +55,7 @@ pub(crate) async fn list_each(
     pool: &PgPool,
     ranges: &[LinkRange],
 ) -> sqlx::Result<Vec<SnapshotRead<Vec<LinkView>>>> {
-    let shards = ranges
-        .iter()
-        .map(|range| Shard::of(range.account_id).number());
-    let shards: Vec<i16> = shards.collect();
+    let shards: Vec<i16> = ranges.iter().map(LinkRange::shard_number).collect();
     let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
     let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();

@@ -73,7 +73,7 @@ fn import(folder: &Path, file: &Path) {
 fn links_with_details() -> String {
     let row = |n: usize| {
         let url = format!("\"https://example.com/?a={n},'b%20c\"");
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             return format!("{url},,,,,\n");
         }
         let details = "\"'=1, \"\"é\"\"\",\"b:c,a\"";

@@ -22,7 +22,7 @@ impl DetailColumns {
             |(((title, external_id), tags), (expires_at, expired_url))| LinkDetails {
                 title,
                 external_id,
-                tags: tags.and_then(tags_of_text),
+                tags: tags.as_deref().and_then(tags_of_text),
                 expires_at: expires_at.map(Expiry::at),
                 expired_url,
             },
@@ -30,6 +30,6 @@ impl DetailColumns {
     }
 }
 
-fn tags_of_text(text: String) -> Option<Tags> {
+fn tags_of_text(text: &str) -> Option<Tags> {
     Tags::of(text.split(' ').map(str::to_owned).collect())
 }
