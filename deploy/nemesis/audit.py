@@ -13,6 +13,7 @@ QUIET_DEADLINE_S = 180
 # Links that are read one by one; lists compare all links.
 READ_LINKS_MAX, CLICKS_LINKS_MAX = 600, 3000
 LIMIT_MAX = 100
+SUSPENDED = 403
 
 LOG = """SELECT json_build_object('shard', shard, 'position', position, 'stream', stream_id, 'version', version,
     'account', account_id, 'event', event_id, 'type', type, 'payload', payload::text, 'key', idempotency_key)
@@ -43,6 +44,7 @@ class Audit:
         self.facts["accounts"] = [json.loads(line) for line in self.stack.sql(ACCOUNTS)]
         self.facts["heads"] = [json.loads(line) for line in self.stack.sql(HEADS)]
         self.wait_for_consumer()
+        eventually("no process answers as for a suspended account", self.is_nobody_suspended, READY_DEADLINE_S)
         for program, arguments in (("projector", ["verify"]), ("command-api", ["log", "verify"])):
             self.operator.operate(program, *arguments, kind="last-verify")
         self.read_all()
@@ -56,6 +58,14 @@ class Audit:
         lags = self.stack.sql("SELECT count(*) FROM event_store.log_shards s LEFT JOIN read_model.checkpoints c "
                               "ON c.shard = s.shard AND c.role = 'live' WHERE s.head > COALESCE(c.position, 0)")
         return lags == ["0"]
+
+    def is_nobody_suspended(self):
+        """Returns true once each process that reads knows the end of all suspensions, which takes up to 5 s."""
+        auditor = Client(self.world, "auditor-of-accounts", 0)
+        return all(
+            auditor.requests.send("probe", query, query.api_port, "GET", "/v1/credits", account=account,
+                                  headers=auditor.authorized(account))["status"] != SUSPENDED
+            for query in self.stack.queries for account in self.world.accounts)
 
     def wait_for_consumer(self):
         """Waits until the consumer has printed as many different events as the log has."""
