@@ -1,16 +1,15 @@
-//! `POST /v1/links/batch`: the three modes, the checks of the request, and limits.
+//! `POST /v1/links/batch`: the three modes.
 
 mod faults;
+mod limits;
+mod request;
 
 use axum::{body::Body, http::Request};
-use futures::future::select_all;
-use linkledger_core::{api_key::ApiKey, event_store::accounts};
+use linkledger_core::api_key::ApiKey;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send, with};
-
-const BODY_LENGTH_MAX: usize = 256 * 1024;
+use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
 
 /// Returns a request with the body.
 fn raw_batch(key: &ApiKey, body: String) -> Request<Body> {
@@ -269,119 +268,6 @@ async fn dry_run_has_outcomes_and_no_effect() {
 }
 
 #[tokio::test]
-async fn faults_of_envelope_refuse_whole_request() {
-    let app = TestApp::start().await;
-    let (_, key) = app.account(200).await;
-    let used = fresh_key();
-    let many = |count| -> Vec<_> { (0..count).map(|_| (fresh_key(), destination())).collect() };
-    let item =
-        format!(r#"{{"idempotency_key":"{used}","destination_url":"https://example.com/"}}"#);
-    let deep = format!("{}1{}", "[".repeat(31), "]".repeat(31));
-    for (body, code) in [
-        (
-            format!(r#"{{"items":[{item}],"items":[]}}"#),
-            "malformed_json",
-        ),
-        (
-            format!(r#"{{"items":[{{"idempotency_key":"{used}","slug":"a1b","slug":"c1d"}}]}}"#),
-            "malformed_json",
-        ),
-        (format!(r#"{{"items":[{{"x":{deep}}}]}}"#), "malformed_json"),
-        (format!(r#"{{"items":[{item}]"#), "malformed_json"),
-        (format!("[{item}]"), "body_not_object"),
-        ("{}".to_owned(), "validation_failed"),
-        (r#"{"items":[]}"#.to_owned(), "validation_failed"),
-        (format!(r#"{{"items":[{item},[]]}}"#), "validation_failed"),
-        (
-            format!(r#"{{"items":[{item},{item}]}}"#),
-            "validation_failed",
-        ),
-        (
-            format!(r#"{{"items":[{item}],"mode":"all"}}"#),
-            "validation_failed",
-        ),
-        (
-            format!(r#"{{"items":[{item}],"x":1}}"#),
-            "validation_failed",
-        ),
-        (
-            format!(r#"{{"items":[{}]}}"#, vec!["0"; 100_000].join(",")),
-            "validation_failed",
-        ),
-    ] {
-        let answer = send(&app.router, raw_batch(&key, body.clone())).await;
-        assert_eq!(answer.problem(), code, "{body:.200}");
-    }
-    let answer = send(&app.router, batch(&key, "partial", &many(101))).await;
-    assert_eq!(
-        pointers(&answer),
-        [("#/items".to_owned(), "item_count_invalid".to_owned())]
-    );
-    let request = with(
-        batch(&key, "partial", &many(1)),
-        "idempotency-key",
-        &used.to_string(),
-    );
-    assert_eq!(send(&app.router, request).await.problem(), "invalid_header");
-    assert_eq!(app.count("LinkCreated").await, 0);
-    let answer = send(&app.router, batch(&key, "partial", &many(100))).await;
-    assert_eq!(statuses(&answer), [201; 100]);
-}
-
-#[tokio::test]
-async fn only_batches_have_long_bodies() {
-    let app = TestApp::start().await;
-    let (_, key) = app.account(5).await;
-    let body = json!({ "items": [{
-        "idempotency_key": fresh_key().to_string(),
-        "destination_url": "https://example.com/",
-    }] });
-    let padded = |length: usize| {
-        let body = body.to_string();
-        let space = " ".repeat(length - body.len());
-        body + &space
-    };
-    let answer = send(&app.router, raw_batch(&key, padded(BODY_LENGTH_MAX))).await;
-    assert_eq!(answer.status, 207, "{answer:?}");
-    let long = || raw_batch(&key, padded(BODY_LENGTH_MAX + 1));
-    let announced = with(long(), "content-length", "262145");
-    for request in [long(), announced] {
-        let answer = send(&app.router, request).await;
-        assert_eq!(answer.problem(), "content_too_large");
-        assert_eq!(answer.json()["detail"], "A body has at most 262144 bytes.");
-    }
-    let mut single = create(&key, fresh_key(), &destination());
-    *single.body_mut() = Body::from(padded(16 * 1024 + 1));
-    assert_eq!(
-        send(&app.router, single).await.problem(),
-        "content_too_large"
-    );
-}
-
-#[tokio::test]
-async fn items_count_for_the_rate_limit() {
-    let app = TestApp::start().await;
-    let url = app.database.url().to_owned();
-    let limited = TestApp::start_on(app.database.share(), &url, 50).await;
-    let (_, key) = app.account(500).await;
-    let some: Vec<_> = (0..60).map(|_| (fresh_key(), destination())).collect();
-    // A burst has 100 items. The limit refills with 50 per second, so one of three requests waits.
-    let mut refused = None;
-    for _ in 0..20 {
-        let answer = send(&limited.router, batch(&key, "partial", &some)).await;
-        if answer.status == 429 {
-            refused = Some(answer);
-            break;
-        }
-        assert_eq!(answer.status, 207, "{answer:?}");
-        assert!(answer.header("ratelimit").starts_with("\"write\";r="));
-    }
-    let refused = refused.unwrap();
-    assert_eq!(refused.problem(), "rate_limited");
-    assert!(!refused.header("retry-after").is_empty());
-}
-
-#[tokio::test]
 async fn accounts_share_no_keys_and_no_credits() {
     let app = TestApp::start().await;
     let (_, one) = app.account(2).await;
@@ -400,62 +286,4 @@ async fn accounts_share_no_keys_and_no_credits() {
         answer.json()["items"][1]["link"]["id"]
     );
     assert_eq!(app.balance(other_id).await, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn batch_without_room_is_refused_as_a_whole() {
-    let app = TestApp::start().await;
-    let (account_id, key) = app.account(2_000).await;
-    let mut holder = app.database.pool().begin().await.unwrap();
-    accounts::lock_in_tx(&mut holder, &[account_id])
-        .await
-        .unwrap();
-    for mode in ["partial", "atomic"] {
-        let request = || {
-            let some: Vec<_> = (0..100).map(|_| (fresh_key(), destination())).collect();
-            Box::pin(send(&app.router, batch(&key, mode, &some)))
-        };
-        // An account has room for 1,024 creates, which wait for the account here.
-        let (refused, _, mut waiting) = select_all((0..11).map(|_| request())).await;
-        assert_eq!(refused.status, 503, "{mode}: {refused:?}");
-        assert_eq!(refused.problem(), "overloaded");
-        assert_eq!(refused.header("retry-after"), "1");
-        if mode == "atomic" {
-            holder.rollback().await.unwrap();
-            break;
-        }
-        // The others give up after 4 s: nothing has run.
-        while !waiting.is_empty() {
-            let (answer, _, rest) = select_all(waiting).await;
-            assert_eq!(statuses(&answer), [503; 100]);
-            assert_eq!(answer.json()["credits_balance"], Value::Null);
-            waiting = rest;
-        }
-        assert_eq!(app.count("LinkCreated").await, 0);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_of_running_batch_are_in_use() {
-    let app = TestApp::start().await;
-    let (account_id, key) = app.account(10).await;
-    let mut holder = app.database.pool().begin().await.unwrap();
-    accounts::lock_in_tx(&mut holder, &[account_id])
-        .await
-        .unwrap();
-    let used = fresh_key();
-    let items = [(used, link("spring")), (fresh_key(), destination())];
-    let requests =
-        ["atomic", "atomic"].map(|mode| Box::pin(send(&app.router, batch(&key, mode, &items))));
-    // The second request waits for 1 s for the key.
-    let (refused, _, waiting) = select_all(requests).await;
-    assert_eq!(refused.problem(), "idempotency_key_in_use");
-    holder.rollback().await.unwrap();
-    let (whole, _, _) = select_all(waiting).await;
-    assert_eq!(whole.status, 201, "{whole:?}");
-    let single = send(&app.router, create(&key, used, &link("spring"))).await;
-    assert_eq!(single.header("idempotent-replayed"), "true", "{single:?}");
-    let partial = send(&app.router, batch(&key, "partial", &items)).await;
-    assert_eq!(partial.json()["items"][1]["replayed"], true, "{partial:?}");
-    assert_eq!(app.balance(account_id).await, 8);
 }

@@ -214,12 +214,11 @@ impl BatchOutcome {
 
 /// Reads an item; `None` if the item is not one of the API.
 fn outcome(item: ItemDocument) -> Option<Result<ItemOutcome, String>> {
-    if let (StatusCode::CREATED, Some(link)) = (StatusCode::from_u16(item.status).ok()?, item.link)
-    {
+    let status = StatusCode::from_u16(item.status).ok()?;
+    if let (StatusCode::CREATED, Some(link)) = (status, item.link) {
         let replayed = item.replayed;
         return Some(Ok(ItemOutcome::Created { link, replayed }));
     }
-    let status = StatusCode::from_u16(item.status).ok()?;
     let refusal = ApiRefusal::parse(status, item.problem?.to_string().as_bytes())?;
     Some(if is_retried(status, Some(&refusal.problem.code)) {
         Err(refusal.to_string())

@@ -3,13 +3,10 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::client::batch::NewLink;
-
-/// True if the API accepts the details of a link: title, tags, external id, expiry.
-const API_HAS_DETAILS: bool = false;
 
 /// Names of the members and columns that make a link.
 pub(super) const LINK_MEMBERS: [&str; 8] = [
@@ -64,20 +61,17 @@ impl ImportedLink {
 
     /// Makes the item of a batch.
     pub(super) fn item(&self, key: Uuid) -> NewLink {
-        let mut item = if API_HAS_DETAILS {
-            serde_json::to_value(self).expect("texts can be written")
-        } else {
-            let mut item = serde_json::json!({ "destination_url": self.destination_url });
-            if let Some(slug) = &self.slug {
-                item["slug"] = slug.as_str().into();
-            }
-            item
-        };
-        item["idempotency_key"] = Value::from(key.hyphenated().to_string());
+        let mut item = json!({
+            "idempotency_key": key.hyphenated().to_string(),
+            "destination_url": self.destination_url,
+        });
+        if let Some(slug) = &self.slug {
+            item["slug"] = slug.as_str().into();
+        }
         NewLink::new(item)
     }
 
-    /// Returns the names of the details that the API cannot take.
+    /// Returns the names of the details, which the API cannot take.
     pub(super) fn unsent_details(&self) -> impl Iterator<Item = &'static str> {
         let details = &self.details;
         [
@@ -88,7 +82,7 @@ impl ImportedLink {
             ("page after expiry", details.expired_url.is_some()),
         ]
         .into_iter()
-        .filter(|(_, is_set)| !API_HAS_DETAILS && *is_set)
+        .filter(|(_, is_set)| *is_set)
         .map(|(name, _)| name)
     }
 }

@@ -1,0 +1,89 @@
+//! Batches at the rate limit, without room in the queue, and with keys that are in use.
+
+use futures::future::select_all;
+use linkledger_core::event_store::accounts;
+use serde_json::Value;
+
+use super::{batch, statuses};
+use crate::support::{TestApp, create, destination, fresh_key, link, send};
+
+#[tokio::test]
+async fn items_count_for_the_rate_limit() {
+    let app = TestApp::start().await;
+    let url = app.database.url().to_owned();
+    let limited = TestApp::start_on(app.database.share(), &url, 50).await;
+    let (_, key) = app.account(500).await;
+    let some: Vec<_> = (0..60).map(|_| (fresh_key(), destination())).collect();
+    // A burst has 100 items. The limit refills with 50 per second, so one of three requests waits.
+    let mut refused = None;
+    for _ in 0..20 {
+        let answer = send(&limited.router, batch(&key, "partial", &some)).await;
+        if answer.status == 429 {
+            refused = Some(answer);
+            break;
+        }
+        assert_eq!(answer.status, 207, "{answer:?}");
+        assert!(answer.header("ratelimit").starts_with("\"write\";r="));
+    }
+    let refused = refused.unwrap();
+    assert_eq!(refused.problem(), "rate_limited");
+    assert!(!refused.header("retry-after").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_without_room_is_refused_as_a_whole() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(2_000).await;
+    let mut holder = app.database.pool().begin().await.unwrap();
+    accounts::lock_in_tx(&mut holder, &[account_id])
+        .await
+        .unwrap();
+    for mode in ["partial", "atomic"] {
+        let request = || {
+            let some: Vec<_> = (0..100).map(|_| (fresh_key(), destination())).collect();
+            Box::pin(send(&app.router, batch(&key, mode, &some)))
+        };
+        // An account has room for 1,024 creates, which wait for the account here.
+        let (refused, _, mut waiting) = select_all((0..11).map(|_| request())).await;
+        assert_eq!(refused.status, 503, "{mode}: {refused:?}");
+        assert_eq!(refused.problem(), "overloaded");
+        assert_eq!(refused.header("retry-after"), "1");
+        if mode == "atomic" {
+            holder.rollback().await.unwrap();
+            break;
+        }
+        // The others give up after 4 s: nothing has run.
+        while !waiting.is_empty() {
+            let (answer, _, rest) = select_all(waiting).await;
+            assert_eq!(statuses(&answer), [503; 100]);
+            assert_eq!(answer.json()["credits_balance"], Value::Null);
+            waiting = rest;
+        }
+        assert_eq!(app.count("LinkCreated").await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_running_batch_are_in_use() {
+    let app = TestApp::start().await;
+    let (account_id, key) = app.account(10).await;
+    let mut holder = app.database.pool().begin().await.unwrap();
+    accounts::lock_in_tx(&mut holder, &[account_id])
+        .await
+        .unwrap();
+    let used = fresh_key();
+    let items = [(used, link("spring")), (fresh_key(), destination())];
+    let requests =
+        ["atomic", "atomic"].map(|mode| Box::pin(send(&app.router, batch(&key, mode, &items))));
+    // The second request waits for 1 s for the key.
+    let (refused, _, waiting) = select_all(requests).await;
+    assert_eq!(refused.problem(), "idempotency_key_in_use");
+    holder.rollback().await.unwrap();
+    let (whole, _, _) = select_all(waiting).await;
+    assert_eq!(whole.status, 201, "{whole:?}");
+    let single = send(&app.router, create(&key, used, &link("spring"))).await;
+    assert_eq!(single.header("idempotent-replayed"), "true", "{single:?}");
+    let partial = send(&app.router, batch(&key, "partial", &items)).await;
+    assert_eq!(partial.json()["items"][1]["replayed"], true, "{partial:?}");
+    assert_eq!(app.balance(account_id).await, 8);
+}
