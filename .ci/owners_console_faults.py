@@ -42,18 +42,18 @@ def create_despite(fault, console, proxy, api_url):
     """The create arrives, and its answer does not."""
     slug = f"{RUN}-{fault}"
     fill(console, slug)
-    proxy.inject("POST", LINKS, **{fault: True})
+    proxy.inject("POST", LINKS, **{f"is_{fault}": True})
     console.press(Keys.ENTER)
     console.says("one link, charged once", ".created")
     check(len(with_slug(console, api_url, slug)) == 1, "not exactly one link")
 
 
 def lost_answer(*scene):
-    create_despite("is_lost", *scene)
+    create_despite("lost", *scene)
 
 
 def cut_answer(*scene):
-    create_despite("is_cut", *scene)
+    create_despite("cut", *scene)
 
 
 def missing_script(console, proxy, api_url):
