@@ -5,7 +5,7 @@ import { count, csv, number } from "./format.js";
 import { element } from "./dom.js";
 import { problemLine } from "./problem_view.js";
 
-const REPEATED = { code: "slug_taken", title: "The slug stands in an earlier row of this list" };
+const REPEATED = { code: "slug_taken", title: "An earlier row of this list has the slug" };
 const REFUSALS_SHOWN = 100;
 const UNPAID = "insufficient_credits";
 
@@ -33,7 +33,7 @@ export const tally = (outcomes) => {
   return { created, replayed, unknown, refused: outcomes.length - created - replayed - unknown };
 };
 
-/** Returns the number of links that the credits are enough for, as far as the credits are known. */
+/** Returns the number of links that the balance covers; all links if the balance is unknown. */
 export const payable = (wanted, credits) => (
   credits?.link_price > 0 ? Math.min(wanted, Math.max(0, Math.floor(credits.balance / credits.link_price))) : wanted);
 

@@ -53,7 +53,7 @@ const namesIn = (line) => {
 
 /**
  * Reads rows. The first line can name columns as the API names members, with `destination_url` among them;
- * columns with other names are passed over. Without such a line, each line is a destination and, after white
+ * columns with other names are ignored. Without such a line, each line is a destination and, after white
  * space, perhaps a slug. A row with more than that has a `fault`.
  * @param {string} source
  * @returns {{line: number, text: string, members: object, fault?: object}[]}
