@@ -32,6 +32,8 @@ HOSTILE = [
     "https://example.com/?q=javascript:window.pwned=1",
     "https://example.com/" + "very-long-" * 150,
 ]
+TITLES = ["Spring sale, poster", "Spring sale, letter", "Opening hours", "Menu", "Jobs: kitchen", "Jobs: service", "Map", "Terms of the voucher"]
+TAGS = [["poster", "spring"], ["letter", "spring"], ["shop"], ["shop"], ["jobs"], ["jobs"], ["shop"], ["legal", "voucher"]]
 ROWS = "<img src=x onerror=window.pwned=1>\n\"><script>window.pwned=1</script>\njavascript:window.pwned=1"
 IMAGE_FORMAT = {"format": "webp", "quality": 55}
 
@@ -43,7 +45,7 @@ def pages(link):
         "links": ("#/links", ["tr[data-id]", ".pager button"]),
         "nothing-found": ("#/links?slug_prefix=no-such-slug", [".empty"]),
         "create": ("#/create", [".price", "#rows"]),
-        "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", *clicks]),
+        "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", ".history tbody tr", *clicks]),
         "account": ("#/account", [".credits .totals > div:nth-child(4)", ".ledger tbody tr", *clicks]),
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
@@ -98,7 +100,7 @@ def first_load(console, axe, proxy):
 
 def try_scripts(console, axe):
     """Shows hostile data on all pages."""
-    links = [call_api(API_URL, console.key, "POST", "/v1/links", {"destination_url": url}) for url in HOSTILE]
+    links = [call_api(API_URL, console.key, "POST", "/v1/links", {"destination_url": url, "title": url[:200], "expires_at": "2099-01-01T00:00:00Z", "expired_url": url}) for url in HOSTILE]
     for place in ("#/links", *(f"#/links/{link['id']}" for link in links)):
         console.open(place)
         console.says("example.com", "main")
@@ -142,8 +144,14 @@ def illustrate(console, folder, found):
     picture(console, *found["create"], folder / "console-create.webp", 760)
 
 
-def most_clicked(key):
-    return call_api(API_URL, key, "GET", "/v1/clicks/top?by=link&limit=1")["items"][0]["link_id"]
+def name_links(key):
+    """Gives the links of the screenshots titles and tags; returns the most clicked one."""
+    newest = call_api(API_URL, key, "GET", "/v1/links?limit=8")["items"]
+    for link, title, tags in zip(newest, TITLES, TAGS, strict=True):
+        call_api(API_URL, key, "PATCH", f"/v1/links/{link['id']}", {"title": title, "tags": tags})
+    most_clicked = call_api(API_URL, key, "GET", "/v1/clicks/top?by=link&limit=1")["items"][0]["link_id"]
+    call_api(API_URL, key, "PATCH", f"/v1/links/{most_clicked}", {"title": "Spring sale", "tags": ["newsletter", "spring"]})
+    return most_clicked
 
 
 def main(folder, axe_file, key_file, docs=None):
@@ -154,7 +162,7 @@ def main(folder, axe_file, key_file, docs=None):
     with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
         console = Console(driver, proxy.url, key)
         files, size = first_load(console, axe, proxy)
-        found = pages(most_clicked(key))
+        found = pages(name_links(key))
         for name, page in found.items():
             look_at(console, folder, axe, name, page)
         if docs:

@@ -10,7 +10,7 @@ def create_one(console):
     console.tab_to("#pages a[href='#/create']").send_keys(Keys.ENTER)
     console.find("#new-destination_url")
     console.tab_to("#new-destination_url")
-    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.ENTER)
+    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.TAB, "Made by hand", Keys.TAB, f"{RUN}-b {RUN}-a", Keys.ENTER)
     console.says("Charged 1 credit", ".created")
 
 
@@ -32,7 +32,11 @@ def create_many(console):
 def find_and_change(console):
     console.tab_to("#pages a[href='#/links']", is_back=True).send_keys(Keys.ENTER)
     console.find("tr[data-id]")
-    console.tab_to("#find")
+    console.wait("the title", lambda: any("Made by hand" in it.text for it in console.visible(".link-title")))
+    console.tab_to(f"a.tag[href$='tag={RUN}-a']").send_keys(Keys.ENTER)
+    console.wait("the tag finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
+    console.tab_to("#find", is_back=True)
+    console.press_with(Keys.CONTROL, "a")
     console.press(f"{RUN}-d", Keys.ENTER)
     console.wait("the filter finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
     console.tab_to("tr[data-id] a.slug").send_keys(Keys.ENTER)
@@ -42,6 +46,7 @@ def find_and_change(console):
     console.press_with(Keys.CONTROL, "a")
     console.press("https://example.com/changed", Keys.ENTER)
     console.says("https://example.com/changed", ".facts")
+    console.says("Destination: https://example.com/keyboard/8 → https://example.com/changed", ".history")
 
 
 def read_clicks(console):
@@ -65,7 +70,15 @@ def delete_selected(console):
         console.tab_to(f"tr[data-id='{link}'] input")
         console.press(Keys.SPACE)
     console.says("2 links selected", ".selection")
-    console.tab_to(".selection .danger", is_back=True).send_keys(Keys.ENTER)
+    console.tab_to(".selection button", is_back=True)
+    console.tab_to(".selection button:first-of-type", is_back=True).send_keys(Keys.ENTER)
+    console.wait("the field for tags has no focus", lambda: console.focused().get_attribute("id") == "action-text")
+    console.press(f"{RUN}-together", Keys.ENTER)
+    console.says("2 links tagged", ".selection")
+    console.wait("two links with the tag", lambda: len(console.visible(f"a.tag[href$='{RUN}-together']")) == 2)
+    console.press(Keys.TAB, Keys.ENTER)
+    console.says("2 links selected", ".selection")
+    console.tab_to(".selection .danger").send_keys(Keys.ENTER)
     console.find("dialog[open] .danger")
     console.tab_to("dialog[open] .danger").send_keys(Keys.ENTER)
     console.says("2 links deleted", ".selection")

@@ -11,8 +11,8 @@ use std::{
 
 use linkledger_core::{
     batch::{
-        BulkMode, CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing,
-        SlugPlan, SlugPlanInput, with_ids,
+        CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing, SlugPlan,
+        SlugPlanInput, with_ids,
     },
     clock::{Clock, new_uuid},
     credits::Credits,
@@ -20,7 +20,7 @@ use linkledger_core::{
     event_store::{
         accounts, append,
         errors::{ends_session, is_lock_timeout},
-        idempotency, links, log, slugs,
+        external_ids, idempotency, links, log, slugs,
         time_limit::{ANSWER_TIME_MAX, within},
     },
     id::{AccountId, EventId, LinkId},
@@ -159,7 +159,7 @@ impl CommandHandler {
 
         let ids = self.new_ids(&commands);
         let state = self.load(tx, &commands, &ids, credits).await?;
-        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::of_new, state);
         let mut decided = with_ids(&commands, &ids).map(|(command, ids)| DecidedCommand {
             outcome: decisions.decide(command, ids),
             credits: decisions.credits(command.account_id()),
@@ -170,23 +170,16 @@ impl CommandHandler {
             .collect();
         drop(decided);
         let mut decided = decisions.finish();
-        if !decided.unused_slugs.is_empty() {
-            let has_atomic = commands.iter().any(|command| {
-                matches!(command, LinkCommand::Bulk(bulk) if bulk.mode == BulkMode::Atomic)
-            });
-            if has_atomic {
-                // Another transaction has taken a slug of an atomic bulk since the look-up.
-                return Ok(UncommittedBatch::without_effect(outcomes, locked_at));
-            }
-            let error = format!("reserved slugs without a link: {:?}", decided.unused_slugs);
-            return Err(sqlx::Error::Decode(error.into()));
-        }
         let events: Vec<&NewEvent> = decided
             .accepted
             .iter()
             .flat_map(|accepted| &accepted.events)
             .collect();
         if !events.is_empty() {
+            let unused_slugs: Vec<String> = decided.unused_slugs.drain().collect();
+            if !unused_slugs.is_empty() {
+                slugs::release_in_tx(tx, &unused_slugs).await?;
+            }
             let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
             decided.set_positions(&positions);
         }
@@ -218,11 +211,14 @@ impl CommandHandler {
             [] => HashMap::new(),
             wanted => slugs::reserve_in_tx(tx, wanted).await?,
         };
+        let external_ids = commands.iter().flat_map(|command| command.external_ids());
+        let external_ids: Vec<_> = external_ids.collect();
         Ok(LoadedState {
             credits,
             stored,
             taken_slugs: plan.taken(&reserved_slugs, found.into_iter().chain(taken)),
             reserved_slugs,
+            external_ids: external_ids::find_holders_in_tx(tx, &external_ids).await?,
             links,
         })
     }

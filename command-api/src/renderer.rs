@@ -8,16 +8,28 @@ use linkledger_core::{
     batch::SettledCreate,
     http::link_body::LinkBody,
     id::LinkId,
-    link::Destination,
-    openapi::{ShortUrl, Timestamp},
+    link::{Destination, Expiry, LinkCreated, Tags},
+    openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
     timestamp,
 };
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Number of the renderer of new answers.
-pub const CURRENT: u8 = 1;
+/// Number of the newest renderer, which has the details of a link.
+pub const CURRENT: u8 = 2;
+/// Number of the renderer without details.
+const WITHOUT_DETAILS: u8 = 1;
+
+/// Returns the renderer of the answer to a new create. A link without details gets the answer that
+/// releases without details can replay.
+pub fn of_new(created: &LinkCreated) -> u8 {
+    if created.details().is_empty() {
+        WITHOUT_DETAILS
+    } else {
+        CURRENT
+    }
+}
 
 /// Renders the body with renderer `settled.renderer`. Returns `None` if this release does not have
 /// the renderer.
@@ -45,10 +57,28 @@ pub(crate) struct CreatedLink<'a> {
     /// Balance right after the charge.
     #[schema(minimum = 0)]
     credits_balance: i64,
+    #[schema(inline, value_type = Title, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[schema(inline, value_type = ExternalId, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<&'a str>,
+    #[schema(inline, value_type = TagSet, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tags: Option<&'a Tags>,
+    /// Instant from which the link no longer leads to its destination.
+    #[schema(inline, value_type = Timestamp, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Expiry>,
+    /// Address of the redirect after `expires_at`; without it, visitors then receive 410.
+    #[schema(inline, value_type = Destination, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired_url: Option<&'a str>,
 }
 
 impl<'a> CreatedLink<'a> {
     fn of(settled: &'a SettledCreate) -> Self {
+        let detailed = Some(&settled.link).filter(|_| settled.renderer > WITHOUT_DETAILS);
         Self {
             id: settled.link.link_id.to_string(),
             short_url: &settled.link.short_url,
@@ -56,6 +86,11 @@ impl<'a> CreatedLink<'a> {
             created_at: timestamp::format(settled.created_at),
             credits_charged: settled.charge.amount,
             credits_balance: settled.charge.balance_after,
+            title: detailed.and_then(|link| link.title.as_deref()),
+            external_id: detailed.and_then(|link| link.external_id.as_deref()),
+            tags: detailed.and_then(|link| link.tags.as_ref()),
+            expires_at: detailed.and_then(|link| link.expires_at),
+            expired_url: detailed.and_then(|link| link.expired_url.as_deref()),
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod accepted;
 pub mod bulk_create;
 pub mod bulk_request;
+mod external_ids;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
@@ -21,12 +22,17 @@ use crate::{
     credits::{Credits, CreditsEvent},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, ExistingLink, Link, LinkDraft, LinkEvent, Slug},
+    link::{
+        CreateLink, CreateLinkError, ExistingLink, Link, LinkCreated, LinkDraft, LinkEvent,
+        LinkPatch, Slug, ValueUpdate,
+    },
     shard::Position,
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
 pub use bulk_create::{BulkCreate, BulkMode, DryRunOutcome, with_ids};
+pub use external_ids::ExternalIdKey;
+use external_ids::ExternalIds;
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{CommandOutcome, CommandRejection};
@@ -61,6 +67,25 @@ impl LinkCommand {
             Self::Change(change) => change.account_id,
         }
     }
+
+    /// Returns the external ids that the command requests for links.
+    pub fn external_ids(&self) -> impl Iterator<Item = ExternalIdKey> {
+        let drafts = self.creates().iter().flat_map(|create| &create.body);
+        let created = drafts.filter_map(|draft| draft.details.external_id.as_ref());
+        let changed = self.patch().map(|patch| patch.details.external_id.as_ref());
+        let requested = created.chain(changed.and_then(ValueUpdate::value));
+        requested.map(|external_id| (self.account_id(), external_id.clone()))
+    }
+
+    fn patch(&self) -> Option<&LinkPatch> {
+        match self {
+            Self::Change(LinkChange {
+                request: ChangeRequest::Patch(Ok(change)),
+                ..
+            }) => Some(&change.patch),
+            Self::Create(_) | Self::Bulk(_) | Self::Change(_) => None,
+        }
+    }
 }
 
 /// Ids and time of one decision, drawn right before the decision.
@@ -88,6 +113,8 @@ pub struct LoadedState {
     pub reserved_slugs: HashMap<String, LinkId>,
     /// Folded slugs of other links.
     pub taken_slugs: HashSet<String>,
+    /// Links with the external ids that the commands request.
+    pub external_ids: HashMap<ExternalIdKey, LinkId>,
     /// Links to be changed. A link that is missing here does not exist in the account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
@@ -96,8 +123,9 @@ pub struct LoadedState {
 #[derive(Debug, Clone)]
 pub struct CommandBatch<'a> {
     pricing: &'a Pricing,
-    renderer: u8,
+    renderer: fn(&LinkCreated) -> u8,
     state: LoadedState,
+    external_ids: ExternalIds,
     accepted: Vec<AcceptedCommand>,
     accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
     /// Index in `accepted` of the latest change of each changed link.
@@ -105,12 +133,17 @@ pub struct CommandBatch<'a> {
 }
 
 impl<'a> CommandBatch<'a> {
-    /// Returns a batch over the loaded state. `renderer` is the version of the code that will
-    /// render the answers of creates.
-    pub fn new(pricing: &'a Pricing, renderer: u8, state: LoadedState) -> Self {
+    /// Returns a batch over the loaded state. `renderer` returns the version of the code that will
+    /// render the answer to a create.
+    pub fn new(
+        pricing: &'a Pricing,
+        renderer: fn(&LinkCreated) -> u8,
+        mut state: LoadedState,
+    ) -> Self {
         Self {
             pricing,
             renderer,
+            external_ids: ExternalIds::new(std::mem::take(&mut state.external_ids)),
             state,
             accepted: Vec::new(),
             accepted_by_key: HashMap::new(),
@@ -119,7 +152,8 @@ impl<'a> CommandBatch<'a> {
     }
 
     /// Decides the next command. Checks in this order: replay, validation, existence, precondition,
-    /// slug, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`] ids.
+    /// slug, external id, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`]
+    /// ids.
     ///
     /// # Panics
     /// Panics if the account of a create is not in the loaded state, or if there are no ids.
@@ -187,13 +221,27 @@ impl<'a> CommandBatch<'a> {
             account_id: create.account_id,
             slug: slug.clone(),
             slug_is_free: !self.state.taken_slugs.contains(&folded_slug),
+            external_id_is_free: self.external_ids.is_free(
+                create.account_id,
+                ids.link_id,
+                &draft.details,
+            ),
+            now: ids.now,
             short_url: format!("{}/{slug}", self.pricing.short_base_url),
             draft: draft.clone(),
         });
         let link = match created {
             Ok(link) => link,
-            Err(_) if draft.slug.is_none() => return Ok(CommandOutcome::SlugNotReserved),
-            Err(_) => return Err(CommandRejection::SlugTaken),
+            Err(CreateLinkError::Invalid(error)) => {
+                return Err(CommandRejection::Invalid(vec![error]));
+            }
+            Err(CreateLinkError::ExternalIdTaken) => return Err(CommandRejection::ExternalIdTaken),
+            Err(CreateLinkError::SlugTaken | CreateLinkError::AlreadyExists) => {
+                return match draft.slug {
+                    Some(_) => Err(CommandRejection::SlugTaken),
+                    None => Ok(CommandOutcome::SlugNotReserved),
+                };
+            }
         };
         let credits = self.state.credits.get_mut(&create.account_id);
         let credits = credits.expect("the account is locked");
@@ -207,6 +255,7 @@ impl<'a> CommandBatch<'a> {
         }
         self.state.reserved_slugs.remove(&folded_slug);
         self.state.taken_slugs.insert(folded_slug);
+        self.external_ids.give(create.account_id, &link);
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
         let account_version = credits.version;
         let accepted = self.accepted.len();
@@ -215,10 +264,10 @@ impl<'a> CommandBatch<'a> {
             .insert(scoped_key, (create.fingerprint, accepted));
         let settled = SettledCreate {
             fingerprint: create.fingerprint,
+            renderer: (self.renderer)(&link),
             link,
             charge,
             created_at: ids.now,
-            renderer: self.renderer,
             position: 0,
         };
         self.accepted.push(AcceptedCommand::create(
@@ -235,25 +284,41 @@ impl<'a> CommandBatch<'a> {
         change: &LinkChange,
         ids: &DecisionIds,
     ) -> Result<CommandOutcome, CommandRejection> {
-        if let ChangeRequest::Destination(Err(errors)) = &change.request {
+        if let ChangeRequest::Patch(Err(errors)) = &change.request {
             return Err(CommandRejection::Invalid(errors.clone()));
         }
         let link_id = change.link_id.ok_or(CommandRejection::LinkNotFound)?;
         let loaded = self.state.links.get_mut(&(change.account_id, link_id));
         let loaded = loaded.ok_or(CommandRejection::LinkNotFound)?;
-        let Some(event) = change.request.decide(&loaded.link)? else {
+        let events = change.request.decide(&loaded.link, ids.now)?;
+        if events.is_empty() {
             let before = self.accepted_by_link.get(&link_id);
             return Ok(before.map_or_else(
                 || CommandOutcome::Unchanged(Box::new(loaded.clone())),
                 |accepted| CommandOutcome::AcceptedBefore(*accepted),
             ));
-        };
-        loaded.link = loaded.link.clone().apply(&event);
+        }
+        let mut link = loaded.link.clone();
+        let mut applied = Vec::with_capacity(events.len());
+        for event in events {
+            link = link.apply(&event);
+            applied.push((event, link.clone()));
+        }
+        let account_id = change.account_id;
+        if !self
+            .external_ids
+            .is_free(account_id, link_id, link.state.details())
+        {
+            return Err(CommandRejection::ExternalIdTaken);
+        }
+        self.external_ids
+            .change(account_id, link_id, &loaded.link.state, &link.state);
+        loaded.link = link;
         let settled = loaded.clone();
         let accepted = self.accepted.len();
         self.accepted_by_link.insert(link_id, accepted);
         self.accepted
-            .push(AcceptedCommand::change(change, ids, event, settled));
+            .push(AcceptedCommand::change(change, ids, applied, settled));
         Ok(CommandOutcome::Accepted(accepted))
     }
 
@@ -275,9 +340,9 @@ pub struct DecidedBatch {
     pub accepted: Vec<AcceptedCommand>,
     /// Credits of each account after the batch.
     pub credits: HashMap<AccountId, Credits>,
-    /// Folded slugs that were reserved for the batch and are not used by any command: none, by the
-    /// invariant of [`slug_plan`], unless another transaction took a slug of an atomic
-    /// [`BulkCreate`] after the look-up. Then the batch must be rolled back and retried.
+    /// Folded slugs that were reserved for the batch and are not used by any command: a create was
+    /// rejected for its external id or expiry, or another transaction took a slug of an atomic
+    /// [`BulkCreate`] after the look-up.
     pub unused_slugs: HashSet<String>,
 }
 
@@ -297,15 +362,19 @@ impl DecidedBatch {
 }
 
 impl ChangeRequest {
-    /// Decides the event of the change, or `None` if the link already has the requested state.
-    fn decide(&self, link: &ExistingLink) -> Result<Option<LinkEvent>, CommandRejection> {
+    /// Decides the events of the change; none if the link already has the requested state.
+    fn decide(
+        &self,
+        link: &ExistingLink,
+        now: OffsetDateTime,
+    ) -> Result<Vec<LinkEvent>, CommandRejection> {
         match self {
-            Self::Destination(Ok(change)) => {
-                let changed = link.decide_change_destination(change)?;
-                Ok(changed.map(LinkEvent::DestinationChanged))
+            Self::Patch(Ok(change)) => Ok(link.decide_change(change, now)?),
+            Self::Patch(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
+            Self::Delete(expected) => {
+                let deleted = link.decide_delete(expected)?;
+                Ok(deleted.map(LinkEvent::Deleted).into_iter().collect())
             }
-            Self::Destination(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
-            Self::Delete(expected) => Ok(link.decide_delete(expected)?.map(LinkEvent::Deleted)),
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::{
     credits::{CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted},
     id::{AccountId, InvalidId, LinkId},
     link::{
-        LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
+        LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetailsChanged, LinkDisabled,
+        LinkEnabled, LinkEvent,
     },
 };
 use upcast::{UPCASTERS, Upcaster};
@@ -152,6 +153,7 @@ macro_rules! catalogue {
 catalogue! {
     Link(LinkEvent::Created(LinkCreated)) = "LinkCreated", 1;
     Link(LinkEvent::DestinationChanged(LinkDestinationChanged)) = "LinkDestinationChanged", 1;
+    Link(LinkEvent::DetailsChanged(LinkDetailsChanged)) = "LinkDetailsChanged", 1;
     Link(LinkEvent::Deleted(LinkDeleted)) = "LinkDeleted", 1;
     Link(LinkEvent::Disabled(LinkDisabled)) = "LinkDisabled", 1;
     Link(LinkEvent::Enabled(LinkEnabled)) = "LinkEnabled", 1;

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod api_keys;
 pub mod append;
 pub mod errors;
+pub mod external_ids;
 pub mod idempotency;
 pub mod links;
 pub mod log;

@@ -56,6 +56,22 @@ listed! {
         IdempotencyKeyInvalid = ("idempotency_key_invalid", "Give a UUID with hyphens, 36 characters long."),
         /// Two items of a batch have the same idempotency key.
         IdempotencyKeyDuplicate = ("idempotency_key_duplicate", "An earlier item has this key; each item needs a key of its own."),
+        /// The title is empty, longer than 200 characters or has a control character.
+        TitleInvalid = ("title_invalid", "A title has 1 to 200 characters, and no control characters."),
+        /// The external id is empty, longer than 128 characters or has another character.
+        ExternalIdInvalid = ("external_id_invalid", "Use 1 to 128 of A-Z, a-z, 0-9, '.', '_', ':', '/' and '-'."),
+        /// The tag is empty, longer than 64 characters or has another character.
+        TagInvalid = ("tag_invalid", "Use 1 to 64 of a-z, 0-9, '.', '_', ':' and '-'; begin with a letter or a digit."),
+        /// The tag occurs twice.
+        TagDuplicate = ("tag_duplicate", "This tag occurs twice; leave one of them out."),
+        /// The link would have more than 20 tags.
+        TooManyTags = ("too_many_tags", "A link has at most 20 tags."),
+        /// The expiry is not an instant of RFC 3339 with offset, or more than 100 years ahead.
+        ExpiresAtInvalid = ("expires_at_invalid", "Give an instant such as 2027-01-31T12:00:00Z, at most 100 years ahead."),
+        /// The expiry is not in the future.
+        ExpiresAtInThePast = ("expires_at_in_the_past", "The instant must be in the future."),
+        /// The link has no expiry.
+        ExpiredUrlWithoutExpiresAt = ("expired_url_without_expires_at", "A link with this member also needs expires_at."),
     }
 }
 
@@ -93,23 +109,12 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Returns an error of the top-level member `name`; a long name is cut.
+    /// Returns an error of the top-level member `name`.
     pub fn of_member(name: &str, code: FieldCode) -> Self {
-        let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
-        if shown.len() < name.len() {
-            shown.push('…');
+        Self {
+            pointer: pointer(name),
+            code,
         }
-        // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
-        let escaped = shown.replace('~', "~0").replace('/', "~1");
-        let mut pointer = String::from("#/");
-        for byte in escaped.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
-                pointer.push(char::from(byte));
-            } else {
-                write!(pointer, "%{byte:02X}").expect("writing to a string never fails");
-            }
-        }
-        Self { pointer, code }
     }
 
     /// Returns an error of a whole item of a batch.
@@ -125,6 +130,32 @@ impl FieldError {
         let pointer = format!("#/items/{index}{member}");
         Self { pointer, ..self }
     }
+    /// Returns an error of an element of the top-level member `name`.
+    pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
+        Self {
+            pointer: format!("{}/{index}", pointer(name)),
+            code,
+        }
+    }
+}
+
+/// Returns the JSON pointer of a top-level member, as a URI fragment; a long name is cut.
+fn pointer(name: &str) -> String {
+    let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
+    if shown.len() < name.len() {
+        shown.push('…');
+    }
+    // RFC 6901, sections 3 and 6: escape for the pointer, then percent-encode for the fragment.
+    let escaped = shown.replace('~', "~0").replace('/', "~1");
+    let mut pointer = String::from("#/");
+    for byte in escaped.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
+            pointer.push(char::from(byte));
+        } else {
+            write!(pointer, "%{byte:02X}").expect("writing to a string never fails");
+        }
+    }
+    pointer
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod destination;
+pub mod details;
 pub mod event;
 pub mod history;
 pub mod members;
@@ -9,12 +10,13 @@ pub mod name;
 pub mod slug;
 pub mod state;
 
-pub use command::{
-    ChangeDestination, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion,
-};
+pub use command::{ChangeLink, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion};
 pub use destination::{Destination, DestinationHost, OwnHosts};
+pub use details::{
+    DetailChanges, DetailsPatch, Expiry, LinkDetails, Tags, ValueChange, ValueUpdate,
+};
 pub use event::*;
-pub use members::LinkDraft;
+pub use members::{LinkDraft, LinkPatch};
 pub use name::{LinkName, SubjectName};
 pub use slug::{Slug, SlugPrefix};
 pub use state::{ExistingLink, Link, LinkState};

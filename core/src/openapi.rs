@@ -5,7 +5,8 @@
 mod problems;
 mod schemas;
 
-pub use schemas::{ShortUrl, Timestamp};
+pub(crate) use schemas::or_null;
+pub use schemas::{ExternalId, SentTimestamp, ShortUrl, TagSet, Timestamp, Title};
 
 use serde_json::{Value, json};
 use utoipa::openapi::{

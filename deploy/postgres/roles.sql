@@ -73,9 +73,11 @@ BEGIN
     -- Of an API key, command-api writes only the time of its last use.
     GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
     GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
-    -- UPDATE and DELETE are for the release before, which released reservations that no link took.
+    -- command-api releases reservations that no link takes. UPDATE is for the release before.
     GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
     GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
+    -- External ids: a deletion frees them.
+    GRANT SELECT, INSERT, DELETE ON event_store.external_ids TO linkledger_command_api;
     -- command-api seals segments of the log, and never changes a segment.
     GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
 
@@ -114,7 +116,7 @@ BEGIN
     GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
         TO linkledger_operator;
     GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
-    GRANT SELECT ON event_store.log_segments TO linkledger_operator;
+    GRANT SELECT ON event_store.log_segments, event_store.external_ids TO linkledger_operator;
     -- A new epoch after a restore, and the record of the epoch.
     GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;

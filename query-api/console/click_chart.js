@@ -23,11 +23,11 @@ const FORMATS = {
   month: { month: "short", year: "2-digit" },
 };
 
-/** Returns a round number that is at least the value: 1, 2 or 5 with zeros, and a multiple of the grid. */
+/** Returns a round number that is at least the value, and a multiple of the grid. */
 const roof = (value) => {
   const wanted = Math.max(LINES, value);
   const magnitude = 10 ** Math.floor(Math.log10(wanted));
-  return [1, 2, 4, 5, 8, 10].map((step) => step * magnitude).find((step) => step >= wanted && step % LINES === 0) ?? 20 * magnitude;
+  return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10].map((step) => step * magnitude).find((step) => step >= wanted && step % LINES === 0) ?? 20 * magnitude;
 };
 
 const grid = (top, y, end) => Array.from({ length: LINES + 1 }, (_, line) => {

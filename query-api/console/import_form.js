@@ -5,6 +5,7 @@ import { announce, element, field, replace } from "./dom.js";
 import { count, download, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
+import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
 import { payable, priceText, refusalTable, resultAsCsv, tally, wholeOutcomes } from "./import_outcomes.js";
 import { read } from "./api.js";
@@ -14,6 +15,8 @@ import { canPass, sendItems } from "./batches.js";
 const ROWS_MAX = 10000;
 const FORBIDDEN = 403;
 const BYTES_MAX = 20 * 1024 * 1024;
+
+const COLUMNS = MEMBERS.map(({ name }) => name).join(", ");
 
 const draft = draftOf("many-links");
 
@@ -77,7 +80,7 @@ class Import {
       element(
         "form",
         { onsubmit: (event) => this.preview(event) },
-        field("Paste rows", this.text, "One destination per line, after a space perhaps its slug. Or CSV whose first line names columns like the API: destination_url, slug, …"),
+        field("Paste rows", this.text, `One destination per line, after a space perhaps its slug. Or CSV whose first line names its columns: ${COLUMNS}.`),
         element(
           "div",
           { class: "row" },

@@ -1,29 +1,21 @@
 // Changes a link under the version that was shown. If somebody else was faster, both versions are shown.
 
 import { announce, element, replace } from "./dom.js";
-import { MEMBERS, textOf } from "./link_members.js";
+import { MEMBERS, fieldTextOf, textOf } from "./link_members.js";
+import { changeLink, readLink } from "./link_store.js";
 import { memberFields } from "./member_fields.js";
 import { problemView } from "./problem_view.js";
-import { readLink } from "./link_page.js";
-import { send } from "./api.js";
 
 const MUTABLE = MEMBERS.filter(({ mutable }) => mutable);
 
 /** Returns the merge patch that makes the link have these values: a member without value is removed. */
 const patchOf = (link, values) => {
-  const isSame = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
-  const changed = values.filter(([name, value]) => !isSame(link[name], value));
+  const isChanged = ([name, value]) => {
+    const member = MEMBERS.find((each) => each.name === name);
+    return fieldTextOf(member, { [name]: value }) !== fieldTextOf(member, link);
+  };
+  const changed = values.filter(isChanged);
   return Object.fromEntries(changed.map(([name, value]) => [name, value ?? null]));
-};
-
-const change = async (id, tag, patch, signal) => {
-  const { body, headers } = await send("PATCH", `/v1/links/${id}`, {
-    body: patch,
-    contentType: "application/merge-patch+json",
-    headers: { "If-Match": tag },
-    signal,
-  });
-  return { link: body, tag: headers.get("etag") };
 };
 
 const conflictView = (patch, stored, { onkeep, ontake }) => {
@@ -77,7 +69,7 @@ export const linkEditor = (link, tag, { signal, onchanged }) => {
   };
   const saveOrSettle = async (version, patch) => {
     try {
-      onchanged(await change(link.id, version, patch, signal));
+      onchanged(await changeLink(link.id, version, patch, signal));
       announce("Saved");
     } catch (error) {
       if (error.status !== 412) throw error;
@@ -106,5 +98,5 @@ export const linkEditor = (link, tag, { signal, onchanged }) => {
     }
     await save(tag, patch);
   };
-  return element("form", { class: "members", onsubmit }, fields, element("p", { class: "actions" }, submit), outcome);
+  return element("form", { class: "members", onsubmit }, element("div", { class: "fields" }, fields), element("p", { class: "actions" }, submit), outcome);
 };

@@ -9,8 +9,10 @@ const KINDS = [
   ["slug", "Slug"],
   ["destination_url", "Destination"],
   ["destination_host", "Host of destination"],
+  ["tag", "Tag"],
+  ["external_id", "External id"],
 ];
-const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"]];
+const STATES = [["", "Any"], ["active", "Active"], ["disabled", "Disabled"], ["expired", "Expired"]];
 const ORDERS = [["", "Newest first"], ["created_at", "Oldest first"]];
 const TEXTS = KINDS.map(([name]) => name).filter(Boolean);
 const DAYS = ["created_from", "created_to"];
@@ -83,7 +85,15 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     const control = input(name, "date", filters[name], { max: LAST_DAY, onblur });
     return control;
   };
-  const kind = selection("kind", KINDS, given ?? "", () => text.value && send());
+  // What was guessed for one text means nothing for the next.
+  text.addEventListener("input", () => {
+    if (!isChosen) kind.value = "";
+  });
+  let isChosen = false;
+  const kind = selection("kind", KINDS, given ?? "", () => {
+    isChosen = kind.value !== "";
+    if (text.value) send();
+  });
   const form = element(
     "form",
     { class: "filters", role: "search", onsubmit: send },

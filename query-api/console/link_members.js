@@ -9,7 +9,21 @@
  * @property {boolean} [mutable] true if a change can name the member
  * @property {string} [type] type of the form's input
  * @property {string} [placeholder]
+ * @property {(text: string) => *} [parse] value of a text that is not empty
+ * @property {(value: *) => string} [print] text in tables and files
+ * @property {(value: *) => string} [printField] text in forms, if it differs
  */
+
+/** Time as browsers write it in forms: local, without zone. */
+const LOCAL_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/;
+const MINUTE_MS = 60000;
+const LOCAL_TIME_LENGTH = "2026-11-20T09:51".length;
+
+const localTime = (value) => {
+  const date = new Date(value);
+  const shifted = new Date(date.getTime() - date.getTimezoneOffset() * MINUTE_MS);
+  return shifted.toISOString().slice(0, LOCAL_TIME_LENGTH);
+};
 
 /** @type {Member[]} */
 export const MEMBERS = [
@@ -24,9 +38,49 @@ export const MEMBERS = [
   },
   {
     name: "slug",
-    label: "Slug (optional)",
+    label: "Slug",
     help: "The last part of the short address, 3 to 64 of A-Z, a-z, 0-9, _ and -. Without one the service draws 8 characters. A slug never changes.",
     placeholder: "spring-sale",
+  },
+  {
+    name: "title",
+    label: "Title",
+    help: "For you; visitors do not see it.",
+    mutable: true,
+    placeholder: "Spring sale, newsletter",
+  },
+  {
+    name: "tags",
+    label: "Tags",
+    help: "Separated by spaces: a-z, 0-9, ., _, : and -.",
+    mutable: true,
+    placeholder: "spring newsletter",
+    parse: (text) => text.split(/[\s,;]+/).filter(Boolean).sort(),
+    print: (tags) => tags.join(" "),
+  },
+  {
+    name: "external_id",
+    label: "External id",
+    help: "The name of the link in your own system; no two of your links have the same.",
+    mutable: true,
+    placeholder: "order-4711",
+  },
+  {
+    name: "expires_at",
+    label: "Expires",
+    help: "From then on visitors get “gone”, or go to the destination after expiry.",
+    mutable: true,
+    type: "datetime-local",
+    parse: (text) => (LOCAL_TIME.test(text) ? new Date(text).toISOString() : text),
+    printField: localTime,
+  },
+  {
+    name: "expired_url",
+    label: "Destination after expiry",
+    help: "Only with a time of expiry.",
+    mutable: true,
+    type: "url",
+    placeholder: "https://example.com/over",
   },
 ];
 
@@ -37,9 +91,13 @@ export const valueOf = (member, text) => {
   return member.parse ? member.parse(trimmed) : trimmed;
 };
 
-/** Returns the value of a member of a link as the text of a field or of a cell. */
-export const textOf = (member, link) => {
-  const value = link[member.name];
+const printed = (print, value) => {
   if (value === undefined || value === null) return "";
-  return member.print ? member.print(value) : String(value);
+  return print ? print(value) : String(value);
 };
+
+/** Returns the value of a member of a link as the text of a cell. */
+export const textOf = (member, link) => printed(member.print, link[member.name]);
+
+/** Returns the value of a member of a link as the text of a field. */
+export const fieldTextOf = (member, link) => printed(member.printField ?? member.print, link[member.name]);

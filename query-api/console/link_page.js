@@ -5,18 +5,24 @@ import { clickPanel } from "./click_panel.js";
 import { deletion } from "./link_deletion.js";
 import { instant } from "./format.js";
 import { linkEditor } from "./link_editor.js";
+import { linkHistory } from "./link_history.js";
+import { MEMBERS, textOf } from "./link_members.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
-import { send } from "./api.js";
+import { readLink } from "./link_store.js";
+import { tagList } from "./tag_list.js";
 
-/**
- * Reads a link with the version that a change must name.
- * @returns {Promise<{link: object, tag: string}>}
- */
-export const readLink = async (id, signal) => {
-  const { body, headers } = await send("GET", `/v1/links/${id}`, { signal });
-  return { link: body, tag: headers.get("etag") };
-};
+/** Members that have a place of their own on the page. */
+const PLACED = ["destination_url", "slug", "title", "tags", "expires_at"];
+
+const details = (link) => [
+  link.tags?.length > 0 && ["Tags", tagList(link.tags)],
+  link.expires_at && [
+    Date.parse(link.expires_at) > Date.now() ? "Expires" : "Expired",
+    element("time", { datetime: link.expires_at }, instant(link.expires_at)),
+  ],
+  ...MEMBERS.filter(({ name }) => !PLACED.includes(name) && link[name]).map((member) => [member.label, textOf(member, link)]),
+].filter(Boolean);
 
 const facts = (link) => element(
   "dl",
@@ -24,6 +30,7 @@ const facts = (link) => element(
   [
     ["Short link", element("span", null, outwardLink(link.short_url), " ", copyButton(link.short_url, link.short_url))],
     ["Destination", outwardLink(link.destination_url)],
+    ...details(link),
     ["Created", element("time", { datetime: link.created_at }, instant(link.created_at))],
     ["Id", element("code", null, link.id)],
   ].map(([name, value]) => element("div", null, element("dt", null, name), element("dd", null, value))),
@@ -38,20 +45,24 @@ export const open = async ({ main, parts: [id], signal }) => {
   const heading = element("h1", null, "Link");
   const about = element("div");
   const edit = element("section", { class: "edit" });
+  const past = element("div");
   const show = ({ link, tag }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
-    document.title = `${slug} · linkledger`;
-    replace(heading, slug);
+    const name = link.title ?? slug;
+    document.title = `${name} · linkledger`;
+    replace(heading, name);
     replace(about, facts(link));
+    replace(past, linkHistory(id, signal));
     replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }), deletion(link, signal));
   };
   try {
     show(await readLink(id, signal));
     const code = element("section", { class: "qr" }, qrCode(id, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks());
+    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), past);
   } catch (error) {
     if (signal.aborted) return;
-    // Clicks of a deleted link stay readable.
-    main.append(heading, element("section", null, problemView(error)), clicks());
+    replace(past, linkHistory(id, signal));
+    // Clicks and history of a deleted link stay readable.
+    main.append(heading, element("section", null, problemView(error)), clicks(), past);
   }
 };

@@ -5,6 +5,7 @@ import { count, instant } from "./format.js";
 import { filterForm, filtersOf, parametersOf } from "./link_filters.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { tagList } from "./tag_list.js";
 
 const PAGE_SIZE = 50;
 /** Requests for one page before the user is asked: a request looks at 10,000 links, and can find none. */
@@ -145,6 +146,7 @@ class LinkList {
 
   show({ items, cursor, isPaused }) {
     this.links = items;
+    for (const link of items.filter(({ id }) => selected.has(id))) selected.set(link.id, link);
     this.shortHost ??= items[0] && shortHostOf(items[0]);
     this.next = cursor;
     const isFiltered = Object.keys(this.filters).length > 0;
@@ -180,8 +182,9 @@ class LinkList {
         element("a", { class: "slug", href: `#/links/${link.id}` }, slug),
         " ",
         copyButton(link.short_url, link.short_url),
+        link.title && element("span", { class: "link-title" }, link.title),
       ),
-      element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url)),
+      element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url), link.tags?.length > 0 && tagList(link.tags)),
       element("td", { "data-label": "Created", class: "when" }, element("time", { datetime: link.created_at }, instant(link.created_at))),
     );
   }

@@ -1,7 +1,7 @@
 // Fields of a form for members of a link.
 
 import { element, field } from "./dom.js";
-import { textOf, valueOf } from "./link_members.js";
+import { fieldTextOf, valueOf } from "./link_members.js";
 
 /** Returns the input of a member; its label and help are added by the form. */
 const inputOf = (member, link, prefix) => element("input", {
@@ -9,7 +9,7 @@ const inputOf = (member, link, prefix) => element("input", {
   name: member.name,
   type: member.type ?? "text",
   required: member.required,
-  value: textOf(member, link),
+  value: fieldTextOf(member, link),
   placeholder: member.placeholder,
   autocomplete: "off",
   spellcheck: "false",
@@ -20,7 +20,7 @@ const inputOf = (member, link, prefix) => element("input", {
 export const memberFields = (members, link, prefix) => {
   const inputs = members.map((member) => [member, inputOf(member, link, prefix)]);
   return {
-    fields: inputs.map(([member, input]) => field(member.label, input, member.help)),
+    fields: inputs.map(([member, input]) => field(member.required ? member.label : `${member.label} (optional)`, input, member.help)),
     values: () => inputs.map(([member, input]) => [member.name, valueOf(member, input.value)]),
   };
 };

@@ -52,7 +52,7 @@ export const oneLinkForm = ({ signal, oncreated }) => {
         submit.disabled = false;
       }
     };
-    replace(form, fields, element("p", { class: "actions" }, submit, reset));
+    replace(form, element("div", { class: "fields" }, fields), element("p", { class: "actions" }, submit, reset));
   };
   const begin = () => {
     draft.clear();

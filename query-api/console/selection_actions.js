@@ -1,9 +1,11 @@
 // Actions on selected links: one request for each link, with progress and the outcome of each.
 
-import { announce, element, replace } from "./dom.js";
+import { announce, element, field, replace } from "./dom.js";
 import { count, csv, download } from "./format.js";
 import { problemLine } from "./problem_view.js";
 import { saveLinks } from "./link_export.js";
+import { MEMBERS } from "./link_members.js";
+import { changeLink, readLink } from "./link_store.js";
 import { send } from "./api.js";
 
 const FAILURES_SHOWN = 50;
@@ -13,14 +15,45 @@ const FAILURES_SHOWN = 50;
  * @property {string} label
  * @property {string} done past participle of the outcome
  * @property {string} [warning] consequence that must be confirmed
- * @property {(link: object, signal: AbortSignal) => Promise} run
+ * @property {boolean} [isDeletion] true if the links do not stay selected
+ * @property {string} [question] label of a text that the action needs
+ * @property {(link: object, signal: AbortSignal, text: string) => Promise} run
  */
+
+/** Attempts of a change when somebody else changes the link at the same time. */
+const ATTEMPTS_MAX = 3;
+const TAGS = MEMBERS.find(({ name }) => name === "tags");
+
+/** Gives a link the tags that `change` makes of the present ones. */
+const changeTags = async (id, signal, change) => {
+  for (let attempts = 1; ; attempts += 1) {
+    const { link, tag } = await readLink(id, signal);
+    try {
+      return await changeLink(id, tag, { tags: change(link.tags ?? []) }, signal);
+    } catch (error) {
+      if (error.status !== 412 || attempts === ATTEMPTS_MAX) throw error;
+    }
+  }
+};
 
 /** @type {Action[]} */
 const ACTIONS = [
   {
+    label: "Add tags",
+    done: "tagged",
+    question: "Tags to add, separated by spaces",
+    run: (link, signal, text) => changeTags(link.id, signal, (tags) => [...new Set([...tags, ...TAGS.parse(text)])]),
+  },
+  {
+    label: "Remove tags",
+    done: "without these tags",
+    question: "Tags to remove, separated by spaces",
+    run: (link, signal, text) => changeTags(link.id, signal, (tags) => tags.filter((tag) => !TAGS.parse(text).includes(tag))),
+  },
+  {
     label: "Delete",
     done: "deleted",
+    isDeletion: true,
     warning: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
     run: (link, signal) => send("DELETE", `/v1/links/${link.id}`, { signal }),
   },
@@ -36,7 +69,7 @@ const ACTIONS = [
 export const openActions = (bar, links, options) => {
   const action = (each) => element(
     "button",
-    { type: "button", class: each.warning && "danger", onclick: () => (each.warning ? confirm(bar, each, links, options) : run(bar, each, links, options)) },
+    { type: "button", class: each.warning && "danger", onclick: () => ask(bar, each, links, options) },
     each.label,
   );
   replace(
@@ -48,41 +81,47 @@ export const openActions = (bar, links, options) => {
   );
 };
 
-const confirm = (bar, action, links, options) => {
+/** Asks for what the action needs, or whether its consequence is meant, and runs the action. */
+const ask = (bar, action, links, options) => {
+  const input = element("input", { id: "action-text", required: true, autocomplete: "off", spellcheck: "false" });
+  const accept = (event) => {
+    event.preventDefault();
+    dialog.close();
+    run(bar, action, links, input.value, options);
+  };
   const dialog = element(
     "dialog",
-    { "aria-labelledby": "confirm-title", onclose: () => dialog.remove() },
-    element("h2", { id: "confirm-title" }, `${action.label} ${count(links.length, "link")}?`),
-    element("p", null, action.warning),
+    { "aria-labelledby": "action-title", onclose: () => dialog.remove() },
     element(
-      "p",
-      { class: "actions" },
-      element("button", { type: "button", onclick: () => dialog.close() }, "Keep them"),
-      element("button", {
-        type: "button",
-        class: "danger",
-        onclick: () => {
-          dialog.close();
-          run(bar, action, links, options);
-        },
-      }, `${action.label} ${count(links.length, "link")}`),
+      "form",
+      { onsubmit: accept },
+      element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
+      action.warning && element("p", null, action.warning),
+      action.question && field(action.question, input),
+      element(
+        "p",
+        { class: "actions" },
+        element("button", { type: "button", onclick: () => dialog.close() }, action.warning ? "Keep them" : "Cancel"),
+        element("button", { class: action.warning ? "danger" : "primary" }, action.label),
+      ),
     ),
   );
   document.body.append(dialog);
   dialog.showModal();
+  if (action.question) input.focus();
 };
 
-const run = async (bar, action, links, { signal, onstart, ondone, onclose }) => {
+const run = async (bar, action, links, text, { signal, onstart, ondone, onclose }) => {
   onstart();
   const stop = new AbortController();
   const progress = element("progress", { max: links.length, value: 0, "aria-label": `${action.label}: progress` });
-  const text = element("p", { role: "status" });
-  replace(bar, text, progress, element("button", { type: "button", onclick: () => stop.abort() }, "Stop"));
+  const state = element("p", { role: "status" });
+  replace(bar, state, progress, element("button", { type: "button", onclick: () => stop.abort() }, "Stop"));
   const outcomes = [];
   for (const link of links) {
-    replace(text, `${outcomes.length} of ${count(links.length, "link")}`);
+    replace(state, `${outcomes.length} of ${count(links.length, "link")}`);
     try {
-      await action.run(link, AbortSignal.any([signal, stop.signal]));
+      await action.run(link, AbortSignal.any([signal, stop.signal]), text);
       outcomes.push({ link });
     } catch (error) {
       if (signal.aborted) return;
@@ -93,7 +132,7 @@ const run = async (bar, action, links, { signal, onstart, ondone, onclose }) => 
     progress.value = outcomes.length;
   }
   const done = outcomes.filter(({ problem }) => !problem).map(({ link }) => link.id);
-  await ondone(done);
+  await ondone(action.isDeletion ? done : []);
   showOutcomes(bar, action, links, outcomes, onclose);
 };
 

@@ -148,6 +148,7 @@ pub fn start(
             redirects: Arc::new(redirects),
             status: config.redirect_status,
             clicks,
+            clock: Arc::clone(&clock),
         };
         let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
         let own_pool = |url, connections_max: u32| {

@@ -6,12 +6,13 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     body::Body,
     http::{
-        HeaderValue,
+        HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION},
     },
     response::Response,
 };
 use linkledger_core::{
+    clock::Clock,
     databases::Databases,
     event_store::log::LinkEndState,
     http::shared_reads::SharedReads,
@@ -32,7 +33,7 @@ use crate::{
     consistency::{VisibilityWait, read_model_behind},
     read_model::{
         LogPosition, read_in_time,
-        redirects::{self, Redirect, RedirectTarget},
+        redirects::{self, LinkEnd, Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
     shared_reads::{HolderOf, RedirectOf},
@@ -215,6 +216,16 @@ pub(crate) struct FollowLink {
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) status: RedirectStatus,
     pub(crate) clicks: Clicks,
+    /// Clock that ends links.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl FollowLink {
+    /// Returns true if the link has expired. Caches keep the instant with the link, so that all
+    /// processes obey the instant without a change of a row.
+    fn is_over(&self, end: &LinkEnd) -> bool {
+        end.expires_at <= self.clock.now()
+    }
 }
 
 /// Redirects the visitor, and records the click. The query of the request is neither checked nor added to
@@ -230,21 +241,15 @@ pub(crate) async fn follow_link(
     let redirect = follow.redirects.find_redirect(&slug, &slug_folded).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
-        RedirectTarget::Destination { link_id, url } => (link_id, url),
+        RedirectTarget::Destination { end: Some(end), .. } if follow.is_over(&end) => {
+            let url = end.expired_url.ok_or_else(short_link_gone)?;
+            // Not a click: the link no longer leads to its destination.
+            return redirect_to(url, StatusCode::FOUND, &slug);
+        }
+        RedirectTarget::Destination { link_id, url, .. } => (link_id, url),
         RedirectTarget::Gone => return Err(short_link_gone()),
     };
-    let location = HeaderValue::try_from(String::from(url)).map_err(|_| {
-        tracing::error!(%slug, "the stored destination of the short link is no valid header value");
-        Problem::internal()
-    })?;
-    let mut response = Response::new(Body::from("Redirecting.\n"));
-    *response.status_mut() = follow.status.code();
-    let headers = response.headers_mut();
-    headers.reserve(HEADERS);
-    headers.insert(LOCATION, location);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    headers.insert(CONTENT_TYPE, content_type);
+    let response = redirect_to(url, follow.status.code(), &slug)?;
     let link = FollowedLink {
         link_id,
         account_id: redirect.account_id,
@@ -254,14 +259,30 @@ pub(crate) async fn follow_link(
     Ok(response)
 }
 
+fn redirect_to(url: Box<str>, status: StatusCode, slug: &Slug) -> Result<Response, Problem> {
+    let location = HeaderValue::try_from(String::from(url)).map_err(|_| {
+        tracing::error!(%slug, "the stored destination of the short link is no valid header value");
+        Problem::internal()
+    })?;
+    let mut response = Response::new(Body::from("Redirecting.\n"));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.reserve(HEADERS);
+    headers.insert(LOCATION, location);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, content_type);
+    Ok(response)
+}
+
 /// Returns the problem for a malformed slug and for an unknown slug.
 fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
 }
 
-/// Returns the problem for a deleted, a disabled and a stopped link. Visitors do not learn the reason.
+/// Returns the problem for a deleted, a disabled, an expired and a stopped link. Visitors do not learn the reason.
 fn short_link_gone() -> Problem {
-    let detail = "The link was deleted or taken out of service.";
+    let detail = "The link has expired, was deleted or was taken out of service.";
     Problem::new(Code::ShortLinkGone, detail)
 }

@@ -63,23 +63,6 @@ impl UncommittedBatch {
         }
     }
 
-    /// Returns a batch that must be rolled back, and whose commands must be retried.
-    pub(super) fn without_effect(decided: Vec<Option<DecidedCommand>>, locked_at: Instant) -> Self {
-        let retry = |decided: Option<DecidedCommand>| {
-            decided.map(|decided| DecidedCommand {
-                outcome: CommandOutcome::SlugNotReserved,
-                ..decided
-            })
-        };
-        Self {
-            accepted: Vec::new(),
-            decided: decided.into_iter().map(retry).collect(),
-            account_ids: Vec::new(),
-            first_event: None,
-            locked_at,
-        }
-    }
-
     /// Returns one result for each command of the batch.
     pub(super) fn into_results(self) -> Vec<AttemptResult> {
         let accepted = self.accepted;

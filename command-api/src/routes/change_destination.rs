@@ -1,4 +1,4 @@
-//! `PATCH /v1/links/{id}`: changes the destination of a link.
+//! `PATCH /v1/links/{id}`: changes destination and details of a link.
 
 use axum::{
     Extension, Json,
@@ -17,13 +17,13 @@ use linkledger_core::{
         route_table,
     },
     id::LinkId,
-    link::{ChangeDestination, OwnHosts, members::parse_patch},
+    link::{ChangeLink, OwnHosts, members::parse_patch},
     problem::Problem,
 };
 
 use super::{WriteState, answer, body::read_object};
 
-/// Changes the destination of a link. A link with the wanted destination stays as it is.
+/// Changes destination and details of a link. A link with the wanted members stays as it is.
 ///
 /// # Errors
 /// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
@@ -31,11 +31,11 @@ use super::{WriteState, answer, body::read_object};
     patch,
     path = route_table::LINK,
     tag = "links",
-    summary = "Change where a link points",
-    description = "Takes a JSON merge patch (RFC 7396); only `destination_url` may change. A link \
-                   that already has the destination stays unchanged and keeps its `ETag`. A read \
-                   without the `Consistency-Token` of the answer may return the old destination for \
-                   a moment; a read with the token never does.",
+    summary = "Change a link",
+    description = "Takes a JSON merge patch (RFC 7396): `destination_url`, and the details of the \
+                   link, which `null` removes. A link that already has the sent values stays \
+                   unchanged and keeps its `ETag`. A read without the `Consistency-Token` of the \
+                   answer may return the old link for a moment; a read with the token never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
     request_body(content(
         (LinkPatch = "application/merge-patch+json", example = json!(LinkPatch::example())),
@@ -73,14 +73,14 @@ async fn parse(
     check_merge_patch_body(request.headers())?;
     let (head, body) = request.into_parts();
     let object = read_object(body).await?;
-    let change = parse_patch(&object, own_hosts).map(|destination| ChangeDestination {
-        destination,
+    let change = parse_patch(&object, own_hosts).map(|patch| ChangeLink {
+        patch,
         expected_version: entity_tag::expected_version(&head.headers),
     });
     Ok(LinkChange {
         account_id: caller.account_id,
         link_id: link_id(&head.uri),
-        request: ChangeRequest::Destination(change),
+        request: ChangeRequest::Patch(change),
         metadata: answer::metadata(context, caller),
     })
 }

@@ -51,6 +51,10 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
             Code::SlugTaken,
             "Choose another slug, or leave out the slug to get a generated slug.",
         ),
+        CommandRejection::ExternalIdTaken => Problem::new(
+            Code::ExternalIdTaken,
+            "Choose another external_id, or take it from the other link first.",
+        ),
         CommandRejection::InsufficientCredits(InsufficientCredits { balance, required }) => Problem::new(
             Code::InsufficientCredits,
             format!("The price in credits is {required}; the balance is {balance}."),
@@ -75,6 +79,7 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
             | CommandRejection::LinkNotFound
             | CommandRejection::VersionConflict { .. }
             | CommandRejection::SlugTaken
+            | CommandRejection::ExternalIdTaken
             | CommandRejection::InsufficientCredits(_)
             | CommandRejection::Items(_) => Vec::new(),
         });
@@ -101,6 +106,7 @@ const fn member_of(rejection: &CommandRejection) -> &'static str {
     match rejection {
         CommandRejection::KeyReused => "/idempotency_key",
         CommandRejection::SlugTaken => "/slug",
+        CommandRejection::ExternalIdTaken => "/external_id",
         CommandRejection::Invalid(_)
         | CommandRejection::LinkNotFound
         | CommandRejection::VersionConflict { .. }

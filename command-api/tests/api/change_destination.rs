@@ -96,7 +96,7 @@ async fn invalid_patch_lists_all_errors() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
-    let body = json!({ "slug": "other", "title": "x", "destination_url": "ftp://a.com" });
+    let body = json!({ "slug": "other", "notes": "x", "destination_url": "ftp://a.com" });
     let answer = send(&app.router, change(&key, &id, &body)).await;
     assert_eq!(
         (answer.status.as_u16(), answer.problem()),
@@ -110,8 +110,8 @@ async fn invalid_patch_lists_all_errors() {
         .collect();
     let expected = [
         ("#/destination_url", "url_scheme_not_allowed"),
+        ("#/notes", "unknown_field"),
         ("#/slug", "field_not_mutable"),
-        ("#/title", "unknown_field"),
     ];
     let quoted = |text: &str| format!("\"{text}\"");
     assert_eq!(errors, expected.map(|(p, c)| (quoted(p), quoted(c))));

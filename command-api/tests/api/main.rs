@@ -9,6 +9,7 @@ mod concurrency;
 mod create_link;
 mod create_links;
 mod delete_link;
+mod details;
 mod faults;
 mod idempotency;
 #[cfg(not(feature = "tls"))]

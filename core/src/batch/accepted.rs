@@ -5,7 +5,7 @@ use crate::{
     credits::CreditsEvent,
     envelope::{IdempotencyMark, Metadata, NewEvent},
     event::Event,
-    link::LinkEvent,
+    link::{ExistingLink, LinkEvent},
     shard::Position,
 };
 
@@ -83,17 +83,20 @@ impl AcceptedCommand {
         }
     }
 
+    /// Returns the accepted change; `events` has the events with the link after each.
     pub(super) fn change(
         change: &LinkChange,
         ids: &DecisionIds,
-        event: LinkEvent,
+        events: Vec<(LinkEvent, ExistingLink)>,
         settled: SettledLink,
     ) -> Self {
-        let [event_id, _] = ids.event_ids;
-        let metadata = change.metadata.clone();
-        let changed = NewEvent::of_link(event_id, ids.now, event, &settled.link, metadata);
+        let events = events.into_iter().zip(ids.event_ids);
+        let events = events.map(|((event, after), event_id)| {
+            let metadata = change.metadata.clone();
+            NewEvent::of_link(event_id, ids.now, event, &after, metadata)
+        });
         Self {
-            events: vec![changed],
+            events: events.collect(),
             settled: SettledCommand::Change(settled),
         }
     }

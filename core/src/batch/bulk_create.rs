@@ -3,9 +3,11 @@
 //!
 //! The creates of a request in mode `partial` are commands of their own, and never come here.
 
+use std::iter;
+
 use super::{
-    ChangeRequest, CommandBatch, CommandOutcome, CommandRejection, DecisionIds, KeyedCreate,
-    LinkCommand, SettledCreate,
+    CommandBatch, CommandOutcome, CommandRejection, DecisionIds, KeyedCreate, LinkCommand,
+    SettledCreate,
 };
 use crate::{credits::InsufficientCredits, id::AccountId};
 
@@ -58,18 +60,19 @@ impl LinkCommand {
         self.creates().len().max(1)
     }
 
-    /// Returns the number of bytes of the destinations of the command.
+    /// Returns the number of bytes of the destinations of the command, also those after an expiry.
     pub fn destination_bytes(&self) -> usize {
-        let created = self.creates().iter().flat_map(|create| &create.body);
-        let created: usize = created.map(|draft| draft.destination.as_str().len()).sum();
-        let changed = match self {
-            Self::Change(change) => match &change.request {
-                ChangeRequest::Destination(Ok(change)) => change.destination.as_ref(),
-                ChangeRequest::Destination(Err(_)) | ChangeRequest::Delete(_) => None,
-            },
-            Self::Create(_) | Self::Bulk(_) => None,
-        };
-        created + changed.map_or(0, |destination| destination.as_str().len())
+        let drafts = self.creates().iter().flat_map(|create| &create.body);
+        let created = drafts.flat_map(|draft| {
+            let expired_url = draft.details.expired_url.as_ref().map(String::len);
+            iter::once(draft.destination.as_str().len()).chain(expired_url)
+        });
+        let changed = self.patch().into_iter().flat_map(|patch| {
+            let expired_url = patch.details.expired_url.as_ref().value();
+            let changed = patch.destination.iter().chain(expired_url);
+            changed.map(|destination| destination.as_str().len())
+        });
+        created.chain(changed).sum()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     envelope::Metadata,
     field::FieldError,
     id::{AccountId, LinkId},
-    link::{ChangeDestination, ExistingLink, ExpectedVersion},
+    link::{ChangeLink, ExistingLink, ExpectedVersion},
     shard::Position,
 };
 
@@ -26,8 +26,8 @@ pub struct LinkChange {
 /// The requested change of a link.
 #[derive(Debug, Clone)]
 pub enum ChangeRequest {
-    /// Changes the destination, or has the errors of the body.
-    Destination(Result<ChangeDestination, Vec<FieldError>>),
+    /// Changes destination and details, or has the errors of the body.
+    Patch(Result<ChangeLink, Vec<FieldError>>),
     /// Deletes the link.
     Delete(ExpectedVersion),
 }

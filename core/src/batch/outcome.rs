@@ -43,6 +43,8 @@ pub enum CommandRejection {
     },
     /// The chosen slug is taken.
     SlugTaken,
+    /// The chosen external id is taken.
+    ExternalIdTaken,
     /// The balance does not cover the price.
     InsufficientCredits(InsufficientCredits),
     /// Creates of an atomic [`BulkCreate`](super::BulkCreate) are rejected, all in one stage of the
@@ -60,7 +62,8 @@ impl CommandRejection {
             Self::LinkNotFound => 2,
             Self::VersionConflict { .. } => 3,
             Self::SlugTaken => 4,
-            Self::InsufficientCredits(_) => 5,
+            Self::ExternalIdTaken => 5,
+            Self::InsufficientCredits(_) => 6,
         }
     }
 }
@@ -70,6 +73,7 @@ impl From<ChangeLinkError> for CommandRejection {
         match error {
             ChangeLinkError::NotFound => Self::LinkNotFound,
             ChangeLinkError::VersionConflict { actual } => Self::VersionConflict { actual },
+            ChangeLinkError::Invalid(error) => Self::Invalid(vec![error]),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The slugs that a batch reserves before its commands are decided.
 //!
 //! A refused create writes nothing, so a slug is reserved only for a create that its account can
-//! pay. Invariant: a batch uses every slug that the batch has reserved.
+//! pay. A batch releases the reserved slugs of creates that are refused for another reason.
 //!
 //! An atomic [`BulkCreate`] reserves all of its slugs or none, so its chosen slugs are looked up
 //! before the plan. If another transaction takes one of the slugs between look-up and reservation,
-//! the others stay unused, and the batch must be retried.
+//! the others are released.
 
 use std::collections::{HashMap, HashSet};
 

@@ -8,7 +8,9 @@ use crate::{
     envelope::{Metadata, NewEvent},
     event::Event,
     field::{FieldCode, FieldError},
-    link::{ChangeDestination, Destination, ExpectedVersion, OwnHosts},
+    link::{
+        ChangeLink, Destination, DetailsPatch, ExpectedVersion, LinkPatch, OwnHosts, ValueUpdate,
+    },
 };
 
 mod bulk;
@@ -17,6 +19,7 @@ mod world;
 use world::{Answer, World};
 
 const TERMS_PRICE: i64 = 1;
+const EXTERNAL_IDS: &[&str] = &["a", "b"];
 
 fn pricing() -> Pricing {
     Pricing {
@@ -38,12 +41,14 @@ fn ids(number: u128) -> DecisionIds {
     }
 }
 
-/// Body `0` is invalid; the other bodies differ from each other and request the given slug.
+/// Body `0` is invalid; the other bodies differ from each other and request the given slug. Body `3`
+/// also requests an external id.
 fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> LinkCommand {
-    let draft = LinkDraft {
+    let mut draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
         ..LinkDraft::to(destination("https://example.com"))
     };
+    draft.details.external_id = (body == 3).then(|| EXTERNAL_IDS[0].to_owned());
     LinkCommand::Create(KeyedCreate {
         account_id: account(account_number),
         key: IdempotencyKey(Uuid::from_u128(u128::from(key))),
@@ -67,8 +72,27 @@ fn change(account_number: u8, link: u128, request: ChangeRequest) -> LinkCommand
 }
 
 fn point_to(to: &str, expected_version: ExpectedVersion) -> ChangeRequest {
-    ChangeRequest::Destination(Ok(ChangeDestination {
+    let patch = LinkPatch {
         destination: Some(destination(to)),
+        ..LinkPatch::default()
+    };
+    ChangeRequest::Patch(Ok(ChangeLink {
+        patch,
+        expected_version,
+    }))
+}
+
+/// Sets or removes the external id; a change of the destination comes with it.
+fn identify(external_id: Option<&str>, expected_version: ExpectedVersion) -> ChangeRequest {
+    let patch = LinkPatch {
+        destination: Some(destination("https://identified.com")),
+        details: DetailsPatch {
+            external_id: ValueUpdate::to(external_id.map(str::to_owned)),
+            ..DetailsPatch::default()
+        },
+    };
+    ChangeRequest::Patch(Ok(ChangeLink {
+        patch,
         expected_version,
     }))
 }
@@ -96,7 +120,7 @@ fn accepted_create_appends_link_and_charge() {
         reserved_slugs: HashMap::from([("spring".to_owned(), ids(7).link_id)]),
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, 1, state);
+    let mut batch = CommandBatch::new(&pricing, |_| 1, state);
 
     let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &[ids(7)]);
 
@@ -292,10 +316,65 @@ fn changes_of_one_link_apply_in_order() {
 }
 
 #[test]
+fn external_id_is_held_by_one_link_of_an_account() {
+    let mut world = World::with_balances(&[9, 9]);
+    let any = || ExpectedVersion::Any;
+    let answers = world.run_with_retries(&[
+        (create(0, 1, 3, None), ids(1)),
+        (create(0, 2, 3, Some("other")), ids(2)),
+        (create(1, 3, 3, None), ids(3)),
+        (create(0, 4, 1, None), ids(4)),
+    ]);
+    let taken = Answer::Rejected(CommandRejection::ExternalIdTaken);
+    assert_eq!(answers[0].1, Answer::Created(ids(1).link_id));
+    assert_eq!(answers[1].1, taken);
+    assert_eq!(answers[2].1, Answer::Created(ids(3).link_id));
+    assert!(!world.taken_slugs.contains_key("other"));
+    let answers = world.run(&[
+        (change(0, 4, identify(Some("a"), any())), ids(5)),
+        (change(0, 1, identify(Some("b"), any())), ids(6)),
+        (change(0, 4, identify(Some("a"), any())), ids(7)),
+        (change(0, 1, ChangeRequest::Delete(any())), ids(8)),
+        (change(0, 4, identify(Some("b"), any())), ids(9)),
+    ]);
+    assert_eq!(answers[0], taken);
+    for answer in &answers[1..] {
+        assert!(matches!(answer, Answer::Changed(_)), "{answer:?}");
+    }
+    let key = |account_number| (account(account_number), "b".to_owned());
+    assert_eq!(world.external_ids()[&key(0)], ids(4).link_id);
+    assert_eq!(world.external_ids().len(), 2);
+}
+
+#[test]
+fn patch_of_destination_and_details_appends_two_events() {
+    let mut world = World::with_balances(&[1]);
+    world.run(&[(create(0, 1, 1, None), ids(1))]);
+    let answers = world.run(&[(
+        change(0, 1, identify(Some("a"), ExpectedVersion::Any)),
+        ids(2),
+    )]);
+    let Answer::Changed(settled) = &answers[0] else {
+        panic!("{answers:?}");
+    };
+    assert_eq!((settled.link.version, settled.position), (3, 4));
+    let versions: Vec<_> = world.log[2..]
+        .iter()
+        .map(|it| (it.event.event_type(), it.version, it.event_id))
+        .collect();
+    let [first, second] = ids(2).event_ids;
+    let expected = [
+        ("LinkDestinationChanged", 2, first),
+        ("LinkDetailsChanged", 3, second),
+    ];
+    assert_eq!(versions, expected);
+}
+
+#[test]
 fn change_checks_body_then_existence_then_version() {
     let mut world = World::with_balances(&[1, 1]);
     world.run(&[(create(0, 1, 1, None), ids(1))]);
-    let invalid = || ChangeRequest::Destination(Err(vec![field_error()]));
+    let invalid = || ChangeRequest::Patch(Err(vec![field_error()]));
     let stale = || point_to("https://a.com", ExpectedVersion::OneOf(vec![9]));
     let no_link = LinkCommand::Change(LinkChange {
         account_id: account(0),
@@ -338,12 +417,14 @@ prop_compose! {
         account in 0_u8..3,
         link in 1..existing + 2,
         to in prop::option::of(prop::sample::select(&["https://a.com", "https://b.com"][..])),
+        external_id in prop::option::of(prop::option::of(prop::sample::select(EXTERNAL_IDS))),
         version in prop::option::of(1_i64..4),
     ) -> LinkCommand {
         let expected = version.map_or(ExpectedVersion::Any, |it| ExpectedVersion::OneOf(vec![it]));
-        let request = match to {
-            Some(to) => point_to(to, expected),
-            None => ChangeRequest::Delete(expected),
+        let request = match (to, external_id) {
+            (Some(to), None) => point_to(to, expected),
+            (Some(_), Some(id)) => identify(id, expected),
+            (None, _) => ChangeRequest::Delete(expected),
         };
         change(account, link, request)
     }
@@ -387,6 +468,7 @@ proptest! {
         prop_assert_eq!(&batched.taken_slugs, &serial.taken_slugs);
         prop_assert_eq!(&batched.stored, &serial.stored);
         prop_assert_eq!(&batched.links, &serial.links);
+        prop_assert_eq!(&batched.external_ids(), &serial.external_ids());
         prop_assert_eq!(&batched.log, &serial.log);
         for (number, granted) in (0_u8..).zip(&balances) {
             let credits = batched.credits[&account(number)];

@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::external_ids::ExternalIdChanges;
 use crate::{
     credits::Credits,
     envelope::NewEvent,
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// Appends the events, in the given order within each shard, and stores the new credits of their
-/// accounts. Returns the position of each event.
+/// accounts and the external ids of their links. Returns the position of each event.
 ///
 /// The caller's transaction must have locked the accounts. The counters of the shards are locked
 /// last and until the commit, so positions have no gaps and become visible in order.
@@ -35,6 +36,7 @@ pub async fn append_in_tx(
         .iter()
         .map(|event| Shard::of(event.account_id))
         .collect();
+    ExternalIdChanges::of(&events).write_in_tx(tx).await?;
     let mut heads = lock_heads(tx, &shards).await?;
     let positions = shards
         .iter()

@@ -57,6 +57,20 @@ pub async fn reserve_in_tx(
         .collect())
 }
 
+/// Releases slugs that the same transaction has reserved, and that no link uses.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn release_in_tx(tx: &mut PgConnection, folded: &[String]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "DELETE FROM event_store.slugs WHERE slug_folded = ANY($1)",
+        folded
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// Returns the folded slugs that belong to a link.
 ///
 /// # Errors

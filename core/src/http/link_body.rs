@@ -16,10 +16,10 @@ use crate::{
     batch::bulk_request::{IDEMPOTENCY_KEY, ITEMS, ITEMS_MAX, MODE, RequestMode},
     id::LinkId,
     link::{
-        Destination, ExistingLink, Slug,
-        members::{DESTINATION_URL, SLUG},
+        Destination, ExistingLink, Expiry, LinkDetails, Slug, Tags,
+        members::{DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, SLUG, TAGS, TITLE},
     },
-    openapi::{ShortUrl, Timestamp},
+    openapi::{ExternalId, SentTimestamp, ShortUrl, TagSet, Timestamp, Title, or_null},
     timestamp,
 };
 
@@ -33,6 +33,11 @@ impl PartialSchema for NewLink {
             .property(DESTINATION_URL, sent_destination())
             .required(DESTINATION_URL)
             .property(SLUG, Slug::schema())
+            .property(TITLE, Title::schema())
+            .property(EXTERNAL_ID, ExternalId::schema())
+            .property(TAGS, TagSet::schema())
+            .property(EXPIRES_AT, sent_expiry())
+            .property(EXPIRED_URL, sent_expired_url())
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
             .into()
     }
@@ -47,6 +52,11 @@ impl NewLink {
         json!({
             DESTINATION_URL: "https://example.com/offers?season=spring",
             SLUG: "Spring-26",
+            TITLE: "Spring offers",
+            EXTERNAL_ID: "offers/2026-spring",
+            TAGS: ["offers", "spring"],
+            EXPIRES_AT: "2099-12-31T23:59:59.000Z",
+            EXPIRED_URL: "https://example.com/offers",
         })
     }
 }
@@ -126,6 +136,11 @@ impl PartialSchema for LinkPatch {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .property(DESTINATION_URL, sent_destination())
+            .property(TITLE, or_null(&Title::schema()))
+            .property(EXTERNAL_ID, or_null(&ExternalId::schema()))
+            .property(TAGS, or_null(&TagSet::schema()))
+            .property(EXPIRES_AT, or_null(&sent_expiry()))
+            .property(EXPIRED_URL, or_null(&sent_expired_url()))
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
             .into()
     }
@@ -136,7 +151,11 @@ impl ToSchema for LinkPatch {}
 impl LinkPatch {
     /// Returns the example of the `OpenAPI` document.
     pub fn example() -> Value {
-        json!({ DESTINATION_URL: "https://example.com/offers?season=summer" })
+        json!({
+            DESTINATION_URL: "https://example.com/offers?season=summer",
+            TITLE: "Summer offers",
+            EXPIRES_AT: null,
+        })
     }
 }
 
@@ -150,7 +169,33 @@ fn sent_destination() -> RefOr<Schema> {
     schema
 }
 
-/// A link. The answer to a create also has the charge.
+/// Returns the schema of an expiry in a request.
+fn sent_expiry() -> RefOr<Schema> {
+    described(
+        SentTimestamp::schema(),
+        "Instant from which the link no longer leads to its destination, at most 100 years ahead. \
+         Visitors then receive 410, or a redirect to `expired_url`. RFC 3339 with any offset; \
+         fractions of a millisecond are dropped.",
+    )
+}
+
+/// Returns the schema of a destination after the expiry in a request.
+fn sent_expired_url() -> RefOr<Schema> {
+    described(
+        sent_destination(),
+        "Address of the redirect after `expires_at`, by the rules of `destination_url`. Removed \
+         with `expires_at`.",
+    )
+}
+
+fn described(mut schema: RefOr<Schema>, description: &str) -> RefOr<Schema> {
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.description = Some(description.to_owned());
+    }
+    schema
+}
+
+/// A link. The answer to a create also has the charge. A detail that is not set is absent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Link)]
 pub struct LinkBody {
@@ -162,6 +207,23 @@ pub struct LinkBody {
     short_url: String,
     #[schema(inline, value_type = Timestamp)]
     created_at: String,
+    #[schema(inline, value_type = Title, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[schema(inline, value_type = ExternalId, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<String>,
+    #[schema(inline, value_type = TagSet, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tags: Option<Tags>,
+    /// Instant from which the link no longer leads to its destination.
+    #[schema(inline, value_type = Timestamp, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Expiry>,
+    /// Address of the redirect after `expires_at`; without it, visitors then receive 410.
+    #[schema(inline, value_type = Destination, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired_url: Option<String>,
 }
 
 /// Fields of a link for its body.
@@ -175,6 +237,8 @@ pub struct LinkParts {
     pub destination_url: String,
     /// Time at which the link was created.
     pub created_at: OffsetDateTime,
+    /// Details of the link.
+    pub details: LinkDetails,
 }
 
 impl LinkParts {
@@ -185,6 +249,7 @@ impl LinkParts {
             slug: link.created.slug.clone(),
             destination_url: link.state.destination_url.clone(),
             created_at,
+            details: link.state.details().clone(),
         }
     }
 
@@ -197,11 +262,24 @@ impl LinkParts {
 impl LinkBody {
     /// Returns the body of a link whose short address starts with `short_base_url`.
     pub fn new(link: LinkParts, short_base_url: &str) -> Self {
+        let short_url = link.short_url(short_base_url);
+        let LinkDetails {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = link.details;
         Self {
             id: link.id,
-            short_url: link.short_url(short_base_url),
+            short_url,
             destination_url: link.destination_url,
             created_at: timestamp::format(link.created_at),
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
         }
     }
 
@@ -212,6 +290,11 @@ impl LinkBody {
             "destination_url": "https://example.com/offers?season=spring",
             "short_url": "https://sho.rt/Spring-26",
             "created_at": "2026-11-20T09:51:00.123Z",
+            TITLE: "Spring offers",
+            EXTERNAL_ID: "offers/2026-spring",
+            TAGS: ["offers", "spring"],
+            EXPIRES_AT: "2099-12-31T23:59:59.000Z",
+            EXPIRED_URL: "https://example.com/offers",
         })
     }
 }
@@ -287,9 +370,33 @@ mod tests {
     }
 
     #[test]
+    fn patch_has_all_members_but_the_slug() {
+        let mut expected = properties::<NewLink>();
+        expected.remove(SLUG);
+        assert_eq!(properties::<LinkPatch>(), expected);
+        parse_patch(&object(&LinkPatch::example()), &OwnHosts::default()).unwrap();
+    }
+
+    #[test]
+    fn link_without_details_has_four_members() {
+        let parts = LinkParts {
+            id: "lnk_01h455vb4pex5vsknk084sn02q".parse().unwrap(),
+            slug: "Spring-26".to_owned(),
+            destination_url: "https://example.com/".to_owned(),
+            created_at: time::macros::datetime!(2026-11-20 09:51 UTC),
+            details: LinkDetails::NONE,
+        };
+        let body = serde_json::to_string(&LinkBody::new(parts, "https://sho.rt")).unwrap();
+        let expected = r#"{"id":"lnk_01h455vb4pex5vsknk084sn02q","destination_url":"https://example.com/","short_url":"https://sho.rt/Spring-26","created_at":"2026-11-20T09:51:00.000Z"}"#;
+        assert_eq!(body, expected);
+    }
+
+    #[test]
     fn patch_names_members_that_cannot_change() {
         let mut patch = LinkBody::example();
-        patch.as_object_mut().unwrap().remove(DESTINATION_URL);
+        for name in properties::<LinkPatch>() {
+            patch.as_object_mut().unwrap().remove(&name);
+        }
         let immutable = patch.as_object().unwrap().len();
         let errors = parse_patch(&object(&patch), &OwnHosts::default()).unwrap_err();
         for error in &errors {

@@ -1,10 +1,17 @@
 //! Commands on a link, and their decisions.
 
+use time::OffsetDateTime;
+
 use super::{
-    Destination, ExistingLink, Link, LinkCreated, LinkDeleted, LinkDestinationChanged,
-    LinkDisabled, LinkDraft, LinkEnabled, Slug,
+    Destination, DetailChanges, DetailsPatch, ExistingLink, Expiry, Link, LinkCreated, LinkDeleted,
+    LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDisabled, LinkDraft, LinkEnabled,
+    LinkEvent, LinkPatch, Slug, ValueUpdate,
+    members::{EXPIRED_URL, EXPIRES_AT},
 };
-use crate::id::{AccountId, LinkId};
+use crate::{
+    field::{FieldCode, FieldError},
+    id::{AccountId, LinkId},
+};
 
 /// Creates a link under a slug.
 #[derive(Debug, Clone)]
@@ -17,6 +24,10 @@ pub struct CreateLink {
     pub slug: Slug,
     /// True if the slug is reserved for this command.
     pub slug_is_free: bool,
+    /// True if no other link of the account has the external id of the draft.
+    pub external_id_is_free: bool,
+    /// Time of the decision.
+    pub now: OffsetDateTime,
     /// Short address of the link, with scheme and host.
     pub short_url: String,
     /// Link that the client requests.
@@ -24,21 +35,27 @@ pub struct CreateLink {
 }
 
 /// Reason why a create is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateLinkError {
+    /// A member breaks a rule that depends on the time.
+    #[error("the member {} is invalid: {}", .0.pointer, .0.code)]
+    Invalid(FieldError),
     /// The slug belongs to another link, perhaps a deleted one or one of another account.
     #[error("the slug is taken")]
     SlugTaken,
+    /// The external id belongs to another link of the account.
+    #[error("the external id is taken")]
+    ExternalIdTaken,
     /// The link already exists.
     #[error("the link already exists")]
     AlreadyExists,
 }
 
-/// Changes the destination of a link.
+/// Changes destination and details of a link.
 #[derive(Debug, Clone)]
-pub struct ChangeDestination {
-    /// New destination; `None` keeps the current one.
-    pub destination: Option<Destination>,
+pub struct ChangeLink {
+    /// Requested changes.
+    pub patch: LinkPatch,
     /// Versions that the client expects the link to have.
     pub expected_version: ExpectedVersion,
 }
@@ -53,7 +70,7 @@ pub enum ExpectedVersion {
 }
 
 /// Reason why a change of a link is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeLinkError {
     /// The link does not exist or is deleted.
     #[error("there is no such link")]
@@ -64,6 +81,9 @@ pub enum ChangeLinkError {
         /// Current version of the link.
         actual: i64,
     },
+    /// A member breaks a rule that depends on the link or on the time.
+    #[error("the member {} is invalid: {}", .0.pointer, .0.code)]
+    Invalid(FieldError),
 }
 
 impl ExpectedVersion {
@@ -83,44 +103,98 @@ impl Link {
     /// Decides a create.
     ///
     /// # Errors
-    /// Returns [`CreateLinkError`] if the link already exists or the slug is taken.
+    /// Returns [`CreateLinkError`] if the link already exists, its expiry is not in the next 100
+    /// years, or slug or external id are taken.
     pub fn decide_create(&self, command: CreateLink) -> Result<LinkCreated, CreateLinkError> {
-        match self {
-            Self::Existing(_) => Err(CreateLinkError::AlreadyExists),
-            Self::Absent if !command.slug_is_free => Err(CreateLinkError::SlugTaken),
-            Self::Absent => Ok(LinkCreated::new(
-                command.link_id,
-                command.account_id,
-                &command.slug,
-                command.short_url,
-                command.draft,
-            )),
+        if let Self::Existing(_) = self {
+            return Err(CreateLinkError::AlreadyExists);
         }
+        check_expiry(command.draft.details.expires_at, command.now)
+            .map_err(CreateLinkError::Invalid)?;
+        if !command.slug_is_free {
+            return Err(CreateLinkError::SlugTaken);
+        }
+        if !command.external_id_is_free {
+            return Err(CreateLinkError::ExternalIdTaken);
+        }
+        Ok(LinkCreated::new(
+            command.link_id,
+            command.account_id,
+            &command.slug,
+            command.short_url,
+            command.draft,
+        ))
     }
 }
 
-/// Each decision returns `Ok(None)` if the link already has the requested state.
+/// Checks an expiry that is new to a link.
+fn check_expiry(expires_at: Option<Expiry>, now: OffsetDateTime) -> Result<(), FieldError> {
+    let checked = expires_at.map_or(Ok(()), |expires_at| expires_at.check(now));
+    checked.map_err(|code| FieldError::of_member(EXPIRES_AT, code))
+}
+
+/// A decision on a link that already has the requested state returns no event.
 impl ExistingLink {
-    /// Decides a change of the destination.
+    /// Decides a change. Returns at most two events: on the destination, then on the details.
     ///
     /// # Errors
-    /// Returns [`ChangeLinkError`] if the link is deleted or has another version than expected.
-    pub fn decide_change_destination(
+    /// Returns [`ChangeLinkError`] if the link is deleted, has another version than expected, or
+    /// would get an invalid expiry.
+    pub fn decide_change(
         &self,
-        command: &ChangeDestination,
-    ) -> Result<Option<LinkDestinationChanged>, ChangeLinkError> {
+        command: &ChangeLink,
+        now: OffsetDateTime,
+    ) -> Result<Vec<LinkEvent>, ChangeLinkError> {
         self.require_not_deleted()?;
         command.expected_version.check(self)?;
+        let details = self.patched_details(&command.patch.details, now);
+        let details = details.map_err(ChangeLinkError::Invalid)?;
+        let destination = self.change_of_destination(command.patch.destination.as_ref());
+        let destination = destination.map(LinkEvent::DestinationChanged);
+        let changes = DetailChanges::between(self.state.details(), &details);
+        let details = changes.map(|changes| {
+            LinkEvent::DetailsChanged(LinkDetailsChanged {
+                link_id: self.created.link_id,
+                account_id: self.created.account_id,
+                changes,
+            })
+        });
+        Ok(destination.into_iter().chain(details).collect())
+    }
+
+    fn change_of_destination(
+        &self,
+        destination: Option<&Destination>,
+    ) -> Option<LinkDestinationChanged> {
         let current = &self.state.destination_url;
-        let changed = command.destination.as_ref().map(Destination::as_str);
-        Ok(changed
+        let changed = destination.map(Destination::as_str);
+        changed
             .filter(|destination| destination != current)
             .map(|destination| LinkDestinationChanged {
                 link_id: self.created.link_id,
                 account_id: self.created.account_id,
                 destination_url: destination.to_owned(),
                 previous_destination_url: current.clone(),
-            }))
+            })
+    }
+
+    /// Returns the details after the patch. The expiry that the link already has is valid, even in
+    /// the past.
+    fn patched_details(
+        &self,
+        patch: &DetailsPatch,
+        now: OffsetDateTime,
+    ) -> Result<LinkDetails, FieldError> {
+        let before = self.state.details();
+        let after = patch.apply_to(before);
+        if after.expires_at != before.expires_at {
+            check_expiry(after.expires_at, now)?;
+        }
+        if matches!(patch.expired_url, ValueUpdate::Set(_)) && after.expires_at.is_none() {
+            let code = FieldCode::ExpiredUrlWithoutExpiresAt;
+            return Err(FieldError::of_member(EXPIRED_URL, code));
+        }
+        Ok(after)
     }
 
     /// Decides a deletion. Deleting a deleted link does nothing, regardless of the expected

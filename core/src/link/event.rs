@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LinkDraft, Slug, destination::HostOnly};
+use super::{DetailChanges, Expiry, LinkDetails, LinkDraft, Slug, Tags, destination::HostOnly};
 #[cfg(feature = "schema")]
-use super::{destination, slug};
+use super::{destination, details, slug};
 use crate::id::{AccountId, LinkId};
 
 /// An event of a link's stream. The projections `links` and `redirects` must match every variant
@@ -17,6 +17,8 @@ pub enum LinkEvent {
     Created(LinkCreated),
     /// The owner changed the destination.
     DestinationChanged(LinkDestinationChanged),
+    /// The owner changed details.
+    DetailsChanged(LinkDetailsChanged),
     /// The owner deleted the link forever.
     Deleted(LinkDeleted),
     /// An operator disabled the link.
@@ -45,6 +47,28 @@ pub struct LinkCreated {
     /// Destination: an `http` or `https` URL, as the URL standard serialises it.
     #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
+    /// Title for people. Absent if the owner gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = details::TITLE_LENGTH_MAX), regex(pattern = details::TITLE_PATTERN)))]
+    pub title: Option<String>,
+    /// Id of the link in the owner's system, unique among the links of the account that are not
+    /// deleted. Absent if the owner gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = details::EXTERNAL_ID_LENGTH_MAX), regex(pattern = details::EXTERNAL_ID_PATTERN)))]
+    pub external_id: Option<String>,
+    /// Tags, sorted. Absent if the owner gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Tags"))]
+    pub tags: Option<Tags>,
+    /// Instant from which the link no longer leads to its destination. Absent if the link never
+    /// expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Expiry"))]
+    pub expires_at: Option<Expiry>,
+    /// Destination after the expiry. Absent if visitors then receive 410 Gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    pub expired_url: Option<String>,
 }
 
 /// The owner of a link changed its destination.
@@ -62,6 +86,19 @@ pub struct LinkDestinationChanged {
     /// Destination before the change.
     #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub previous_destination_url: String,
+}
+
+/// The owner of a link changed its title, external id, tags or expiry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkDetailsChanged {
+    /// Id of the link.
+    pub link_id: LinkId,
+    /// Account that owns the link.
+    pub account_id: AccountId,
+    /// Changed details, at least one, each with its value before and after the change. A detail
+    /// that did not change is absent.
+    pub changes: DetailChanges,
 }
 
 /// The owner of a link deleted it forever: visitors receive 410 Gone.
@@ -111,6 +148,7 @@ impl LinkEvent {
         match self {
             Self::Created(event) => event.link_id,
             Self::DestinationChanged(event) => event.link_id,
+            Self::DetailsChanged(event) => event.link_id,
             Self::Deleted(event) => event.link_id,
             Self::Disabled(event) => event.link_id,
             Self::Enabled(event) => event.link_id,
@@ -128,12 +166,35 @@ impl LinkCreated {
         short_url: String,
         draft: LinkDraft,
     ) -> Self {
+        let LinkDetails {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = draft.details;
         Self {
             link_id,
             account_id,
             slug: slug.as_str().to_owned(),
             short_url,
             destination_url: draft.destination.into_string(),
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        }
+    }
+
+    /// Returns the details with which the link was created.
+    pub fn details(&self) -> LinkDetails {
+        LinkDetails {
+            title: self.title.clone(),
+            external_id: self.external_id.clone(),
+            tags: self.tags.clone(),
+            expires_at: self.expires_at,
+            expired_url: self.expired_url.clone(),
         }
     }
 }
@@ -147,6 +208,11 @@ impl fmt::Debug for LinkCreated {
             slug,
             short_url,
             destination_url,
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
         } = self;
         f.debug_struct("LinkCreated")
             .field("link_id", link_id)
@@ -154,6 +220,11 @@ impl fmt::Debug for LinkCreated {
             .field("slug", slug)
             .field("short_url", short_url)
             .field("destination_url", &HostOnly(destination_url))
+            .field("title", title)
+            .field("external_id", external_id)
+            .field("tags", tags)
+            .field("expires_at", expires_at)
+            .field("expired_url", &expired_url.as_deref().map(HostOnly))
             .finish()
     }
 }

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ExistingLink, LinkCreated, LinkEvent, LinkState};
+use super::{
+    ExistingLink, LinkCreated, LinkDetails, LinkEvent, LinkState,
+    members::{DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE},
+};
 use crate::{
     envelope::RecordedEvent,
     event::{DecodeError, Event},
@@ -42,18 +45,21 @@ pub struct LinkAfter {
 }
 
 impl LinkAfter {
-    /// Returns the link after an event, which creates the link or keeps the state in its metadata.
+    /// Returns the link after an event, which keeps the state in its metadata or is the creation; `created`
+    /// is the creation of the link.
     ///
     /// # Errors
     /// Returns [`HistoryError`] if a later release wrote the event, or the event is not of a link.
-    pub fn of(event: &RecordedEvent) -> Result<Self, HistoryError> {
+    pub fn of(event: &RecordedEvent, created: &LinkCreated) -> Result<Self, HistoryError> {
         let state = match event.decode()? {
-            Event::Link(LinkEvent::Created(created)) => Some(LinkState::new(&created)),
+            Event::Link(LinkEvent::Created(_)) => Some(LinkState::new(created)),
             Event::Link(_) => event.metadata.link.clone(),
             Event::Account(_) | Event::Credits(_) => None,
         };
         state
-            .map(|state| Self { state })
+            .map(|state| Self {
+                state: state.of_stored(created),
+            })
             .ok_or(HistoryError::NoState {
                 version: event.version,
             })
@@ -76,14 +82,16 @@ impl LinkAfter {
     /// Returns each member that the event changed, with its values before and after. Without a state
     /// before, the event created the link: each member that is set changed from null.
     pub fn changes_since(&self, before: Option<&Self>) -> Map<String, Value> {
-        let after = self.members();
         let Some(before) = before else {
-            let set = after.into_iter().filter(|(_, value)| is_set(value));
+            let set = self
+                .members()
+                .into_iter()
+                .filter(|(_, value)| is_set(value));
             return set
                 .map(|(name, to)| change(name, &Value::Null, &to))
                 .collect();
         };
-        let pairs = before.members().into_iter().zip(after);
+        let pairs = before.members().into_iter().zip(self.members());
         pairs
             .filter(|((_, from), (_, to))| from != to)
             .map(|((name, from), (_, to))| change(name, &from, &to))
@@ -91,15 +99,28 @@ impl LinkAfter {
     }
 
     /// Returns the members that can change, by the names of the API. A member that has no value is null.
-    fn members(&self) -> [(&'static str, Value); 3] {
+    fn members(&self) -> [(&'static str, Value); 8] {
         // Without `..`: the compiler names a member that the history lacks.
         let LinkState {
             destination_url,
             disabled,
             deleted,
+            details,
         } = &self.state;
+        let LinkDetails {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = details.as_ref().unwrap_or(&LinkDetails::NONE);
         [
-            ("destination_url", destination_url.as_str().into()),
+            (DESTINATION_URL, destination_url.as_str().into()),
+            (TITLE, json!(title)),
+            (EXTERNAL_ID, json!(external_id)),
+            (TAGS, json!(tags)),
+            (EXPIRES_AT, json!(expires_at)),
+            (EXPIRED_URL, json!(expired_url)),
             ("disabled", (*disabled).into()),
             ("deleted", (*deleted).into()),
         ]
@@ -128,8 +149,37 @@ mod tests {
             destination_url: destination_url.to_owned(),
             disabled,
             deleted,
+            details: None,
         };
         LinkAfter { state }
+    }
+
+    #[test]
+    fn changed_details_have_values_before_and_after() {
+        let with_title = |title: Option<&str>| {
+            let mut link = after("https://a.example/", false, false);
+            link.state.details = Some(LinkDetails {
+                title: title.map(str::to_owned),
+                ..LinkDetails::NONE
+            });
+            link
+        };
+        let (titled, renamed) = (with_title(Some("A")), with_title(Some("B")));
+        let without = with_title(None);
+        for (before, link, expected) in [
+            (
+                &titled,
+                &renamed,
+                json!({ "title": { "from": "A", "to": "B" } }),
+            ),
+            (
+                &titled,
+                &without,
+                json!({ "title": { "from": "A", "to": null } }),
+            ),
+        ] {
+            assert_eq!(Value::Object(link.changes_since(Some(before))), expected);
+        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! Parses the members of a body that creates a link or changes its destination. Reports all errors
-//! at once (`docs/api.md#links`, `docs/api.md#errors`).
+//! Parses the members of a body that creates or changes a link. Reports all errors at once
+//! (`docs/api.md#links`, `docs/api.md#errors`).
 
 use serde_json::Value;
 
-use super::{Destination, OwnHosts, Slug};
+use super::{
+    Destination, DetailsPatch, Expiry, LinkDetails, OwnHosts, Slug, Tags, ValueUpdate,
+    details::{TAGS_MAX, parse_external_id, parse_tag, parse_title},
+};
 use crate::{
     field::{ERRORS_MAX, FieldCode, FieldError},
     json::JsonObject,
@@ -13,11 +16,28 @@ use crate::{
 pub const DESTINATION_URL: &str = "destination_url";
 /// Name of the member with the chosen slug.
 pub const SLUG: &str = "slug";
+/// Name of the member with the title.
+pub const TITLE: &str = "title";
+/// Name of the member with the id in the owner's system.
+pub const EXTERNAL_ID: &str = "external_id";
+/// Name of the member with the tags.
+pub const TAGS: &str = "tags";
+/// Name of the member with the expiry.
+pub const EXPIRES_AT: &str = "expires_at";
+/// Name of the member with the destination after the expiry.
+pub const EXPIRED_URL: &str = "expired_url";
 /// Members of the body of a create.
-pub const NEW_LINK: &[&str] = &[DESTINATION_URL, SLUG];
-/// Members of a link that the service sets. They cannot be changed, like all members of
-/// [`NEW_LINK`] except the destination.
-const SET_BY_SERVICE: &[&str] = &["id", "short_url", "created_at"];
+pub const NEW_LINK: &[&str] = &[
+    DESTINATION_URL,
+    SLUG,
+    TITLE,
+    EXTERNAL_ID,
+    TAGS,
+    EXPIRES_AT,
+    EXPIRED_URL,
+];
+/// Members of a link that never change.
+const IMMUTABLE: &[&str] = &[SLUG, "id", "short_url", "created_at"];
 /// Start of the names of members that only the answer to a create has.
 const CREDITS_PREFIX: &str = "credits_";
 
@@ -28,6 +48,17 @@ pub struct LinkDraft {
     pub slug: Option<Slug>,
     /// Destination of the link.
     pub destination: Destination,
+    /// Details of the link. Their expiry may be in the past: the decision compares it with its time.
+    pub details: LinkDetails,
+}
+
+/// The change that a valid merge patch requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkPatch {
+    /// New destination; `None` keeps the current one.
+    pub destination: Option<Destination>,
+    /// New details.
+    pub details: DetailsPatch,
 }
 
 impl LinkDraft {
@@ -36,6 +67,7 @@ impl LinkDraft {
         Self {
             slug: None,
             destination,
+            details: LinkDetails::NONE,
         }
     }
 }
@@ -43,71 +75,187 @@ impl LinkDraft {
 /// Parses the body of a create.
 ///
 /// # Errors
-/// Returns all errors, ordered by member: one for each missing, unknown or invalid member.
+/// Returns all errors, ordered by member: one for each missing, unknown or invalid member and for
+/// each invalid tag.
 pub fn parse_new_link(
     object: &JsonObject,
     own_hosts: &OwnHosts,
 ) -> Result<LinkDraft, Vec<FieldError>> {
-    let destination = match object.members().get(DESTINATION_URL) {
-        None => Err(FieldCode::Required),
-        Some(value) => text(value).and_then(|text| Destination::parse(text, own_hosts)),
-    };
-    let slug = optional(object, SLUG, Slug::parse);
-    let mut errors: Vec<FieldError> = unknown(object).collect();
-    let mut refuse = |name, code| errors.push(FieldError::of_member(name, code));
-    let destination = destination.map_err(|code| refuse(DESTINATION_URL, code));
-    let slug = slug.map_err(|code| refuse(SLUG, code));
-    match (destination, slug) {
-        (Ok(destination), Ok(slug)) if errors.is_empty() => Ok(LinkDraft { slug, destination }),
-        _ => Err(sorted(errors)),
+    let mut members = Members::of(object, NullMember::NotAllowed);
+    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, own_hosts));
+    let slug = members.set(SLUG, Slug::parse);
+    let details = members.details(own_hosts);
+    if !members.has(DESTINATION_URL) {
+        members.refuse(DESTINATION_URL, FieldCode::Required);
+    }
+    if members.has(EXPIRED_URL) && !members.has(EXPIRES_AT) {
+        members.refuse(EXPIRED_URL, FieldCode::ExpiredUrlWithoutExpiresAt);
+    }
+    members.refuse_others(|name| (!NEW_LINK.contains(&name)).then_some(FieldCode::UnknownField));
+    match (destination, members.finish()) {
+        (Some(destination), Ok(())) => Ok(LinkDraft {
+            slug,
+            destination,
+            details: details.apply_to(&LinkDetails::NONE),
+        }),
+        (_, Err(errors)) => Err(errors),
+        (None, Ok(())) => Err(vec![FieldError::of_member(
+            DESTINATION_URL,
+            FieldCode::Required,
+        )]),
     }
 }
 
-/// Parses a merge patch (RFC 7396). Returns the new destination, if the patch has one.
+/// Parses a merge patch (RFC 7396).
 ///
 /// # Errors
-/// Returns all errors, ordered by member: one for each immutable, unknown or invalid member.
+/// Returns all errors, ordered by member: one for each immutable, unknown or invalid member and for
+/// each invalid tag.
 pub fn parse_patch(
     object: &JsonObject,
     own_hosts: &OwnHosts,
-) -> Result<Option<Destination>, Vec<FieldError>> {
-    let parse = |text: &str| Destination::parse(text, own_hosts);
-    let destination = optional(object, DESTINATION_URL, parse);
-    let error = |name: &String| {
-        let is_immutable = NEW_LINK.contains(&name.as_str())
-            || SET_BY_SERVICE.contains(&name.as_str())
-            || name.starts_with(CREDITS_PREFIX);
-        let code = match destination {
-            Err(code) if name == DESTINATION_URL => code,
-            Ok(_) | Err(_) if name == DESTINATION_URL => return None,
-            Ok(_) | Err(_) if is_immutable => FieldCode::FieldNotMutable,
-            Ok(_) | Err(_) => FieldCode::UnknownField,
-        };
-        Some(FieldError::of_member(name, code))
-    };
-    let errors: Vec<FieldError> = object.members().keys().filter_map(error).collect();
-    match destination {
-        Ok(destination) if errors.is_empty() => Ok(destination),
-        Ok(_) | Err(_) => Err(sorted(errors)),
+) -> Result<LinkPatch, Vec<FieldError>> {
+    let mut members = Members::of(object, NullMember::Removes);
+    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, own_hosts));
+    let details = members.details(own_hosts);
+    members.refuse_others(|name| {
+        if IMMUTABLE.contains(&name) || name.starts_with(CREDITS_PREFIX) {
+            return Some(FieldCode::FieldNotMutable);
+        }
+        (!NEW_LINK.contains(&name)).then_some(FieldCode::UnknownField)
+    });
+    members.finish()?;
+    Ok(LinkPatch {
+        destination,
+        details,
+    })
+}
+
+/// Meaning of `null` as the value of a detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NullMember {
+    /// `null` is an error.
+    NotAllowed,
+    /// `null` removes the detail.
+    Removes,
+}
+
+/// Members of a body while they are parsed, and their errors so far.
+struct Members<'a> {
+    object: &'a JsonObject,
+    null: NullMember,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> Members<'a> {
+    const fn of(object: &'a JsonObject, null: NullMember) -> Self {
+        Self {
+            object,
+            null,
+            errors: Vec::new(),
+        }
     }
-}
 
-/// Parses an optional member.
-fn optional<T>(
-    object: &JsonObject,
-    name: &str,
-    parse: impl FnOnce(&str) -> Result<T, FieldCode>,
-) -> Result<Option<T>, FieldCode> {
-    let value = object.members().get(name);
-    value.map(|value| text(value).and_then(parse)).transpose()
-}
+    fn has(&self, name: &str) -> bool {
+        self.object.members().contains_key(name)
+    }
 
-/// Returns an error for each member that a create does not have.
-fn unknown(object: &JsonObject) -> impl Iterator<Item = FieldError> {
-    let names = object.members().keys();
-    names
-        .filter(|name| !NEW_LINK.contains(&name.as_str()))
-        .map(|name| FieldError::of_member(name, FieldCode::UnknownField))
+    fn refuse(&mut self, name: &str, code: FieldCode) {
+        self.errors.push(FieldError::of_member(name, code));
+    }
+
+    /// Refuses the members for whose names `code` returns a code.
+    fn refuse_others(&mut self, code: impl Fn(&str) -> Option<FieldCode>) {
+        for name in self.object.members().keys() {
+            if let Some(code) = code(name) {
+                self.refuse(name, code);
+            }
+        }
+    }
+
+    /// Parses a text member that cannot be removed. Returns `None` if the member is missing or
+    /// invalid.
+    fn set<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, FieldCode>,
+    ) -> Option<T> {
+        let value = self.object.members().get(name)?;
+        let parsed = text(value).and_then(parse);
+        parsed.map_err(|code| self.refuse(name, code)).ok()
+    }
+
+    /// Parses a text member that may be removed. Keeps the value if the member is missing or invalid.
+    fn detail<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, FieldCode>,
+    ) -> ValueUpdate<T> {
+        if self.is_removed(name) {
+            return ValueUpdate::Remove;
+        }
+        self.set(name, parse)
+            .map_or(ValueUpdate::Keep, ValueUpdate::Set)
+    }
+
+    fn is_removed(&self, name: &str) -> bool {
+        let value = self.object.members().get(name);
+        self.null == NullMember::Removes && value.is_some_and(Value::is_null)
+    }
+
+    fn details(&mut self, own_hosts: &OwnHosts) -> DetailsPatch {
+        DetailsPatch {
+            title: self.detail(TITLE, parse_title),
+            external_id: self.detail(EXTERNAL_ID, parse_external_id),
+            tags: self.tags(),
+            expires_at: self.detail(EXPIRES_AT, Expiry::parse),
+            expired_url: self.detail(EXPIRED_URL, |text| Destination::parse(text, own_hosts)),
+        }
+    }
+
+    fn tags(&mut self) -> ValueUpdate<Tags> {
+        if self.is_removed(TAGS) {
+            return ValueUpdate::Remove;
+        }
+        let Some(value) = self.object.members().get(TAGS) else {
+            return ValueUpdate::Keep;
+        };
+        let code = match value {
+            Value::Array(tags) if tags.len() > TAGS_MAX => FieldCode::TooManyTags,
+            Value::Array(tags) => {
+                let tags: Vec<String> = tags
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(index, tag)| self.tag(index, tag, &tags[..index]))
+                    .collect();
+                return ValueUpdate::to(Tags::of(tags));
+            }
+            Value::Null => FieldCode::NullNotAllowed,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                FieldCode::WrongType
+            }
+        };
+        self.refuse(TAGS, code);
+        ValueUpdate::Keep
+    }
+
+    /// Parses a tag. Returns `None` if the tag is invalid or one of the tags before.
+    fn tag(&mut self, index: usize, tag: &Value, before: &[Value]) -> Option<String> {
+        let parsed = text(tag).and_then(parse_tag);
+        let parsed = parsed.and_then(|parsed| {
+            let is_first = !before.contains(tag);
+            is_first.then_some(parsed).ok_or(FieldCode::TagDuplicate)
+        });
+        let refuse = |code| self.errors.push(FieldError::of_element(TAGS, index, code));
+        parsed.map_err(refuse).ok()
+    }
+
+    fn finish(self) -> Result<(), Vec<FieldError>> {
+        if self.errors.is_empty() {
+            return Ok(());
+        }
+        Err(sorted(self.errors))
+    }
 }
 
 /// Returns the text of a member.
@@ -210,7 +358,7 @@ mod tests {
         let object = JsonObject::parse(body.as_bytes()).unwrap();
         let shown = |error: FieldError| (error.pointer, error.code.as_str());
         parse_patch(&object, &OwnHosts::default())
-            .map(|destination| destination.map(|it| it.as_str().to_owned()))
+            .map(|patch| patch.destination.map(|it| it.as_str().to_owned()))
             .map_err(|errors| errors.into_iter().map(shown).collect())
     }
 
@@ -228,7 +376,7 @@ mod tests {
     #[test]
     fn immutable_member_differs_from_unknown_member() {
         let body = r#"{"id":null,"slug":"x","short_url":1,"created_at":"","credits_charged":1,
-            "credits_balance":1,"credits_":1,"Slug":"x","destination_url":null,"title":"x"}"#;
+            "credits_balance":1,"credits_":1,"Slug":"x","destination_url":null,"notes":"x"}"#;
         let expected = [
             ("#/Slug", "unknown_field"),
             ("#/created_at", "field_not_mutable"),
@@ -237,11 +385,89 @@ mod tests {
             ("#/credits_charged", "field_not_mutable"),
             ("#/destination_url", "null_not_allowed"),
             ("#/id", "field_not_mutable"),
+            ("#/notes", "unknown_field"),
             ("#/short_url", "field_not_mutable"),
             ("#/slug", "field_not_mutable"),
-            ("#/title", "unknown_field"),
         ];
         let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
         assert_eq!(patch(body), Err(expected.to_vec()));
+    }
+
+    /// Values of a detail that a create refuses, with the pointer and the code of the error.
+    const REFUSED: &[(&str, &str, &str)] = &[
+        (r#""title":"""#, "#/title", "title_invalid"),
+        (r#""title":"a\u0000b""#, "#/title", "title_invalid"),
+        (r#""title":"a\u0085b""#, "#/title", "title_invalid"),
+        (r#""title":null"#, "#/title", "null_not_allowed"),
+        (r#""title":["a"]"#, "#/title", "wrong_type"),
+        (
+            r#""external_id":"""#,
+            "#/external_id",
+            "external_id_invalid",
+        ),
+        (
+            r#""external_id":"a b""#,
+            "#/external_id",
+            "external_id_invalid",
+        ),
+        (
+            r#""external_id":"\u00e4""#,
+            "#/external_id",
+            "external_id_invalid",
+        ),
+        (r#""external_id":7"#, "#/external_id", "wrong_type"),
+        (r#""tags":"a""#, "#/tags", "wrong_type"),
+        (r#""tags":null"#, "#/tags", "null_not_allowed"),
+        (r#""tags":["A"]"#, "#/tags/0", "tag_invalid"),
+        (r#""tags":["a",""]"#, "#/tags/1", "tag_invalid"),
+        (r#""tags":["-a"]"#, "#/tags/0", "tag_invalid"),
+        (r#""tags":["a","b","a"]"#, "#/tags/2", "tag_duplicate"),
+        (r#""tags":[1]"#, "#/tags/0", "wrong_type"),
+        (
+            r#""expires_at":"2099-01-01""#,
+            "#/expires_at",
+            "expires_at_invalid",
+        ),
+        (
+            r#""expires_at":"2099-01-01T00:00:00""#,
+            "#/expires_at",
+            "expires_at_invalid",
+        ),
+        (r#""expires_at":4102444800"#, "#/expires_at", "wrong_type"),
+    ];
+
+    fn with_detail(detail: &str) -> String {
+        format!(r#"{{"destination_url":"https://example.com",{detail}}}"#)
+    }
+
+    #[test]
+    fn invalid_detail_is_reported_by_its_pointer() {
+        for (detail, pointer, code) in REFUSED {
+            let expected = [((*pointer).to_owned(), *code)];
+            assert_eq!(errors(&with_detail(detail)), expected, "{detail}");
+        }
+        let many: Vec<String> = (0..=TAGS_MAX).map(|tag| format!("\"{tag}\"")).collect();
+        let many = with_detail(&format!(r#""tags":[{}]"#, many.join(",")));
+        assert_eq!(errors(&many), [("#/tags".to_owned(), "too_many_tags")]);
+        let alone = with_detail(r#""expired_url":"https://example.com""#);
+        let code = "expired_url_without_expires_at";
+        assert_eq!(errors(&alone), [("#/expired_url".to_owned(), code)]);
+    }
+
+    #[test]
+    fn longest_details_are_kept_byte_for_byte() {
+        let title = "\u{1f600}".repeat(200);
+        let body = with_detail(&format!(r#""title":"{title}","tags":[]"#));
+        let object = JsonObject::parse(body.as_bytes()).unwrap();
+        let details = parse_new_link(&object, &OwnHosts::default())
+            .unwrap()
+            .details;
+        assert_eq!(details.title.as_deref(), Some(&*title));
+        assert_eq!(details.tags, None);
+        for (name, longest) in [("title", 200), ("external_id", 128)] {
+            let of = |length: usize| with_detail(&format!(r#""{name}":"{}""#, "a".repeat(length)));
+            assert_eq!(errors(&of(longest)), []);
+            assert_eq!(errors(&of(longest + 1)).len(), 1);
+        }
     }
 }

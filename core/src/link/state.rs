@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LinkCreated, LinkEvent, destination::HostOnly};
+use super::{LinkCreated, LinkDetails, LinkEvent, destination::HostOnly};
 
 /// The link aggregate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "almost every link exists")]
 pub enum Link {
     /// The stream has no event.
     #[default]
@@ -39,6 +40,12 @@ pub struct LinkState {
     pub disabled: bool,
     /// True if the owner has deleted the link.
     pub deleted: bool,
+    /// Details of the link; `None` if the link never had any.
+    ///
+    /// A release without details also wrote `None` for a link that was created with details. Such a
+    /// release never changes details: those of the creation still hold ([`LinkState::of_stored`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<LinkDetails>,
 }
 
 impl Link {
@@ -75,6 +82,9 @@ impl ExistingLink {
             LinkEvent::DestinationChanged(changed) => {
                 state.destination_url.clone_from(&changed.destination_url);
             }
+            LinkEvent::DetailsChanged(changed) => {
+                state.details = Some(changed.changes.apply_to(state.details()));
+            }
             LinkEvent::Deleted(_) => state.deleted = true,
             LinkEvent::Disabled(_) => state.disabled = true,
             LinkEvent::Enabled(_) => state.disabled = false,
@@ -90,7 +100,32 @@ impl LinkState {
             destination_url: created.destination_url.clone(),
             disabled: false,
             deleted: false,
+            details: Some(created.details()).filter(|details| !details.is_empty()),
         }
+    }
+
+    /// Returns the state that the metadata of an event keep, with the details that a release without
+    /// details left out.
+    #[must_use]
+    pub fn of_stored(self, created: &LinkCreated) -> Self {
+        match self.details {
+            Some(_) => self,
+            None => Self {
+                details: Self::new(created).details,
+                ..self
+            },
+        }
+    }
+
+    /// Returns the details; empty if the link has none.
+    pub fn details(&self) -> &LinkDetails {
+        self.details.as_ref().unwrap_or(&LinkDetails::NONE)
+    }
+
+    /// Returns the external id that no other link of the account may have; a deleted link holds none.
+    pub fn held_external_id(&self) -> Option<&str> {
+        let external_id = self.details().external_id.as_deref();
+        external_id.filter(|_| !self.deleted)
     }
 
     /// Returns the state before the event that led to this state; `None` if the event cannot lead to
@@ -114,6 +149,13 @@ impl LinkState {
                     ..before
                 })
             }
+            LinkEvent::DetailsChanged(changed) => {
+                let details = changed.changes.undo(self.details.as_ref()?)?;
+                Some(Self {
+                    details: Some(details),
+                    ..before
+                })
+            }
             LinkEvent::Disabled(_) => self.disabled.then_some(Self {
                 disabled: false,
                 ..before
@@ -132,6 +174,7 @@ impl fmt::Debug for LinkState {
             .field("destination_url", &HostOnly(&self.destination_url))
             .field("disabled", &self.disabled)
             .field("deleted", &self.deleted)
+            .field("details", &self.details)
             .finish()
     }
 }

@@ -8,7 +8,7 @@ use utoipa::{
 
 use crate::{
     id::{EntryId, LinkId},
-    link::{Destination, Slug, destination, slug},
+    link::{Destination, Slug, destination, details, slug},
 };
 
 /// Regular expression that every accepted destination matches. The rules for hosts exceed a regular
@@ -25,12 +25,28 @@ pub struct ShortUrl;
 /// An instant in answers.
 pub struct Timestamp;
 
+/// An instant in requests.
+pub struct SentTimestamp;
+
+/// Title of a link.
+pub struct Title;
+
+/// Id of a link in the owner's system.
+pub struct ExternalId;
+
+/// Tags of a link.
+pub struct TagSet;
+
 impl ToSchema for LinkId {}
 impl ToSchema for EntryId {}
 impl ToSchema for Slug {}
 impl ToSchema for Destination {}
 impl ToSchema for ShortUrl {}
 impl ToSchema for Timestamp {}
+impl ToSchema for SentTimestamp {}
+impl ToSchema for Title {}
+impl ToSchema for ExternalId {}
+impl ToSchema for TagSet {}
 
 impl PartialSchema for LinkId {
     fn schema() -> RefOr<Schema> {
@@ -95,6 +111,66 @@ impl PartialSchema for Timestamp {
             "examples": ["2026-11-20T09:51:00.123Z"],
         }))
     }
+}
+
+impl PartialSchema for SentTimestamp {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "format": "date-time",
+            "description": "RFC 3339 with any offset; fractions of a millisecond are dropped.",
+            "examples": ["2099-12-31T23:59:59Z"],
+        }))
+    }
+}
+
+impl PartialSchema for Title {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "description": "Title for people, without control characters. Visitors do not see it.",
+            "minLength": 1,
+            "maxLength": details::TITLE_LENGTH_MAX,
+            "pattern": details::TITLE_PATTERN,
+            "examples": ["Spring offers"],
+        }))
+    }
+}
+
+impl PartialSchema for ExternalId {
+    fn schema() -> RefOr<Schema> {
+        text(json!({
+            "description": "Id of the link in your system; unique among the links of the account that are not deleted.",
+            "minLength": 1,
+            "maxLength": details::EXTERNAL_ID_LENGTH_MAX,
+            "pattern": details::EXTERNAL_ID_PATTERN,
+            "examples": ["offers/2026-spring"],
+        }))
+    }
+}
+
+impl PartialSchema for TagSet {
+    fn schema() -> RefOr<Schema> {
+        let schema = json!({
+            "type": "array",
+            "description": "Tags in any order; answers have them sorted.",
+            "items": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": details::TAG_LENGTH_MAX,
+                "pattern": details::TAG_PATTERN,
+            },
+            "maxItems": details::TAGS_MAX,
+            "uniqueItems": true,
+            "examples": [["offers", "spring"]],
+        });
+        serde_json::from_value(schema).expect("a schema")
+    }
+}
+
+/// Returns the schema of values that may also be null.
+pub(crate) fn or_null(schema: &RefOr<Schema>) -> RefOr<Schema> {
+    let mut schema = serde_json::to_value(schema).expect("a schema");
+    schema["type"] = json!([schema["type"], "null"]);
+    serde_json::from_value(schema).expect("a schema")
 }
 
 /// Returns the schema of a text with these properties.

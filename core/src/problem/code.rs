@@ -85,13 +85,17 @@ listed! {
         SlugTaken = (409, "slug_taken", "The slug is taken",
             "Another link has this slug. Slugs are case-insensitive, and the slug of a deleted link is never used again. Nothing was charged.",
             "Choose another slug, or omit the slug to receive a generated one. The same Idempotency-Key may be used."),
+        /// Another link of the account has the external id.
+        ExternalIdTaken = (409, "external_id_taken", "The external id is taken",
+            "Another link of the account has this external_id. Nothing was done.",
+            "Choose another external_id, or change or delete the other link. The same Idempotency-Key may be used."),
         /// A request with this idempotency key is still running.
         IdempotencyKeyInUse = (409, "idempotency_key_in_use", "A request with this Idempotency-Key is running",
             "The first request with this Idempotency-Key is still running.",
             "Wait for the seconds in Retry-After, then retry the request unchanged: the retry receives the answer of the first request."),
-        /// The short link was deleted or disabled.
+        /// The short link has expired, or was deleted or disabled.
         ShortLinkGone = (410, "short_link_gone", "The short link is gone",
-            "The short link existed, but was deleted or disabled.",
+            "The short link existed, but has expired, or was deleted or disabled.",
             "Ask the person who gave you the address for a new address."),
         /// The link has changed since the caller read it.
         EtagMismatch = (412, "etag_mismatch", "The link has another version than If-Match names",

@@ -10,7 +10,8 @@ use linkledger_core::{
     event::{CATALOGUE, Event},
     id::AccountId,
     link::{
-        LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEnabled, LinkEvent,
+        DetailChanges, LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetails,
+        LinkDetailsChanged, LinkDisabled, LinkEnabled, LinkEvent,
     },
 };
 
@@ -21,6 +22,7 @@ const ELSEWHERE: &str = "https://elsewhere.example/";
 /// Changes of one link: each list ends with another type of event.
 const LINK_CHANGES: &[fn(&LinkCreated) -> Vec<Event>] = &[
     |link| vec![destination_changed(link, ELSEWHERE)],
+    |link| vec![details_changed(link, &LinkDetails::NONE)],
     |link| vec![disabled(link)],
     |link| vec![disabled(link), enabled(link)],
     |link| vec![deleted(link)],
@@ -83,6 +85,19 @@ pub fn destination_changed(link: &LinkCreated, destination_url: &str) -> Event {
         account_id: link.account_id,
         destination_url: destination_url.to_owned(),
         previous_destination_url: link.destination_url.clone(),
+    }))
+}
+
+/// Returns a change of a link's details, from the first ones.
+///
+/// # Panics
+/// Panics if the link was created with these details.
+pub fn details_changed(link: &LinkCreated, details: &LinkDetails) -> Event {
+    let changes = DetailChanges::between(&link.details(), details);
+    Event::Link(LinkEvent::DetailsChanged(LinkDetailsChanged {
+        link_id: link.link_id,
+        account_id: link.account_id,
+        changes: changes.expect("other details"),
     }))
 }
 

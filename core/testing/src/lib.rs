@@ -37,7 +37,7 @@ use linkledger_core::{
     json::JsonObject,
     link::{
         LinkCreated, LinkDraft, OwnHosts, Slug,
-        members::{DESTINATION_URL, SLUG, parse_new_link},
+        members::{DESTINATION_URL, EXTERNAL_ID, SLUG, parse_new_link},
     },
     shard::Shard,
 };
@@ -187,7 +187,7 @@ pub async fn append_links(
         reserved_slugs: free,
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, 1, state);
+    let mut batch = CommandBatch::new(&pricing, |_| 1, state);
     for (create, ids) in creates.iter().zip(&ids) {
         let outcome = batch.decide(create, std::slice::from_ref(ids));
         assert!(
@@ -224,6 +224,8 @@ pub fn link_draft(slug: &str, destination: &str) -> LinkDraft {
     let mut body = NewLink::example();
     body[SLUG] = slug.into();
     body[DESTINATION_URL] = destination.into();
+    // An external id belongs to one link of an account.
+    body[EXTERNAL_ID] = format!("offers/{slug}").into();
     let object = JsonObject::parse(body.to_string().as_bytes()).expect("a JSON object");
     parse_new_link(&object, &OwnHosts::default()).expect("a valid link")
 }

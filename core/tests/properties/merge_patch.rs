@@ -6,14 +6,19 @@ use linkledger_core::{
     json::JsonObject,
     link::{
         Destination, OwnHosts,
-        members::{DESTINATION_URL, parse_patch},
+        members::{
+            DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE, parse_patch,
+        },
     },
 };
 
 const ERRORS_MAX: usize = 100;
 
-/// A patch is accepted as a whole or refused with one error for each invalid member, ordered by
-/// pointer; each pointer leads to its member.
+/// Details, each valid or invalid by rules of its own.
+const DETAILS: &[&str] = &[TITLE, EXTERNAL_ID, TAGS, EXPIRES_AT, EXPIRED_URL];
+
+/// A patch is accepted as a whole or refused with one error for each invalid member, or each invalid
+/// tag, ordered by pointer; each pointer leads to its member.
 pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(object) = JsonObject::parse(input) else {
         return false;
@@ -24,21 +29,29 @@ pub(crate) fn property(input: &[u8]) -> bool {
         let text = value.as_str()?;
         Destination::parse(text, &own_hosts).ok()
     });
-    let is_wrong = |name: &&String| *name != DESTINATION_URL || parsed == Some(None);
+    let is_detail = |name: &str| DETAILS.contains(&name);
+    let is_wrong =
+        |name: &&String| !is_detail(name) && (*name != DESTINATION_URL || parsed == Some(None));
     let wrong: BTreeSet<&String> = members.keys().filter(is_wrong).collect();
     let errors = match parse_patch(&object, &own_hosts) {
-        Ok(destination) => {
+        Ok(patch) => {
             assert!(wrong.is_empty());
-            assert_eq!(destination, parsed.flatten());
+            assert_eq!(patch.destination, parsed.flatten());
             return true;
         }
         Err(errors) => errors,
     };
     let pointers: Vec<&str> = errors.iter().map(|error| &*error.pointer).collect();
     assert!(pointers.is_sorted_by(|a, b| a < b), "{pointers:?}");
-    assert_eq!(pointers.len(), wrong.len().min(ERRORS_MAX));
+    assert!(pointers.len() <= ERRORS_MAX);
     let named: BTreeSet<String> = pointers.into_iter().map(member_of).collect();
+    let (of_details, named): (BTreeSet<_>, BTreeSet<_>) = named.into_iter().partition(|name| {
+        let (name, _) = name.split_once('/').unwrap_or((name, ""));
+        is_detail(name) && members.contains_key(name)
+    });
     assert!(named.iter().all(|name| wrong.contains(name)), "{named:?}");
+    let room = ERRORS_MAX - of_details.len();
+    assert_eq!(named.len(), wrong.len().min(room));
     let errors_again = parse_patch(&object, &own_hosts).unwrap_err();
     assert_eq!(errors_again, errors);
     false

@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod details;
 mod find;
 mod get;
 mod history;
@@ -45,7 +46,7 @@ enum LinksCommand {
     /// Show the QR code of a link in the terminal, or write it to a file.
     #[command(after_help = EXIT_CODES)]
     Qr(qr::QrCodeOptions),
-    /// Change the destination of a link.
+    /// Change destination and details of a link; an empty value removes a detail.
     #[command(after_help = EXIT_CODES)]
     Update(update::UpdateLinkOptions),
     /// Delete a link for ever; no other link can get its slug.
@@ -75,6 +76,11 @@ struct LinkDocument {
     short_url: String,
     destination_url: String,
     created_at: String,
+    title: Option<String>,
+    external_id: Option<String>,
+    tags: Option<Vec<String>>,
+    expires_at: Option<String>,
+    expired_url: Option<String>,
     credits_charged: Option<i64>,
     credits_balance: Option<i64>,
 }
@@ -96,6 +102,15 @@ fn print_link(
         ("Destination", link.destination_url),
         ("Created", short_time(&link.created_at)),
     ];
+    let details = [
+        ("Title", link.title),
+        ("External ID", link.external_id),
+        ("Tags", link.tags.map(|tags| tags.join(" "))),
+        ("Expires", link.expires_at.as_deref().map(short_time)),
+        ("Then", link.expired_url),
+    ];
+    let details = details.into_iter();
+    properties.extend(details.filter_map(|(name, value)| Some((name, value?))));
     if let Some(etag) = answer.header("etag") {
         properties.push(("ETag", etag.to_owned()));
     }

@@ -7,6 +7,7 @@ use crate::read_models::DecodedEvent;
 
 /// An event of a [`ShardBatch`](super::apply::ShardBatch), after the attempt to decode its payload.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "almost every event is decoded")]
 pub enum BatchEvent {
     /// The payload was decoded. The database may still refuse the event's rows.
     Decoded(DecodedEvent),

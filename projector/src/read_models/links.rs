@@ -1,5 +1,6 @@
 //! Read model `links`.
 
+mod detail_columns;
 pub(crate) mod expected;
 pub(crate) mod lookup;
 pub mod projection;
@@ -27,6 +28,11 @@ const LINKS: ReadTable = ReadTable {
         Column::new("destination_url", "text"),
         Column::new("version", "bigint"),
         Column::new("created_at", "timestamp with time zone"),
+        Column::new("title", "text"),
+        Column::new("external_id", "text"),
+        Column::new("tags", "text[]"),
+        Column::new("expires_at", "timestamp with time zone"),
+        Column::new("expired_url", "text"),
     ],
     row_id: RowId::Link("link_id"),
     expected: expected_rows,
@@ -47,7 +53,12 @@ fn expected_rows() -> String {
     format!(
         "{link_states}, expected AS MATERIALIZED (
             SELECT account_id, link_id AS row_id, state <> 'deleted' AS is_expected, link_id,
-                   created->>'slug' AS slug, destination_url, version, created_at
+                   created->>'slug' AS slug, destination_url, version, created_at,
+                   details->>'title' AS title, details->>'external_id' AS external_id,
+                   CASE WHEN json_typeof(details->'tags') = 'array' THEN ARRAY(
+                       SELECT json_array_elements_text(details->'tags')
+                   ) END AS tags,
+                   expires_at, expired_url
             FROM link_states
         )"
     )

@@ -32,6 +32,8 @@ const REDIRECTS: ReadTable = ReadTable {
         Column::new("account_id", "uuid"),
         Column::new("destination_url", "text"),
         Column::new("state", "text"),
+        Column::new("expires_at", "timestamp with time zone"),
+        Column::new("expired_url", "text"),
     ],
     row_id: RowId::Link("link_id"),
     expected: expected::redirects,

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use linkledger_core::{
     account::{AccountEvent, AccountStatus},
+    clock::{Clock as _, SystemClock},
     cloud_event::PublishedEvent,
     credits::{Credits, CreditsEvent},
     event::Event,
     id::AccountId,
-    link::{ChangeDestination, Destination, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts},
+    json::JsonObject,
+    link::{ChangeLink, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts, members::parse_patch},
 };
 use linkledger_projector::operations::parked::retry;
 use proptest::{prelude::*, sample::Index};
@@ -28,6 +30,8 @@ use crate::{
 pub(crate) enum LinkRequest {
     Create,
     ChangeDestination(Index, u8),
+    /// Sets or removes one detail.
+    ChangeDetail(Index, u8),
     Disable(Index),
     Enable(Index),
     Delete(Index),
@@ -40,6 +44,7 @@ pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
     prop_oneof![
         1 => Just(LinkRequest::Create),
         3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| LinkRequest::ChangeDestination(link, to)),
+        3 => (any::<Index>(), any::<u8>()).prop_map(|(link, to)| LinkRequest::ChangeDetail(link, to)),
         3 => any::<Index>().prop_map(LinkRequest::Disable),
         3 => any::<Index>().prop_map(LinkRequest::Enable),
         1 => any::<Index>().prop_map(LinkRequest::Delete),
@@ -103,13 +108,18 @@ impl Owner {
         match request {
             LinkRequest::Create => None,
             LinkRequest::ChangeDestination(index, to) => {
-                let url = format!("https://example.com/{to}");
-                let change = ChangeDestination {
-                    destination: Some(Destination::parse(&url, &OwnHosts::default()).unwrap()),
-                    expected_version: ExpectedVersion::Any,
+                let patch = format!(r#"{{"destination_url":"https://example.com/{to}"}}"#);
+                changed(link(index)?, &patch)
+            }
+            LinkRequest::ChangeDetail(index, to) => {
+                let name = ["title", "external_id", "expires_at", "expired_url"];
+                let name = name[usize::from(to % 4)];
+                let patch = match to / 4 % 3 {
+                    0 => format!(r#"{{"{name}":null}}"#),
+                    1 => format!(r#"{{"tags":["t{to}","a"],"title":"{to}"}}"#),
+                    _ => r#"{"expires_at":"2098-01-01T00:00:00Z","tags":null}"#.to_owned(),
                 };
-                let changed = link(index)?.decide_change_destination(&change).ok()??;
-                Some(Event::Link(LinkEvent::DestinationChanged(changed)))
+                changed(link(index)?, &patch)
             }
             LinkRequest::Disable(index) => {
                 let disabled = link(index)?.decide_disable("test").ok()??;
@@ -163,6 +173,17 @@ impl Owner {
             Event::Credits(event) => self.credits = self.credits.apply(event),
         }
     }
+}
+
+/// Returns the event of a merge patch on a link; `None` if the link stays as it is.
+fn changed(link: &ExistingLink, patch: &str) -> Option<Event> {
+    let object = JsonObject::parse(patch.as_bytes()).unwrap();
+    let command = ChangeLink {
+        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        expected_version: ExpectedVersion::Any,
+    };
+    let events = link.decide_change(&command, SystemClock.now()).ok()?;
+    events.into_iter().next().map(Event::Link)
 }
 
 /// Runs an older release, restarted several times, and then a release that can decode the whole

@@ -96,6 +96,7 @@ fn value(column: &Column) -> &'static str {
         ("state", _) => "'active'",
         (_, "uuid") => "gen_random_uuid()",
         (_, "text") => "gen_random_uuid()::text",
+        (_, "text[]") => "ARRAY[gen_random_uuid()::text]",
         (_, "bigint") => "n",
         (_, "timestamp with time zone") => "now()",
         _ => panic!("no value for {column:?}"),

@@ -8,7 +8,7 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
-    link::{Link, LinkState},
+    link::{Expiry, Link, LinkState},
     projection::Projection,
     shard::Position,
 };
@@ -27,8 +27,15 @@ pub(crate) struct LinkRow {
     members: Value,
 }
 
-/// Link, account, destination, state.
-pub(crate) type RedirectRow = (Uuid, Uuid, String, String);
+/// Link, account, destination, state, expiry, destination after the expiry.
+pub(crate) type RedirectRow = (
+    Uuid,
+    Uuid,
+    String,
+    String,
+    Option<OffsetDateTime>,
+    Option<String>,
+);
 
 /// Rows of one generation, by key.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -100,15 +107,29 @@ impl Tables {
             LinkState { disabled: true, .. } => "disabled",
             LinkState { .. } => "active",
         };
-        let redirect = (link_id, account, url.clone(), state.to_owned());
+        let details = link.state.details();
+        let redirect = (
+            link_id,
+            account,
+            url.clone(),
+            state.to_owned(),
+            details.expires_at.map(Expiry::instant),
+            details.expired_url.clone(),
+        );
         self.redirects.insert(slug.to_lowercase(), redirect);
         let key = (account, link_id);
         let earlier = self.links.remove(&key);
         if !link.state.deleted {
             let mut members = serde_json::to_value(&link.created).unwrap();
-            for name in ["link_id", "account_id", "short_url"] {
-                members.as_object_mut().unwrap().remove(name);
+            let members_mut = members.as_object_mut().unwrap();
+            let created = link.created.details();
+            let names = serde_json::to_value(created).unwrap();
+            let names = names.as_object().unwrap().keys().map(String::as_str);
+            for name in names.chain(["link_id", "account_id", "short_url"]) {
+                members_mut.remove(name);
             }
+            let details = serde_json::to_value(link.state.details()).unwrap();
+            members_mut.extend(details.as_object().unwrap().clone());
             members["destination_url"] = url.as_str().into();
             let row = LinkRow {
                 version: recorded.version,
@@ -182,6 +203,9 @@ async fn read_links(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, Uuid), Li
         SELECT account_id, link_id, version, created_at,
                jsonb_strip_nulls(
                    to_jsonb(l) - '{generation,account_id,link_id,version,created_at}'::text[]
+                   || jsonb_build_object('expires_at', to_char(
+                          expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'
+                      ))
                )::text
         FROM read_model.links AS l WHERE generation = $1
         ",
@@ -205,7 +229,7 @@ async fn read_links(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, Uuid), Li
 async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, RedirectRow> {
     let rows = sqlx::query!(
         "
-        SELECT slug_folded, link_id, account_id, destination_url, state
+        SELECT slug_folded, link_id, account_id, destination_url, state, expires_at, expired_url
         FROM read_model.redirects WHERE generation = $1
         ",
         generation
@@ -215,7 +239,14 @@ async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, Redi
         .map(|it| {
             (
                 it.slug_folded,
-                (it.link_id, it.account_id, it.destination_url, it.state),
+                (
+                    it.link_id,
+                    it.account_id,
+                    it.destination_url,
+                    it.state,
+                    it.expires_at,
+                    it.expired_url,
+                ),
             )
         })
         .collect()

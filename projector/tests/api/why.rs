@@ -219,10 +219,15 @@ async fn rows_that_differ_from_the_log_are_named() {
     )
     .await;
     let differs = of_link(&stage, &link).await;
+    let details = "title `Spring offers`, external id `offers/why-0X`, tags `offers spring`, \
+                   expires at `2099-12-31T23:59:59.000Z`, expired URL `https://example.com/offers`";
     assert_eq!(
         sentence(&differs, "links"),
-        "shows https://evil.example/ under why-0X (version 1), but the log says that it shows \
-         https://example.com/ under why-0X (version 1); run `projector verify links`"
+        format!(
+            "shows https://evil.example/ under why-0X (version 1, {details}), but the log says \
+             that it shows https://example.com/ under why-0X (version 1, {details}); run \
+             `projector verify links`"
+        )
     );
     assert_eq!(of(&differs, "links").agrees, Some(false));
     assert_eq!(of(&differs, "redirects").agrees, Some(false));
@@ -230,7 +235,8 @@ async fn rows_that_differ_from_the_log_are_named() {
     assert_eq!(
         sentence(&differs, "redirects"),
         "has no row for it, but the log says that it leads from why-0x to https://example.com/ \
-         (active); run `projector verify redirects`"
+         (active, until 2099-12-31T23:59:59.000Z, then 302 to https://example.com/offers); run \
+         `projector verify redirects`"
     );
     let account = of_account(&stage, account_id).await;
     assert_eq!(

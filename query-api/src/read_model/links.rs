@@ -1,16 +1,19 @@
 //! Projection `links`: an account's links, newest first, and a link by its id.
 
+mod detail_columns;
 pub(crate) mod search;
 
 use linkledger_core::{
     http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
+    link::{Expiry, LinkDetails, Tags},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use self::detail_columns::DetailColumns;
 use super::{SnapshotRead, Visibility};
 
 /// Link as lists and single reads show it.
@@ -41,6 +44,10 @@ impl LinkRange {
         // The highest UUID is no UUIDv7, so every link is older.
         self.before.unwrap_or(Uuid::max())
     }
+
+    fn shard_number(&self) -> i16 {
+        Shard::of(self.account_id).number()
+    }
 }
 
 /// Reads the links of each range, all from one snapshot.
@@ -48,10 +55,7 @@ pub(crate) async fn list_each(
     pool: &PgPool,
     ranges: &[LinkRange],
 ) -> sqlx::Result<Vec<SnapshotRead<Vec<LinkView>>>> {
-    let shards = ranges
-        .iter()
-        .map(|range| Shard::of(range.account_id).number());
-    let shards: Vec<i16> = shards.collect();
+    let shards: Vec<i16> = ranges.iter().map(LinkRange::shard_number).collect();
     let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
     let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
@@ -63,7 +67,11 @@ pub(crate) async fn list_each(
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
                l.link_ids AS "link_ids!", l.slugs AS "slugs!",
                l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-               l.created_at AS "created_at!"
+               l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+               l.external_ids AS "external_ids!: Vec<Option<String>>",
+               l.tags AS "tags!: Vec<Option<String>>",
+               l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
+               l.expired_urls AS "expired_urls!: Vec<Option<String>>"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
             AS wanted (shard, account_id, before, count_max, nth)
         JOIN read_model.checkpoints AS c
@@ -76,9 +84,16 @@ pub(crate) async fn list_each(
                    coalesce(array_agg(slug), '{}') AS slugs,
                    coalesce(array_agg(destination_url), '{}') AS destination_urls,
                    coalesce(array_agg(version), '{}') AS versions,
-                   coalesce(array_agg(created_at), '{}') AS created_at
+                   coalesce(array_agg(created_at), '{}') AS created_at,
+                   coalesce(array_agg(title), '{}') AS titles,
+                   coalesce(array_agg(external_id), '{}') AS external_ids,
+                   -- As text: arrays of different lengths cannot be elements of an array.
+                   coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                   coalesce(array_agg(expires_at), '{}') AS expires_at,
+                   coalesce(array_agg(expired_url), '{}') AS expired_urls
             FROM (
-                SELECT link_id, slug, destination_url, version, created_at
+                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
+                       tags, expires_at, expired_url
                 FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
@@ -145,12 +160,15 @@ pub(crate) async fn find_each(
         r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?"
+               l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
+               l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
+               l.expired_url AS "expired_url?"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.
         LEFT JOIN LATERAL (
-            SELECT link_id, slug, destination_url, version, created_at
+            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+                   expires_at, expired_url
             FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -220,6 +238,11 @@ struct LinkRow {
     destination_url: Option<String>,
     version: Option<i64>,
     created_at: Option<OffsetDateTime>,
+    title: Option<String>,
+    external_id: Option<String>,
+    tags: Option<Vec<String>>,
+    expires_at: Option<OffsetDateTime>,
+    expired_url: Option<String>,
 }
 
 impl LinkRow {
@@ -242,6 +265,13 @@ impl LinkRow {
                 slug: self.slug?,
                 destination_url: self.destination_url?,
                 created_at: self.created_at?,
+                details: LinkDetails {
+                    title: self.title,
+                    external_id: self.external_id,
+                    tags: self.tags.and_then(Tags::of),
+                    expires_at: self.expires_at.map(Expiry::at),
+                    expired_url: self.expired_url,
+                },
             },
             version: self.version?,
         })
@@ -258,20 +288,34 @@ struct LinkPage {
     destination_urls: Vec<String>,
     versions: Vec<i64>,
     created_at: Vec<OffsetDateTime>,
+    titles: Vec<Option<String>>,
+    external_ids: Vec<Option<String>>,
+    /// Tags separated by spaces, which no tag contains.
+    tags: Vec<Option<String>>,
+    expires_at: Vec<Option<OffsetDateTime>>,
+    expired_urls: Vec<Option<String>>,
 }
 
 impl LinkPage {
     fn into_links(self) -> SnapshotRead<Vec<LinkView>> {
         let texts = self.slugs.into_iter().zip(self.destination_urls);
         let numbers = self.versions.into_iter().zip(self.created_at);
+        let details = DetailColumns {
+            titles: self.titles,
+            external_ids: self.external_ids,
+            tags: self.tags,
+            expires_at: self.expires_at,
+            expired_urls: self.expired_urls,
+        };
         let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
-        let links = columns.map(
-            |((link_id, (slug, destination_url)), (version, created_at))| LinkView {
+        let links = columns.zip(details.into_rows()).map(
+            |(((link_id, (slug, destination_url)), (version, created_at)), details)| LinkView {
                 parts: LinkParts {
                     id: LinkId::from_uuid(link_id),
                     slug,
                     destination_url,
                     created_at,
+                    details,
                 },
                 version,
             },

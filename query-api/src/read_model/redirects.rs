@@ -23,10 +23,23 @@ pub(crate) struct Redirect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RedirectTarget {
     /// Link that is followed, with the stored destination that visitors are redirected to.
-    Destination { link_id: LinkId, url: Box<str> },
+    Destination {
+        link_id: LinkId,
+        url: Box<str>,
+        /// End of the link, if it has one. Boxed: few links expire.
+        end: Option<Box<LinkEnd>>,
+    },
     /// No destination: the link is deleted or disabled, or an operator suspended the account with
     /// `--stop-redirects`.
     Gone,
+}
+
+/// End of a link at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkEnd {
+    pub(crate) expires_at: OffsetDateTime,
+    /// Stored destination from then on; `None` if visitors then receive 410.
+    pub(crate) expired_url: Option<Box<str>>,
 }
 
 /// Changes of redirects, read from one snapshot.
@@ -126,6 +139,7 @@ pub(crate) async fn find_each(
         r#"
         SELECT wanted.nth AS "nth!", r.account_id AS "account_id!", r.link_id AS "link_id!",
                r.destination_url AS "destination_url!", r.state AS "state!",
+               r.expires_at AS "expires_at?", r.expired_url AS "expired_url?",
                -- Not EXISTS: planned for many rows, that would read all stopped accounts.
                (
                    SELECT account_id FROM read_model.stopped_accounts
@@ -135,7 +149,7 @@ pub(crate) async fn find_each(
         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
         -- Not a join: planned on empty tables, that would read all redirects.
         CROSS JOIN LATERAL (
-            SELECT generation, account_id, link_id, destination_url, state
+            SELECT generation, account_id, link_id, destination_url, state, expires_at, expired_url
             FROM read_model.redirects
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -157,6 +171,8 @@ pub(crate) async fn find_each(
             account_id: row.account_id,
             link_id: row.link_id,
             destination_url: row.destination_url,
+            expires_at: row.expires_at,
+            expired_url: row.expired_url,
             is_followed: row.state == "active" && !row.is_stopped,
         }));
     }
@@ -180,6 +196,7 @@ pub(crate) async fn find_with_visibility(
                ) AS "is_parked!",
                r.account_id AS "account_id?", r.link_id AS "link_id?",
                r.destination_url AS "destination_url?", r.state AS "state?",
+               r.expires_at AS "expires_at?", r.expired_url AS "expired_url?",
                EXISTS (
                    SELECT FROM read_model.stopped_accounts
                    WHERE generation = r.generation AND account_id = r.account_id
@@ -205,6 +222,8 @@ pub(crate) async fn find_with_visibility(
             account_id,
             link_id,
             destination_url,
+            expires_at: row.expires_at,
+            expired_url: row.expired_url,
             is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
         })
     });
@@ -216,6 +235,8 @@ struct RedirectRow {
     account_id: Uuid,
     link_id: Uuid,
     destination_url: String,
+    expires_at: Option<OffsetDateTime>,
+    expired_url: Option<String>,
     /// False if the link is disabled, or an operator suspended the account with `--stop-redirects`.
     is_followed: bool,
 }
@@ -228,6 +249,12 @@ impl Redirect {
                 RedirectTarget::Destination {
                     link_id: LinkId::from_uuid(row.link_id),
                     url: row.destination_url.into(),
+                    end: row.expires_at.map(|expires_at| {
+                        Box::new(LinkEnd {
+                            expires_at,
+                            expired_url: row.expired_url.map(String::into_boxed_str),
+                        })
+                    }),
                 }
             } else {
                 RedirectTarget::Gone

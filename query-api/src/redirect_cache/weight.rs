@@ -6,11 +6,11 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::read_model::redirects::{Redirect, RedirectTarget};
+use crate::read_model::redirects::{LinkEnd, Redirect, RedirectTarget};
 
-/// Bytes of a slot of the cache, with a short slug and a redirect: 88 in the library's list, and 5 to
+/// Bytes of a slot of the cache, with a short slug and a redirect: 96 in the library's list, and 5 to
 /// 12 in the library's hash table, which grows by doubling.
-const SLOT_BYTES: u64 = 100;
+const SLOT_BYTES: u64 = 108;
 /// Bytes of a usual entry: a slot, and a destination in a separate heap block.
 const ENTRY_BYTES_EXPECTED: u64 = SLOT_BYTES + 80;
 /// Number of entries per ghost slot. A ghost slot remembers only that an entry was evicted. While few
@@ -46,12 +46,19 @@ impl Weighter<CompactString, Redirect> for EntryWeighter {
         } else {
             0
         };
-        let destination_block = match &redirect.target {
-            RedirectTarget::Destination { url, .. } => block_bytes(url.len()),
+        let destination_blocks = match &redirect.target {
+            RedirectTarget::Destination { url, end, .. } => {
+                block_bytes(url.len()) + end.as_deref().map_or(0, bytes_of_end)
+            }
             RedirectTarget::Gone => 0,
         };
-        SLOT_BYTES + slug_block + destination_block
+        SLOT_BYTES + slug_block + destination_blocks
     }
+}
+
+fn bytes_of_end(end: &LinkEnd) -> u64 {
+    let url_block = end.expired_url.as_deref().map(|url| block_bytes(url.len()));
+    block_bytes(size_of::<LinkEnd>()) + url_block.unwrap_or(0)
 }
 
 /// Returns the bytes that the allocator of glibc uses for a text: 8 bytes more, rounded up to 16,
@@ -80,6 +87,7 @@ mod tests {
                 target: RedirectTarget::Destination {
                     link_id: LinkId::from_uuid(Uuid::nil()),
                     url: destination.as_str().into(),
+                    end: None,
                 },
             };
             entries.insert(format!("{slug:0slug_length$}").as_str().into(), redirect);

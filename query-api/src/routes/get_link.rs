@@ -190,10 +190,6 @@ pub(super) async fn owned_link(
 async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<LinkView, Problem> {
     let event = api.histories.last_event_at(key, at).await?;
     let event = event.ok_or_else(Problem::link_not_found)?;
-    let link = LinkAfter::of(&event).map_err(|error| unreadable(key, &error))?;
-    if link.is_deleted() {
-        return Err(Problem::link_not_found());
-    }
     let first = api.histories.first_event(key).await?;
     let first = first.ok_or_else(Problem::link_not_found)?;
     // After a jump of a clock a later event can have an earlier time than the creation.
@@ -201,6 +197,10 @@ async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<Lin
         return Err(Problem::link_not_found());
     }
     let created = creation(&first).map_err(|error| unreadable(key, &error))?;
+    let link = LinkAfter::of(&event, &created).map_err(|error| unreadable(key, &error))?;
+    if link.is_deleted() {
+        return Err(Problem::link_not_found());
+    }
     let link = link.with_beginning(created, event.version);
     Ok(LinkView {
         version: link.version,

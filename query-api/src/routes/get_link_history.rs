@@ -14,7 +14,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     http::{authentication::Caller, request::check_accept, route_table},
     id::LinkId,
-    link::history::{HistoryError, LinkAfter},
+    link::history::{HistoryError, LinkAfter, creation},
     openapi::Timestamp,
     problem::Problem,
     timestamp,
@@ -143,14 +143,21 @@ pub(super) async fn get_link_history(
     let link = owned_link(&api, account_id, &uri).await?;
 
     let events = api.histories.events(link, before, page.count_max()).await?;
-    let entries = entries(&events).map_err(|error| unreadable(link, &error))?;
+    let first = api.histories.first_event(link).await?;
+    let first = first.ok_or_else(Problem::link_not_found)?;
+    let entries = entries(&events, &first).map_err(|error| unreadable(link, &error))?;
     Ok(list.answer(&page, entries.into(), sort_key_of, identity))
 }
 
-/// Returns the entries of events, newest first. The event before each one must follow it, or there is none; the last
-/// event of a longer history is on the next page, and its entry is not shown.
-fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, HistoryError> {
-    let links: Vec<_> = events.iter().map(LinkAfter::of).collect::<Result<_, _>>()?;
+/// Returns the entries of events, newest first; `first` is the first event of the link. The event before each one must
+/// follow it, or there is none; the last event of a longer history is on the next page, and its entry is not shown.
+fn entries(
+    events: &[RecordedEvent],
+    first: &RecordedEvent,
+) -> Result<Vec<HistoryEntry>, HistoryError> {
+    let created = creation(first)?;
+    let links = events.iter().map(|event| LinkAfter::of(event, &created));
+    let links: Vec<_> = links.collect::<Result<_, _>>()?;
     let befores = links.iter().skip(1).map(Some).chain([None]);
     let entries = events.iter().zip(&links).zip(befores);
     Ok(entries

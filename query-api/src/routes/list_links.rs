@@ -85,6 +85,7 @@ pub(super) async fn list_links(
         account_id,
         last: list.start_of(&page)?,
         count_max: page.count_max(),
+        now: api.clock.now(),
     };
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;

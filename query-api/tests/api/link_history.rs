@@ -119,6 +119,18 @@ impl Stream {
         format!("{}/history", self.path())
     }
 
+    /// Returns the changes of the first event: each member that the create has set.
+    fn members_of_creation(&self) -> Value {
+        let Link::Existing(link) = &self.links[0].1 else {
+            panic!("the stream has a first event");
+        };
+        let mut members = json!(link.created.details());
+        members["destination_url"] = json!(link.created.destination_url);
+        let members = members.as_object().unwrap().iter();
+        let changes = members.map(|(name, to)| (name.clone(), json!({ "from": null, "to": to })));
+        Value::Object(changes.collect())
+    }
+
     fn path_at(&self, at: &str) -> String {
         format!("{}?at={}", self.path(), at.replace('+', "%2B"))
     }
@@ -160,7 +172,7 @@ async fn history_has_author_and_changed_members() {
             entry(4, "LinkDestinationChanged", KEY, moved(json!(second), third)),
             entry(3, "LinkDisabled", "operator", flag("disabled", true)),
             entry(2, "LinkDestinationChanged", KEY, moved(json!(FIRST), second)),
-            entry(1, "LinkCreated", KEY, moved(Value::Null, FIRST)),
+            entry(1, "LinkCreated", KEY, stream.members_of_creation()),
         ],
         "next_cursor": null,
         "has_more": false,

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
-use linkledger_core::{id::LinkId, projection::Projection, shard::Shard};
+use linkledger_core::{clock::Clock as _, id::LinkId, projection::Projection, shard::Shard};
+use linkledger_testing::FixedClock;
 use serde_json::json;
 use sqlx::PgPool;
+use time::OffsetDateTime;
 
 use crate::{
     read_tables::{
@@ -15,6 +17,7 @@ use crate::{
 
 /// Returns a millisecond of 2026, at the begin of a second.
 const MILLISECOND: u64 = 1_795_168_260_000;
+const TAGS: [&str; 3] = ["spring", "offer:1", "other"];
 const HOSTS: [&str; 4] = [
     "a.example",
     "shop.a.example",
@@ -46,6 +49,9 @@ struct StoredLink {
     slug: String,
     destination_url: String,
     is_disabled: bool,
+    is_expired: Option<bool>,
+    external_id: Option<String>,
+    tags: Vec<&'static str>,
     millisecond: u64,
 }
 
@@ -59,7 +65,18 @@ impl StoredLink {
             slug: format!("{}{letters}{order}", numbers.one_of(&["x", "X", "y"])),
             destination_url: format!("https://{host}/{}", numbers.below(3)),
             is_disabled: numbers.below(3) == 0,
+            is_expired: (numbers.below(2) == 0).then(|| numbers.below(2) == 0),
+            external_id: (numbers.below(2) == 0).then(|| format!("crm:{}", order % 1_000)),
+            tags: TAGS.into_iter().filter(|_| numbers.below(3) == 0).collect(),
             millisecond,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.is_disabled, self.is_expired) {
+            (true, _) => "disabled",
+            (false, Some(true)) => "expired",
+            (false, Some(false) | None) => "active",
         }
     }
 
@@ -89,13 +106,18 @@ impl StoredLink {
         .await
         .unwrap();
         sqlx::query(
-            "INSERT INTO read_model.links VALUES (1, $1, $2, $3, $4, 1, to_timestamp($5::bigint / 1000.0))",
+            "INSERT INTO read_model.links (generation, account_id, link_id, slug, destination_url, version, created_at,
+                 external_id, tags, expires_at)
+             VALUES (1, $1, $2, $3, $4, 1, to_timestamp($5::bigint / 1000.0), $6, nullif($7, '{}'), $8)",
         )
         .bind(caller.account_id.uuid())
         .bind(self.id.uuid())
         .bind(&self.slug)
         .bind(&self.destination_url)
         .bind(i64::try_from(self.millisecond).unwrap())
+        .bind(&self.external_id)
+        .bind(&self.tags)
+        .bind(self.is_expired.map(expiry))
         .execute(pool)
         .await
         .unwrap();
@@ -115,6 +137,16 @@ impl StoredLink {
     }
 }
 
+/// Returns the current time of the services, at which a link is over, or an instant one millisecond later.
+fn expiry(is_over: bool) -> OffsetDateTime {
+    let now = FixedClock::default().now();
+    if is_over {
+        now
+    } else {
+        now + time::Duration::MILLISECOND
+    }
+}
+
 /// Filters of a request, each with the probability of a third.
 #[derive(Debug, Default)]
 struct Filters {
@@ -122,7 +154,9 @@ struct Filters {
     slug_prefix: Option<&'static str>,
     destination_url: Option<String>,
     destination_host: Option<&'static str>,
-    is_disabled: Option<bool>,
+    external_id: Option<String>,
+    tags: Option<&'static str>,
+    state: Option<&'static str>,
     created_from: Option<u64>,
     created_to: Option<u64>,
     is_oldest_first: bool,
@@ -150,7 +184,13 @@ impl Filters {
             filters.destination_host = Some(numbers.one_of(&hosts));
         }
         if numbers.below(3) == 0 {
-            filters.is_disabled = Some(numbers.below(2) == 0);
+            filters.state = Some(numbers.one_of(&["active", "disabled", "expired"]));
+        }
+        if numbers.below(8) == 0 {
+            filters.external_id = Some(format!("crm:{}", numbers.below(90)));
+        }
+        if numbers.below(3) == 0 {
+            filters.tags = Some(numbers.one_of(&["spring", "offer:1", "spring,offer:1", "none"]));
         }
         if numbers.below(3) == 0 {
             filters.created_from = Some(MILLISECOND + numbers.below(3));
@@ -162,14 +202,15 @@ impl Filters {
     }
 
     fn query(&self) -> String {
-        let state = |is_disabled| if is_disabled { "disabled" } else { "active" };
         let instant = |millisecond: u64| format!("2026-11-20T09:51:00.{:03}Z", millisecond % 1_000);
         let parameters = [
             ("slug", self.slug.clone()),
             ("slug_prefix", self.slug_prefix.map(str::to_owned)),
             ("destination_url", self.destination_url.clone()),
             ("destination_host", self.destination_host.map(str::to_owned)),
-            ("state", self.is_disabled.map(state).map(str::to_owned)),
+            ("external_id", self.external_id.clone()),
+            ("tag", self.tags.map(str::to_owned)),
+            ("state", self.state.map(str::to_owned)),
             ("created_from", self.created_from.map(instant)),
             ("created_to", self.created_to.map(instant)),
             (
@@ -198,8 +239,13 @@ impl Filters {
                 .is_none_or(|url| *url == link.destination_url)
             && self.destination_host.is_none_or(|host| host == link.host())
             && self
-                .is_disabled
-                .is_none_or(|is_disabled| is_disabled == link.is_disabled)
+                .external_id
+                .as_ref()
+                .is_none_or(|id| link.external_id.as_ref() == Some(id))
+            && self
+                .tags
+                .is_none_or(|tags| tags.split(',').all(|tag| link.tags.contains(&tag)))
+            && self.state.is_none_or(|state| state == link.state())
             && self
                 .created_from
                 .is_none_or(|from| link.millisecond >= from)
@@ -293,6 +339,8 @@ async fn filtered_scan_under_changes_lists_each_link_once() {
         ("destination_host=a.example", 2),
         ("state=active&sort=created_at", 3),
         ("state=disabled", 2),
+        ("state=expired", 2),
+        ("tag=spring", 3),
     ] {
         let listed = scan(
             &service,
@@ -315,9 +363,10 @@ async fn filtered_scan_under_changes_lists_each_link_once() {
         let expected = Filters {
             slug_prefix: filters.contains("slug_prefix").then_some("x"),
             destination_host: filters.contains("host").then_some("a.example"),
-            is_disabled: filters
-                .contains("state")
-                .then(|| filters.contains("disabled")),
+            state: ["active", "disabled", "expired"]
+                .into_iter()
+                .find(|state| filters.contains(state)),
+            tags: filters.contains("tag=").then_some("spring"),
             is_oldest_first: filters.contains("sort"),
             ..Filters::default()
         };
@@ -336,6 +385,8 @@ async fn cursor_with_other_filters_names_the_mistake() {
         "slug_prefix=x",
         "slug_prefix=y",
         "state=active",
+        "state=expired",
+        "tag=spring",
         "created_from=2000-01-01",
     ];
     for list in lists {
@@ -369,6 +420,9 @@ async fn rare_link_is_found_after_a_short_page() {
         slug: "rare".to_owned(),
         destination_url: "https://a.example/".to_owned(),
         is_disabled: false,
+        is_expired: None,
+        external_id: None,
+        tags: Vec::new(),
         millisecond: MILLISECOND - 1,
     };
     rare.insert(service.pool(), &caller).await;

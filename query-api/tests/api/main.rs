@@ -13,6 +13,7 @@ mod connections;
 mod console;
 mod credits;
 mod docs;
+mod expiry;
 mod follow_link;
 mod get_link;
 mod gone;

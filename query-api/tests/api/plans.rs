@@ -22,9 +22,15 @@ const FULL_LISTS: i64 = 8;
 const OTHER_ENTRIES_MAX: i64 = 1_000;
 /// Index entries for finding out, for each page, that many links have the prefix `slug-`.
 const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 2_001;
-const ENTRIES_MAX: i64 = FULL_LISTS * LINKS + COUNTED_ENTRIES + OTHER_ENTRIES_MAX;
+/// Index entries for finding out, for each page, that many links have the tag `half`, and for the walk.
+const TAGGED_ENTRIES: i64 = (LINKS / 2 / 100 + 1) * LINKS / 2 + LINKS;
+const ENTRIES_MAX: i64 = FULL_LISTS * LINKS + COUNTED_ENTRIES + TAGGED_ENTRIES + OTHER_ENTRIES_MAX;
 /// Number of links whose redirects are disabled.
 const DISABLED: i64 = 100;
+/// Number of links with the tag `rare`; the links with the tag `half` are too many to be sorted.
+const RARE: i64 = 10;
+/// Number of expired links that are not disabled.
+const EXPIRED: i64 = 4;
 const APPLICATION: &str = "plans";
 
 #[tokio::test]
@@ -140,7 +146,17 @@ async fn read_every_row(service: &TestService, caller: &TestCaller) {
         ("/v1/links?limit=100&created_to=2000-01-01", 0),
         ("/v1/links?limit=100&destination_host=example.com", LINKS),
         ("/v1/links?limit=100&destination_host=example.org", 0),
-        ("/v1/links?limit=100&state=active", LINKS - DISABLED),
+        (
+            "/v1/links?limit=100&state=active",
+            LINKS - DISABLED - EXPIRED,
+        ),
+        ("/v1/links?limit=100&state=expired", EXPIRED),
+        ("/v1/links?limit=100&external_id=crm:4711", 1),
+        ("/v1/links?limit=100&external_id=none", 0),
+        ("/v1/links?limit=100&tag=rare", RARE),
+        ("/v1/links?limit=100&tag=half,rare", RARE),
+        ("/v1/links?limit=100&tag=half", LINKS / 2),
+        ("/v1/links?limit=100&tag=none", 0),
         ("/v1/links?limit=100&state=disabled", DISABLED),
         ("/v1/links?limit=100&slug_prefix=slug-", LINKS),
         ("/v1/links?limit=100&slug_prefix=slug-471", 11),
@@ -166,6 +182,9 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
         "destination_host=example.com",
         "state=disabled",
         "state=active",
+        "state=expired",
+        "external_id=crm:4711",
+        "tag=rare",
     ];
     let in_both_orders = filtered.iter().flat_map(|filter| {
         let path = format!("/v1/links?{filter}");
@@ -240,7 +259,11 @@ async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
     for insert in [
         format!(
             "INSERT INTO read_model.links
-             SELECT {generation}, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now()"
+             SELECT {generation}, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now(), NULL,
+                 'crm:' || n,
+                 CASE WHEN n % {} = 0 THEN '{{half,rare}}'::text[] WHEN n % 2 = 0 THEN '{{half}}' END,
+                 CASE WHEN n % 1000 = 0 THEN '2001-01-01'::timestamptz END",
+            LINKS / RARE
         ),
         format!(
             "INSERT INTO read_model.redirects

@@ -17,7 +17,7 @@ use crate::{
     service::{TestCaller, TestService},
 };
 
-const OLD: &str = "https://example.com/old";
+pub(crate) const OLD: &str = "https://example.com/old";
 const NEW: &str = "https://example.com/new";
 /// Number of times that a test checks an answer that must stay the same.
 const REPEATS: usize = 50;
@@ -28,11 +28,11 @@ async fn caching_service() -> TestService {
     caching_service_on(TestDatabase::create().await).await
 }
 
-async fn caching_service_on(database: TestDatabase) -> TestService {
+pub(crate) async fn caching_service_on(database: TestDatabase) -> TestService {
     TestService::start_with(database, |config| config.redirect_cache_mib = 1).await
 }
 
-async fn link_to_old(service: &TestService, caller: &TestCaller, slug: &str) {
+pub(crate) async fn link_to_old(service: &TestService, caller: &TestCaller, slug: &str) {
     let mut link = service.append_link(caller, slug).await;
     OLD.clone_into(&mut link.link.destination_url);
     insert_redirect(service.pool(), &link).await;
@@ -59,7 +59,7 @@ async fn assert_target_stays(service: &TestService, slug: &str, destination: &st
 
 /// Changes the row without a change record, and waits until the cache answers with the old
 /// destination.
-async fn until_cached(service: &TestService, slug: &str) {
+pub(crate) async fn until_cached(service: &TestService, slug: &str) {
     eventually(&format!("{slug} is answered from memory"), async || {
         update_redirect(service.pool(), slug, OLD, "active").await;
         target(service, slug).await;

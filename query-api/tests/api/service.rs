@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::SettledCreate,
-    clock::Clock,
+    clock::{Clock, SystemClock},
     consistency::ConsistencyToken,
     databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
@@ -92,13 +92,30 @@ impl TestService {
         database: TestDatabase,
         change: impl FnOnce(&mut QueryApiConfig),
     ) -> Self {
+        let clock = Arc::new(FixedClock::default());
+        let of_service = Arc::clone(&clock) as Arc<dyn Clock>;
+        Self::start_by(clock, of_service, database, change).await
+    }
+
+    /// Starts a service by the system's clock; `clock` of the test has no effect.
+    pub(crate) async fn start_by_system_clock(
+        database: TestDatabase,
+        change: impl FnOnce(&mut QueryApiConfig),
+    ) -> Self {
+        let clock = Arc::new(FixedClock::default());
+        Self::start_by(clock, Arc::new(SystemClock), database, change).await
+    }
+
+    async fn start_by(
+        clock: Arc<FixedClock>,
+        of_service: Arc<dyn Clock>,
+        database: TestDatabase,
+        change: impl FnOnce(&mut QueryApiConfig),
+    ) -> Self {
         let mut config = config(&database);
         change(&mut config);
-        let clock = Arc::new(FixedClock::default());
         let mut tasks = Tasks::new(CancellationToken::new());
-        let service = start(config, Arc::clone(&clock) as Arc<dyn Clock>, &mut tasks)
-            .await
-            .unwrap();
+        let service = start(config, of_service, &mut tasks).await.unwrap();
         assert!(service.readiness.is_ready());
         Self {
             database,

@@ -61,6 +61,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
                 None,
                 "its row has version 10, but its last event has version 6",
             ),
+            (Some(4), "the external id of lnk_"),
             (
                 Some(11),
                 "segment 3 is sealed up to position 15, but the log ends at 13",
@@ -90,20 +91,28 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "$set shard = $shard, position = position + 19 WHERE account_id = $other;
          UPDATE event_store.accounts SET shard = $shard WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
+         DELETE FROM event_store.external_ids WHERE account_id = $other;
          UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
-        &[(
-            None,
-            "its row names this shard, but the account belongs to shard ",
-        )],
+        &[
+            (
+                None,
+                "its row names this shard, but the account belongs to shard ",
+            ),
+            (Some(21), "the external id of lnk_"),
+        ],
     ),
     (
         "$set shard = $shard, position = position + 19 WHERE account_id = $other;
          DELETE FROM event_store.accounts WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
+         DELETE FROM event_store.external_ids WHERE account_id = $other;
          UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
-        &[(Some(20), " belongs to shard ")],
+        &[
+            (Some(20), " belongs to shard "),
+            (Some(21), "the external id of lnk_"),
+        ],
     ),
     // Changed events.
     (
@@ -287,5 +296,22 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "DELETE FROM event_store.slugs
          WHERE link_id = (SELECT stream_id FROM event_store.events $at = 4)",
         &[(Some(4), "is not given to lnk_")],
+    ),
+    (
+        "DELETE FROM event_store.external_ids
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 6)",
+        &[(Some(6), "the external id of lnk_")],
+    ),
+    (
+        "UPDATE event_store.external_ids SET link_id = gen_random_uuid()
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 6)",
+        &[(Some(6), "the external id of lnk_")],
+    ),
+    (
+        "INSERT INTO event_store.external_ids VALUES ($account, 'made-up', gen_random_uuid())",
+        &[(
+            None,
+            ") that no event explains: docs/backup.md#external-ids",
+        )],
     ),
 ];

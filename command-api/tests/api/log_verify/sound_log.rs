@@ -23,7 +23,14 @@ const EVENTS_PER_SEGMENT: i64 = 5;
 pub(super) const LINK_COUNT: usize = 5;
 
 /// Tables that a damage may change.
-const TABLES: [&str; 5] = ["events", "log_segments", "log_shards", "accounts", "slugs"];
+const TABLES: [&str; 6] = [
+    "events",
+    "log_segments",
+    "log_shards",
+    "accounts",
+    "slugs",
+    "external_ids",
+];
 
 /// Sealed log of two accounts in different shards, and a backup.
 pub(super) struct SoundLog {

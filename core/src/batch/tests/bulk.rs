@@ -130,6 +130,37 @@ fn atomic_bulk_names_offenders_of_first_stage() {
 }
 
 #[test]
+fn bulk_gives_an_external_id_to_one_link() {
+    let mut world = World::with_balances(&[9]);
+    let creates = || {
+        [
+            create(0, 1, 3, Some("abc")),
+            create(0, 2, 1, None),
+            create(0, 3, 3, Some("def")),
+        ]
+    };
+    let taken = CommandRejection::ExternalIdTaken;
+    let refused = world.run(&[(atomic(creates()), ids(5))]);
+    assert_eq!(rejected(&refused[0]), [(2, taken.clone())]);
+    assert!(world.taken_slugs.is_empty());
+    let tried = world.run(&[(dry_run(creates()), ids(6))]);
+    let [first, second, third] = answers(&tried[0]) else {
+        panic!("{tried:?}");
+    };
+    assert_eq!(*first, Answer::WouldCreate(ids(6).link_id));
+    assert!(matches!(second, Answer::WouldCreate(_)), "{second:?}");
+    assert_eq!(*third, Answer::Rejected(taken.clone()));
+
+    // A create before the bulk has taken the external id.
+    let committed = world.run(&[
+        (create(0, 4, 3, Some("abc")), ids(7)),
+        (atomic([create(0, 5, 3, None)]), ids(8)),
+    ]);
+    assert_eq!(committed[0], Answer::Created(ids(7).link_id));
+    assert_eq!(rejected(&committed[1]), [(0, taken)]);
+}
+
+#[test]
 fn mixture_of_used_and_new_keys_is_rejected() {
     let mut world = World::with_balances(&[5]);
     world.run(&[

@@ -18,6 +18,7 @@ pub(super) const BULK_IDS_STEP: u128 = 1_000;
 
 /// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a test has few answers")]
 pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),
@@ -71,9 +72,10 @@ impl World {
             stored: self.stored.clone(),
             taken_slugs: plan.taken(&reserved, found),
             reserved_slugs: reserved.clone(),
+            external_ids: self.external_ids(),
             links: self.links.clone(),
         };
-        let mut batch = CommandBatch::new(&pricing, 1, state);
+        let mut batch = CommandBatch::new(&pricing, |_| 1, state);
         let outcomes: Vec<CommandOutcome> = with_ids(&of_batch, &ids)
             .map(|(command, ids)| batch.decide(command, ids))
             .collect();
@@ -90,9 +92,10 @@ impl World {
             credits,
             unused_slugs,
         } = decided;
-        assert_eq!(unused_slugs, HashSet::new());
         self.credits = credits;
-        self.taken_slugs.extend(reserved);
+        let used = reserved.into_iter();
+        self.taken_slugs
+            .extend(used.filter(|(slug, _)| !unused_slugs.contains(slug)));
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
             match (command, outcome) {
                 (LinkCommand::Bulk(bulk), CommandOutcome::Bulk(outcomes)) => {
@@ -169,6 +172,15 @@ impl World {
                 SettledCommand::Change(_) | SettledCommand::Create(_),
             ) => panic!("{command:?} is settled otherwise"),
         }
+    }
+
+    /// Returns the links that hold an external id.
+    pub(super) fn external_ids(&self) -> HashMap<ExternalIdKey, LinkId> {
+        let held = self.links.iter().filter_map(|((account_id, link_id), it)| {
+            let external_id = it.link.state.held_external_id()?;
+            Some(((*account_id, external_id.to_owned()), *link_id))
+        });
+        held.collect()
     }
 
     /// Returns the link according to the log.

@@ -1,7 +1,13 @@
+use time::macros::datetime;
 use uuid::Uuid;
 
 use super::*;
-use crate::link::{LinkEvent, OwnHosts};
+use crate::{
+    json::JsonObject,
+    link::{LinkState, OwnHosts, members::parse_patch},
+};
+
+const NOW: OffsetDateTime = datetime!(2026-11-20 10:00 UTC);
 
 fn destination(text: &str) -> Destination {
     Destination::parse(text, &OwnHosts::default()).unwrap()
@@ -13,6 +19,8 @@ fn create(slug_is_free: bool) -> CreateLink {
         account_id: AccountId::from_uuid(Uuid::from_u128(2)),
         slug: Slug::parse("Spring").unwrap(),
         slug_is_free,
+        external_id_is_free: true,
+        now: NOW,
         short_url: "https://sho.rt/Spring".to_owned(),
         draft: LinkDraft::to(destination("https://example.com")),
     }
@@ -32,10 +40,39 @@ fn deleted() -> ExistingLink {
     active().apply(&LinkEvent::Deleted(event.unwrap()))
 }
 
-fn change(to: &str, expected_version: ExpectedVersion) -> ChangeDestination {
-    ChangeDestination {
+fn change(to: &str, expected_version: ExpectedVersion) -> ChangeLink {
+    let patch = LinkPatch {
         destination: Some(destination(to)),
+        ..LinkPatch::default()
+    };
+    ChangeLink {
+        patch,
         expected_version,
+    }
+}
+
+fn decide(
+    link: &ExistingLink,
+    command: &ChangeLink,
+) -> Result<Option<LinkDestinationChanged>, ChangeLinkError> {
+    match &link.decide_change(command, NOW)?[..] {
+        [] => Ok(None),
+        [LinkEvent::DestinationChanged(changed)] => Ok(Some(changed.clone())),
+        events => panic!("{events:?}"),
+    }
+}
+
+/// Applies a merge patch to the link. Returns the link, or the code of the field error.
+fn patched(link: &ExistingLink, patch: &str) -> Result<ExistingLink, FieldError> {
+    let object = JsonObject::parse(patch.as_bytes()).unwrap();
+    let command = ChangeLink {
+        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        expected_version: ExpectedVersion::Any,
+    };
+    match link.decide_change(&command, NOW) {
+        Ok(events) => Ok(events.iter().fold(link.clone(), ExistingLink::apply)),
+        Err(ChangeLinkError::Invalid(error)) => Err(error),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -72,7 +109,7 @@ fn change_of_destination_takes_effect() {
             "https://example.com/new",
             ExpectedVersion::OneOf(vec![version]),
         );
-        let changed = link.decide_change_destination(&command).unwrap().unwrap();
+        let changed = decide(&link, &command).unwrap().unwrap();
         assert_eq!(changed.previous_destination_url, "https://example.com/");
         let link = link.apply(&LinkEvent::DestinationChanged(changed));
         assert_eq!(link.state.destination_url, "https://example.com/new");
@@ -84,12 +121,12 @@ fn change_of_destination_takes_effect() {
 #[test]
 fn unchanged_destination_creates_no_event() {
     let same = change("HTTPS://EXAMPLE.COM", ExpectedVersion::Any);
-    assert_eq!(active().decide_change_destination(&same), Ok(None));
-    let nothing = ChangeDestination {
-        destination: None,
+    assert_eq!(decide(&active(), &same), Ok(None));
+    let nothing = ChangeLink {
+        patch: LinkPatch::default(),
         expected_version: ExpectedVersion::Any,
     };
-    assert_eq!(active().decide_change_destination(&nothing), Ok(None));
+    assert_eq!(decide(&active(), &nothing), Ok(None));
 }
 
 #[test]
@@ -102,7 +139,7 @@ fn unexpected_version_rejects_change_and_delete() {
         // Even if the command would not change the destination.
         for to in ["https://example.com", "https://example.com/new"] {
             let command = change(to, expected.clone());
-            assert_eq!(active().decide_change_destination(&command), Err(conflict));
+            assert_eq!(decide(&active(), &command), Err(conflict.clone()));
         }
         assert_eq!(active().decide_delete(&expected), Err(conflict));
     }
@@ -114,10 +151,7 @@ fn deleted_link_stays_deleted() {
     let stale = ExpectedVersion::OneOf(vec![1]);
     assert_eq!(deleted().decide_delete(&stale), Ok(None));
     let command = change("https://example.com/new", ExpectedVersion::Any);
-    assert_eq!(
-        deleted().decide_change_destination(&command),
-        Err(ChangeLinkError::NotFound)
-    );
+    assert_eq!(decide(&deleted(), &command), Err(ChangeLinkError::NotFound));
     assert_eq!(
         deleted().decide_disable("late"),
         Err(ChangeLinkError::NotFound)
@@ -135,4 +169,101 @@ fn enable_reverts_disable() {
     let link = disabled().apply(&LinkEvent::Enabled(enabled));
     assert!(!link.state.disabled);
     assert_eq!(link.decide_enable("again"), Ok(None));
+}
+
+#[test]
+fn details_are_set_replaced_and_removed() {
+    let set = r#"{"title":"A","external_id":"x/1","tags":["b","a"],
+        "expires_at":"2026-11-20T12:00:00.1239+01:00","expired_url":"HTTPS://example.com"}"#;
+    let link = patched(&active(), set).unwrap();
+    assert_eq!(link.version, 2);
+    let details = serde_json::to_value(link.state.details()).unwrap();
+    let expected = serde_json::json!({
+        "title": "A", "external_id": "x/1", "tags": ["a", "b"],
+        "expires_at": "2026-11-20T11:00:00.123Z", "expired_url": "https://example.com/",
+    });
+    assert_eq!(details, expected);
+    assert_eq!(patched(&link, set).unwrap().version, 2, "nothing changes");
+
+    let link = patched(&link, r#"{"title":null,"tags":[],"expires_at":null}"#).unwrap();
+    let details = serde_json::to_value(link.state.details()).unwrap();
+    assert_eq!(details, serde_json::json!({ "external_id": "x/1" }));
+    let link = patched(&link, r#"{"external_id":null}"#).unwrap();
+    assert_eq!(link.state.details, Some(LinkDetails::NONE));
+}
+
+#[test]
+fn expiry_must_be_new_or_in_the_next_100_years() {
+    let past = r#"{"expires_at":"2026-11-20T10:00:00Z"}"#;
+    let error = |code| Err(FieldError::of_member(EXPIRES_AT, code));
+    assert_eq!(
+        patched(&active(), past),
+        error(FieldCode::ExpiresAtInThePast)
+    );
+    let far = r#"{"expires_at":"2126-11-22T10:00:00Z"}"#;
+    assert_eq!(patched(&active(), far), error(FieldCode::ExpiresAtInvalid));
+    let mut expired = active();
+    expired.state.details = Some(LinkDetails {
+        expires_at: Some(Expiry::at(NOW)),
+        ..LinkDetails::NONE
+    });
+    assert_eq!(patched(&expired, past).unwrap().version, 1);
+    let mut command = create(true);
+    command.draft.details.expires_at = Some(Expiry::at(NOW));
+    let error = FieldError::of_member(EXPIRES_AT, FieldCode::ExpiresAtInThePast);
+    let expected = Err(CreateLinkError::Invalid(error));
+    assert_eq!(Link::Absent.decide_create(command), expected);
+}
+
+#[test]
+fn expired_url_needs_an_expiry() {
+    let code = FieldCode::ExpiredUrlWithoutExpiresAt;
+    let error = Err(FieldError::of_member(EXPIRED_URL, code));
+    let url = r#"{"expired_url":"https://example.com/"}"#;
+    assert_eq!(patched(&active(), url), error);
+    let both = r#"{"expires_at":null,"expired_url":"https://example.com/"}"#;
+    assert_eq!(patched(&active(), both), error);
+    assert_eq!(
+        patched(&active(), r#"{"expired_url":null}"#)
+            .unwrap()
+            .version,
+        1
+    );
+}
+
+#[test]
+fn every_change_of_details_can_be_undone() {
+    let set = r#"{"title":"A","tags":["a"],"expires_at":"2027-01-01T00:00:00Z"}"#;
+    let before = patched(&active(), set).unwrap();
+    for patch in [
+        r#"{"title":null}"#,
+        r#"{"title":"B","tags":null,"external_id":"x"}"#,
+        r#"{"expires_at":null}"#,
+    ] {
+        let after = patched(&before, patch).unwrap();
+        let changes = DetailChanges::between(before.state.details(), after.state.details());
+        let event = LinkEvent::DetailsChanged(LinkDetailsChanged {
+            link_id: before.created.link_id,
+            account_id: before.created.account_id,
+            changes: changes.unwrap(),
+        });
+        assert_eq!(
+            after.state.undo(&event),
+            Some(before.state.clone()),
+            "{patch}"
+        );
+        assert_eq!(before.state.undo(&event), None, "{patch}");
+    }
+}
+
+#[test]
+fn state_without_details_keeps_those_of_the_creation() {
+    let mut command = create(true);
+    command.draft.details.title = Some("A".to_owned());
+    let created = Link::Absent.decide_create(command).unwrap();
+    let stored = r#"{"destination_url":"https://e.com/","disabled":false,"deleted":false}"#;
+    let state: LinkState = serde_json::from_str(stored).unwrap();
+    assert_eq!(serde_json::to_string(&state).unwrap(), stored);
+    let state = state.of_stored(&created);
+    assert_eq!(state.details().title.as_deref(), Some("A"));
 }

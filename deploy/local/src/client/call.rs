@@ -39,11 +39,7 @@ impl ApiCall {
 
     /// Makes the call that creates a link. However often the call is sent, the service creates one
     /// link for one idempotency key.
-    pub(crate) fn create_link(key: Uuid, destination_url: &str, slug: Option<&str>) -> Self {
-        let mut body = json!({ "destination_url": destination_url });
-        if let Some(slug) = slug {
-            body["slug"] = slug.into();
-        }
+    pub(crate) fn create_link(key: Uuid, body: Value) -> Self {
         Self::new(Method::POST, &["v1", "links"], StatusCode::CREATED)
             .header("idempotency-key", Some(key.hyphenated().to_string()))
             .body(body)

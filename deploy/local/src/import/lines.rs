@@ -46,15 +46,9 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
     let format = format.unwrap_or_else(|| SourceFormat::detect(&text));
     let parsed = format.parse(&text).with_context(|| format!("{shown}"))?;
     drop(text);
-    let mut report = parsed.report;
-    for source in &parsed.links {
-        for detail in source.link.unsent_details() {
-            report.count_not_carried(detail);
-        }
-    }
     Ok(ImportFile {
         lines: with_keys(parsed.links, &name),
-        report,
+        report: parsed.report,
         unit: format.unit(),
     })
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::client::batch::NewLink;
@@ -61,29 +61,9 @@ impl ImportedLink {
 
     /// Makes the item of a batch.
     pub(super) fn item(&self, key: Uuid) -> NewLink {
-        let mut item = json!({
-            "idempotency_key": key.hyphenated().to_string(),
-            "destination_url": self.destination_url,
-        });
-        if let Some(slug) = &self.slug {
-            item["slug"] = slug.as_str().into();
-        }
+        let mut item = serde_json::to_value(self).expect("texts can be written");
+        item["idempotency_key"] = Value::from(key.hyphenated().to_string());
         NewLink::new(item)
-    }
-
-    /// Returns the names of the details, which the API cannot take.
-    pub(super) fn unsent_details(&self) -> impl Iterator<Item = &'static str> {
-        let details = &self.details;
-        [
-            ("title", details.title.is_some()),
-            ("tags", !details.tags.is_empty()),
-            ("external id", details.external_id.is_some()),
-            ("expiry", details.expires_at.is_some()),
-            ("page after expiry", details.expired_url.is_some()),
-        ]
-        .into_iter()
-        .filter(|(_, is_set)| *is_set)
-        .map(|(name, _)| name)
     }
 }
 

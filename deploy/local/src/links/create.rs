@@ -2,11 +2,15 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::clock::{Clock as _, SystemClock, new_uuid};
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    link::members::{DESTINATION_URL, SLUG},
+};
+use serde_json::{Map, Value};
 use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
 
-use super::print_link;
+use super::{details::DetailOptions, print_link};
 use crate::{
     client::{ApiCall, ApiClient, ApiResponse, CallFailure},
     output::note,
@@ -20,6 +24,8 @@ pub(crate) struct CreateLinkOptions {
     /// Last part of the short address. Default: 8 random characters, chosen by the service.
     #[arg(long)]
     slug: Option<String>,
+    #[command(flatten)]
+    details: DetailOptions,
     /// Idempotency key. Repeating a create with the same key gives one link and one charge.
     /// Default: a new key.
     #[arg(long, value_name = "UUID", value_parser = idempotency_key)]
@@ -40,7 +46,14 @@ pub(super) async fn run(
     let key = create
         .idempotency_key
         .unwrap_or_else(|| new_uuid(SystemClock.now()));
-    let call = ApiCall::create_link(key, &create.destination_url, create.slug.as_deref());
+    let mut body = Map::new();
+    let destination_url = create.destination_url.as_str().into();
+    body.insert(DESTINATION_URL.to_owned(), destination_url);
+    if let Some(slug) = &create.slug {
+        body.insert(SLUG.to_owned(), slug.as_str().into());
+    }
+    create.details.add_to(&mut body);
+    let call = ApiCall::create_link(key, Value::Object(body));
     let answer = send(client, &call).await?.map_err(|failure| {
         failure.advise(&format!(
             "The link may exist or not. Repeat the command with --idempotency-key {key}: the \

@@ -27,7 +27,13 @@ pub(crate) struct ListLinksOptions {
     /// List only links to this host, such as shop.example.com.
     #[arg(long, value_name = "HOST")]
     destination_host: Option<String>,
-    /// List only active links, or only links that an operator has disabled.
+    /// List only the link with this external id.
+    #[arg(long, value_name = "ID")]
+    external_id: Option<String>,
+    /// List only links with this tag; repeat the option for links that have all of several tags.
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// List only links in this state: active, disabled by an operator, or expired.
     #[arg(long)]
     state: Option<ListedState>,
     /// List only links that were created at this instant or later; a date begins in UTC.
@@ -46,6 +52,7 @@ pub(crate) struct ListLinksOptions {
 enum ListedState {
     Active,
     Disabled,
+    Expired,
 }
 
 /// Value of `--sort`, by the names of the API.
@@ -76,11 +83,14 @@ pub(super) async fn run(
     list: &ListLinksOptions,
     is_json: bool,
 ) -> anyhow::Result<()> {
+    let tags = (!list.tags.is_empty()).then(|| list.tags.join(","));
     let call = ApiCall::get(&["v1", "links"])
         .query("slug", list.slug.clone())
         .query("destination_url", list.destination_url.clone())
         .query("slug_prefix", list.slug_prefix.clone())
         .query("destination_host", list.destination_host.clone())
+        .query("external_id", list.external_id.clone())
+        .query("tag", tags)
         .query("state", list.state.as_ref().and_then(name))
         .query("created_from", list.created_from.clone())
         .query("created_to", list.created_to.clone())

@@ -1,11 +1,12 @@
-//! `linkledger links update`: changes the destination of a link.
+//! `linkledger links update`: changes destination and details of a link.
 
+use anyhow::bail;
 use clap::Args;
-use linkledger_core::link::LinkName;
+use linkledger_core::link::{LinkName, members::DESTINATION_URL};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Map, Value};
 
-use super::{etag, find_link, print_link};
+use super::{details::DetailOptions, etag, find_link, print_link};
 use crate::client::{ApiCall, ApiClient};
 
 /// Options of `linkledger links update`.
@@ -15,7 +16,9 @@ pub(crate) struct UpdateLinkOptions {
     link: LinkName,
     /// New destination: an http or https address.
     #[arg(long, value_name = "URL")]
-    destination_url: String,
+    destination_url: Option<String>,
+    #[command(flatten)]
+    details: DetailOptions,
     /// Change only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
@@ -26,10 +29,20 @@ pub(super) async fn run(
     update: &UpdateLinkOptions,
     is_json: bool,
 ) -> anyhow::Result<()> {
+    let mut body = Map::new();
+    if let Some(destination_url) = &update.destination_url {
+        body.insert(DESTINATION_URL.to_owned(), destination_url.as_str().into());
+    }
+    update.details.patch(&mut body);
+    if body.is_empty() {
+        bail!(
+            "name a change, such as --destination-url or --title; an empty value removes a detail"
+        );
+    }
     let id = find_link(client, &update.link).await?.to_string();
     let call = ApiCall::new(Method::PATCH, &["v1", "links", &id], StatusCode::OK)
         .header("if-match", update.if_match.clone())
-        .body(json!({ "destination_url": update.destination_url }));
+        .body(Value::Object(body));
     let answer = client.send(&call).await?;
     print_link(client, &call, &answer, is_json)?;
     client.settle(&answer).await;

@@ -49,6 +49,9 @@ fn list_sends_each_filter_by_its_name() {
         (&["--slug-prefix", "Spr"][..], "slug_prefix=Spr"),
         (&["--destination-host", "e.com"], "destination_host=e.com"),
         (&["--state", "disabled"], "state=disabled"),
+        (&["--state", "expired"], "state=expired"),
+        (&["--external-id", "crm:1"], "external_id=crm%3A1"),
+        (&["--tag", "spring", "--tag", "b"], "tag=spring%2Cb"),
         (
             &["--created-from", "2026-11-20", "--created-to", "2026-11-21"],
             "created_from=2026-11-20&created_to=2026-11-21",

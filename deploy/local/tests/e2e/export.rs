@@ -69,16 +69,34 @@ fn import(folder: &Path, file: &Path) {
     assert!(text(&output.stdout).contains(&created), "{output:?}");
 }
 
+/// CSV with links of which every second one has all details.
+fn links_with_details() -> String {
+    let row = |n: usize| {
+        let url = format!("\"https://example.com/?a={n},'b%20c\"");
+        if n.is_multiple_of(2) {
+            return format!("{url},,,,,\n");
+        }
+        let details = "\"'=1, \"\"é\"\"\",\"b:c,a\"";
+        format!("{url},{details},id-{n},2090-01-01T02:00:00+02:00,https://example.com/over\n")
+    };
+    let header = "destination_url,title,tags,external_id,expires_at,expired_url\n";
+    header.to_owned() + &(0..LINKS).map(row).collect::<String>()
+}
+
 #[tokio::test]
 async fn exported_links_are_equal_after_an_import() {
     let (source, copy, second_copy) = (data_folder(), data_folder(), data_folder());
-    let list = source.path().join("addresses.txt");
-    let address = |n: usize| format!("https://example.com/?a={n},\"'b%20c\"\n");
-    fs::write(&list, (0..LINKS).map(address).collect::<String>()).unwrap();
+    let list = source.path().join("links.csv.source");
+    fs::write(&list, links_with_details()).unwrap();
     let stack = Stack::start(source.path(), &[]);
     import(source.path(), &list);
     let before = export(&stack, source.path(), &[]).await;
     assert_eq!(before.lines().count(), LINKS);
+    assert_eq!(
+        before.matches("\"tags\":[\"a\",\"b:c\"]").count(),
+        LINKS / 2
+    );
+    assert_eq!(before.matches("\"expired_url\":").count(), LINKS / 2);
     let created = |line: &str| -> Value { serde_json::from_str(line).unwrap() };
     let times: Vec<Value> = before
         .lines()

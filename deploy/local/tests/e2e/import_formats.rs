@@ -1,6 +1,6 @@
 use std::{fs, path::Path, process::Output};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     client::{command, text},
@@ -80,6 +80,10 @@ async fn files_of_other_products_are_imported_once() {
         "{links:?}"
     );
     assert!(has("github", "https://github.com/dubinc/dub"), "{links:?}");
+    let is_spring = |link: &&Value| link["title"] == "Spring sale";
+    let spring = links.iter().find(is_spring).unwrap();
+    assert_eq!(spring["tags"], json!(["spring-sale"]));
+    assert_eq!(spring["expires_at"], "2030-01-20T22:00:00.000Z");
     assert_eq!(stack.interrupt(), Some(0));
 }
 

@@ -18,7 +18,7 @@ use super::{
     destination::{on_day, state_after},
     snapshot::SubjectCheckpoint,
     stream::Stream,
-    wording::{NOT_SHOWN, behind, in_words, named, unjudged},
+    wording::{NOT_SHOWN, behind, expiry_in_words, in_words, named, unjudged},
 };
 use crate::read_models::{
     credits::lookup::EntryRow,
@@ -98,12 +98,15 @@ impl LinkRecord {
             LinkState { disabled: true, .. } => "disabled",
             LinkState { .. } => "active",
         };
+        let details = state.clone().of_stored(created).details.unwrap_or_default();
         Some(RedirectRow {
             slug_folded: redirects::fold(&created.slug),
             link_id: self.link_id,
             account_id: created.account_id,
             destination_url: state.destination_url.clone(),
             state: name.to_owned(),
+            expires_at: details.expires_at,
+            expired_url: details.expired_url,
             account_is_stopped,
         })
     }
@@ -198,7 +201,11 @@ fn sentence(checkpoint: &SubjectCheckpoint, agrees: bool, applied: Option<&Appli
             row.account_id
         ),
         Some(ShownRow::Redirect(row)) if agrees => match row.state.as_str() {
-            "active" => format!("302 to {} as of {event}", row.destination_url),
+            "active" => format!(
+                "302 to {} as of {event}{}",
+                row.destination_url,
+                expiry_in_words(row)
+            ),
             state => format!("410, because it is {state} as of {event}"),
         },
         Some(ShownRow::Link(row)) if agrees => {

@@ -5,7 +5,11 @@ use linkledger_core::{envelope::RecordedEvent, timestamp};
 use super::{ShownRow, snapshot::SubjectCheckpoint, stream::Stream};
 use crate::{
     operations::figures::grouped,
-    read_models::{description::WhyRows, links::lookup::LINKS_COUNTED_MAX},
+    read_models::{
+        description::WhyRows,
+        links::lookup::{LINKS_COUNTED_MAX, LinkRow},
+        redirects::lookup::RedirectRow,
+    },
 };
 
 /// Description of the rows of a read model that has no [`WhyRows`].
@@ -15,12 +19,18 @@ pub(super) const NOT_SHOWN: &str = "has rows that are not shown here";
 pub(super) fn in_words(row: &ShownRow) -> String {
     match row {
         ShownRow::Link(row) => format!(
-            "shows {} under {} (version {})",
-            row.destination_url, row.slug, row.version
+            "shows {} under {} (version {}{})",
+            row.destination_url,
+            row.slug,
+            row.version,
+            details_in_words(row)
         ),
         ShownRow::Redirect(row) => format!(
-            "leads from {} to {} ({})",
-            row.slug_folded, row.destination_url, row.state
+            "leads from {} to {} ({}{})",
+            row.slug_folded,
+            row.destination_url,
+            row.state,
+            expiry_in_words(row)
         ),
         ShownRow::Entry(row) => format!(
             "shows a {} of {}, which left {} (version {} of the account, {})",
@@ -48,6 +58,32 @@ pub(super) fn in_words(row: &ShownRow) -> String {
         }
         ShownRow::Links { links } => format!("shows {links} links"),
     }
+}
+
+/// Describes the expiry of a redirect; empty if the link never expires.
+pub(super) fn expiry_in_words(row: &RedirectRow) -> String {
+    match (row.expires_at, &row.expired_url) {
+        (None, _) => String::new(),
+        (Some(at), None) => format!(", until {at}, then 410"),
+        (Some(at), Some(url)) => format!(", until {at}, then 302 to {url}"),
+    }
+}
+
+/// Describes the details of a link; empty if the link has none.
+fn details_in_words(row: &LinkRow) -> String {
+    let tags = row.tags.as_ref().map(|tags| tags.as_slice().join(" "));
+    let expires_at = row.expires_at.map(|at| at.to_string());
+    let details = [
+        ("title", &row.title),
+        ("external id", &row.external_id),
+        ("tags", &tags),
+        ("expires at", &expires_at),
+        ("expired URL", &row.expired_url),
+    ];
+    let set = details
+        .into_iter()
+        .filter_map(|(name, value)| value.as_ref().map(|value| format!(", {name} `{value}`")));
+    set.collect()
 }
 
 /// Returns `LinkDeleted at position 7 (version 4, 2026-…)`, for example.

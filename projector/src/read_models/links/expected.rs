@@ -7,9 +7,17 @@
 
 use crate::read_models::description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED};
 
+/// Names of the details, in payloads and in states.
+const DETAILS: [&str; 5] = ["title", "external_id", "tags", "expires_at", "expired_url"];
+
 /// Returns common table expressions that end with `link_states`: the state of each link whose last
-/// applied event is in the bucket. Its column `created` is the payload of the link's `LinkCreated`.
+/// applied event is in the bucket. Its column `created` is the payload of the link's `LinkCreated`,
+/// `details` an object with the details.
+///
+/// A state without details was written by a release that never changes details: those of the creation
+/// hold.
 pub(crate) fn link_states() -> String {
+    let details = left_over_details();
     format!(
         "happened AS MATERIALIZED (
             SELECT DISTINCT ON (e.stream_id) e.*, {APPLIED_UP_TO} AS applied_up_to
@@ -31,7 +39,7 @@ pub(crate) fn link_states() -> String {
                 LIMIT 1
             ) AS next ON true
             WHERE next.position IS NULL OR next.position > h.applied_up_to
-        ), link_states AS MATERIALIZED (
+        ), states AS MATERIALIZED (
             SELECT l.account_id, l.stream_id AS link_id, l.version, first.created,
                    first.created_at,
                    CASE WHEN l.version = 1 THEN l.payload->>'destination_url'
@@ -43,7 +51,10 @@ pub(crate) fn link_states() -> String {
                              AND (l.metadata#>>'{{link,disabled}}')::boolean THEN 'disabled'
                         WHEN l.is_incomplete AND left_over.is_disabled THEN 'disabled'
                         ELSE 'active'
-                   END AS state
+                   END AS state,
+                   CASE WHEN l.is_incomplete THEN left_over.details
+                        ELSE coalesce(l.metadata#>'{{link,details}}', first.created)
+                   END AS details
             FROM latest AS l
             CROSS JOIN LATERAL (
                 SELECT l.payload AS created, l.recorded_at AS created_at
@@ -60,13 +71,35 @@ pub(crate) fn link_states() -> String {
                        )[1] AS destination_url,
                        (array_agg(e.type = 'LinkDisabled' ORDER BY e.version DESC)
                             FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
-                       )[1] AS is_disabled
+                       )[1] AS is_disabled,
+                       json_build_object({details}) AS details
                 FROM event_store.events AS e
                 WHERE e.shard = $7 AND e.stream_id = l.stream_id AND e.version <= l.version
                   AND {NOT_SKIPPED}
             ) AS left_over ON l.is_incomplete
+        ), link_states AS MATERIALIZED (
+            SELECT states.*, (details->>'expires_at')::timestamptz AS expires_at,
+                   details->>'expired_url' AS expired_url
+            FROM states
         )"
     )
+}
+
+/// Returns names and values of the details that the events `e` of a link come to.
+fn left_over_details() -> String {
+    let detail = |name: &str| {
+        format!(
+            "'{name}', (
+                array_agg(CASE e.type WHEN 'LinkCreated' THEN e.payload->'{name}'
+                                      ELSE e.payload#>'{{changes,{name},to}}'
+                          END ORDER BY e.version DESC)
+                    FILTER (WHERE e.type = 'LinkCreated'
+                               OR e.type = 'LinkDetailsChanged'
+                                  AND e.payload#>'{{changes,{name}}}' IS NOT NULL)
+            )[1]"
+        )
+    };
+    DETAILS.map(detail).join(", ")
 }
 
 /// Returns the query of the positions of a link's events up to the expected version.

@@ -1,7 +1,7 @@
 //! Rows of `read_model.links`, by key.
 
 use linkledger_core::{
-    link::{LinkCreated, LinkState},
+    link::{Expiry, LinkCreated, LinkDetails, LinkState, Tags},
     timestamp,
 };
 use serde::Serialize;
@@ -19,6 +19,16 @@ pub struct LinkRow {
     pub destination_url: String,
     pub version: i64,
     pub created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Tags>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Expiry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expired_url: Option<String>,
 }
 
 impl LinkRow {
@@ -29,11 +39,24 @@ impl LinkRow {
         version: i64,
         created_at: OffsetDateTime,
     ) -> Self {
+        let state = state.clone().of_stored(created);
+        let LinkDetails {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = state.details.unwrap_or_default();
         Self {
             slug: created.slug.clone(),
-            destination_url: state.destination_url.clone(),
+            destination_url: state.destination_url,
             version,
             created_at: timestamp::format(created_at),
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
         }
     }
 }
@@ -47,7 +70,9 @@ pub(crate) async fn link_in_tx(
 ) -> sqlx::Result<Option<LinkRow>> {
     let row = sqlx::query!(
         "
-        SELECT slug, destination_url, version, created_at FROM read_model.links
+        SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
+               expired_url
+        FROM read_model.links
         WHERE generation = $1 AND account_id = $2 AND link_id = $3
         ",
         generation,
@@ -61,6 +86,11 @@ pub(crate) async fn link_in_tx(
         destination_url: row.destination_url,
         version: row.version,
         created_at: timestamp::format(row.created_at),
+        title: row.title,
+        external_id: row.external_id,
+        tags: row.tags.and_then(Tags::of),
+        expires_at: row.expires_at.map(Expiry::at),
+        expired_url: row.expired_url,
     }))
 }
 

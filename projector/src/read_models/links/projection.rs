@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::detail_columns::{DetailColumns, DetailUpdate};
 use crate::read_models::{Creation, DecodedEvent};
 
 /// Key of the table: generation, account, link.
@@ -18,13 +19,26 @@ type Key = (i32, Uuid, Uuid);
 #[derive(Debug, Default)]
 pub struct LinkRows<'a>(BTreeMap<Key, Option<Change<'a>>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Change<'a> {
     /// Slug and time of the creation, if the link was created in this batch: the whole row is known.
     created: Option<(&'a str, OffsetDateTime)>,
     /// `None` keeps the destination.
     destination_url: Option<&'a str>,
+    details: DetailUpdate<'a>,
     version: i64,
+}
+
+impl Change<'_> {
+    /// Returns a change of the version alone.
+    fn to_version(version: i64) -> Self {
+        Self {
+            created: None,
+            destination_url: None,
+            details: DetailUpdate::default(),
+            version,
+        }
+    }
 }
 
 impl<'a> LinkRows<'a> {
@@ -36,15 +50,27 @@ impl<'a> LinkRows<'a> {
                 let change = Change {
                     created: Some((&created.slug, recorded.recorded_at)),
                     destination_url: Some(&created.destination_url),
+                    details: DetailUpdate::of_creation(created),
                     version: recorded.version,
                 };
                 self.0.insert(key, Some(change));
             }
             Event::Link(LinkEvent::DestinationChanged(changed)) => {
-                self.update(key, Some(&changed.destination_url), recorded.version);
+                let change = Change {
+                    destination_url: Some(&changed.destination_url),
+                    ..Change::to_version(recorded.version)
+                };
+                self.update(key, change);
+            }
+            Event::Link(LinkEvent::DetailsChanged(changed)) => {
+                let change = Change {
+                    details: DetailUpdate::of_change(&changed.changes),
+                    ..Change::to_version(recorded.version)
+                };
+                self.update(key, change);
             }
             Event::Link(LinkEvent::Disabled(_) | LinkEvent::Enabled(_)) => {
-                self.update(key, None, recorded.version);
+                self.update(key, Change::to_version(recorded.version));
             }
             // Also for a link that was created in the same batch: in a replay its row may exist.
             Event::Link(LinkEvent::Deleted(_)) => {
@@ -57,15 +83,12 @@ impl<'a> LinkRows<'a> {
     }
 
     /// Adds an update to the change of the link. A deleted link stays deleted.
-    fn update(&mut self, key: Key, destination_url: Option<&'a str>, version: i64) {
-        let unchanged = Change {
-            created: None,
-            destination_url: None,
-            version,
-        };
+    fn update(&mut self, key: Key, later: Change<'a>) {
+        let unchanged = Change::to_version(later.version);
         if let Some(change) = self.0.entry(key).or_insert(Some(unchanged)) {
-            change.destination_url = destination_url.or(change.destination_url);
-            change.version = version;
+            change.destination_url = later.destination_url.or(change.destination_url);
+            change.details.append(later.details);
+            change.version = later.version;
         }
     }
 
@@ -86,6 +109,8 @@ impl<'a> LinkRows<'a> {
         }
         put_in_tx(tx, &puts, creation).await?;
         update_in_tx(tx, &updates).await?;
+        updates.retain(|(_, change)| !change.details.is_empty());
+        update_details_in_tx(tx, &updates).await?;
         delete_in_tx(tx, &deletes).await
     }
 }
@@ -106,14 +131,22 @@ async fn put_in_tx(
         rows.iter().map(|(.., row)| row.destination_url).collect();
     let versions: Vec<i64> = rows.iter().map(|(.., row)| row.version).collect();
     let created_at: Vec<OffsetDateTime> = rows.iter().map(|(_, created, _)| created.1).collect();
+    let details: Vec<_> = rows.iter().map(|(.., row)| &row.details).collect();
+    let details = DetailColumns::of(&details);
     macro_rules! put {
         ($on_conflict:literal) => {
             sqlx::query!(
                 "
                 INSERT INTO read_model.links
-                    (generation, account_id, link_id, slug, destination_url, version, created_at)
-                SELECT * FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[],
-                                     $5::text[], $6::bigint[], $7::timestamptz[])
+                    (generation, account_id, link_id, slug, destination_url, version, created_at,
+                     title, external_id, tags, expires_at, expired_url)
+                SELECT generation, account_id, link_id, slug, destination_url, version, created_at,
+                       title, external_id, string_to_array(tags, ' '), expires_at, expired_url
+                FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[],
+                            $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[],
+                            $11::timestamptz[], $12::text[])
+                    AS new (generation, account_id, link_id, slug, destination_url, version,
+                            created_at, title, external_id, tags, expires_at, expired_url)
                 " + $on_conflict,
                 &generations,
                 &account_ids,
@@ -121,7 +154,12 @@ async fn put_in_tx(
                 &slugs as &[&str],
                 &destination_urls as &[Option<&str>],
                 &versions,
-                &created_at
+                &created_at,
+                &details.titles as &[Option<&str>],
+                &details.external_ids as &[Option<&str>],
+                &details.tags as &[Option<String>],
+                &details.expires_at as &[Option<OffsetDateTime>],
+                &details.expired_urls as &[Option<&str>]
             )
             .execute(tx)
             .await?
@@ -132,7 +170,9 @@ async fn put_in_tx(
         Creation::Put => put!(
             "ON CONFLICT (generation, account_id, link_id) DO UPDATE
              SET slug = excluded.slug, destination_url = excluded.destination_url,
-                 version = excluded.version, created_at = excluded.created_at"
+                 version = excluded.version, created_at = excluded.created_at,
+                 title = excluded.title, external_id = excluded.external_id, tags = excluded.tags,
+                 expires_at = excluded.expires_at, expired_url = excluded.expired_url"
         ),
     };
     Ok(())
@@ -163,6 +203,56 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         &link_ids,
         &destination_urls as &[Option<&str>],
         &versions
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn update_details_in_tx(
+    tx: &mut PgConnection,
+    rows: &[(Key, &Change<'_>)],
+) -> sqlx::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
+    let account_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.1).collect();
+    let link_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.2).collect();
+    let details: Vec<_> = rows.iter().map(|(_, row)| &row.details).collect();
+    let details = DetailColumns::of(&details);
+    sqlx::query!(
+        "
+        UPDATE read_model.links AS l
+        SET title = CASE WHEN 'title' = ANY(later.changed) THEN later.title ELSE l.title END,
+            external_id = CASE WHEN 'external_id' = ANY(later.changed) THEN later.external_id
+                               ELSE l.external_id END,
+            tags = CASE WHEN 'tags' = ANY(later.changed) THEN string_to_array(later.tags, ' ')
+                        ELSE l.tags END,
+            expires_at = CASE WHEN 'expires_at' = ANY(later.changed) THEN later.expires_at
+                              ELSE l.expires_at END,
+            expired_url = CASE WHEN 'expired_url' = ANY(later.changed) THEN later.expired_url
+                               ELSE l.expired_url END
+        FROM (
+            SELECT generation, account_id, link_id, string_to_array(changed, ' ') AS changed,
+                   title, external_id, tags, expires_at, expired_url
+            FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[],
+                        $7::text[], $8::timestamptz[], $9::text[])
+                AS given (generation, account_id, link_id, changed, title, external_id, tags,
+                          expires_at, expired_url)
+        ) AS later
+        WHERE l.generation = later.generation AND l.account_id = later.account_id
+          AND l.link_id = later.link_id
+        ",
+        &generations,
+        &account_ids,
+        &link_ids,
+        &details.changed,
+        &details.titles as &[Option<&str>],
+        &details.external_ids as &[Option<&str>],
+        &details.tags as &[Option<String>],
+        &details.expires_at as &[Option<OffsetDateTime>],
+        &details.expired_urls as &[Option<&str>]
     )
     .execute(tx)
     .await?;

@@ -11,7 +11,7 @@ pub(super) fn redirects() -> String {
     format!(
         r#"{link_states}, expected AS MATERIALIZED (
             SELECT lower((created->>'slug') COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
-                   true AS is_expected, link_id, destination_url, state, version
+                   true AS is_expected, link_id, destination_url, state, version, expires_at, expired_url
             FROM link_states
         )"#
     )

@@ -1,6 +1,9 @@
 //! Rows of `read_model.redirects` and `read_model.stopped_accounts`, by key.
 
-use linkledger_core::id::{AccountId, LinkId};
+use linkledger_core::{
+    id::{AccountId, LinkId},
+    link::Expiry,
+};
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -13,6 +16,10 @@ pub struct RedirectRow {
     pub account_id: AccountId,
     pub destination_url: String,
     pub state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Expiry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expired_url: Option<String>,
     pub account_is_stopped: bool,
 }
 
@@ -24,7 +31,8 @@ pub(crate) async fn redirect_in_tx(
 ) -> sqlx::Result<Option<RedirectRow>> {
     let row = sqlx::query!(
         "
-        SELECT link_id, account_id, destination_url, state FROM read_model.redirects
+        SELECT link_id, account_id, destination_url, state, expires_at, expired_url
+        FROM read_model.redirects
         WHERE generation = $1 AND slug_folded = $2
         ",
         generation,
@@ -38,6 +46,8 @@ pub(crate) async fn redirect_in_tx(
         account_id: AccountId::from_uuid(row.account_id),
         destination_url: row.destination_url,
         state: row.state,
+        expires_at: row.expires_at.map(Expiry::at),
+        expired_url: row.expired_url,
         account_is_stopped: false,
     }))
 }

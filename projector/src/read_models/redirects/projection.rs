@@ -7,8 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{account::AccountEvent, event::Event, link::LinkEvent};
+use linkledger_core::{
+    account::AccountEvent,
+    event::Event,
+    link::{Expiry, LinkEvent, ValueUpdate},
+};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{FoldedSlugs, RedirectChanges, fold, stopped_accounts::StoppedAccounts};
@@ -34,6 +39,10 @@ struct Change<'a> {
     created: Option<(Uuid, Uuid)>,
     destination_url: Option<&'a str>,
     state: Option<State>,
+    /// Update of the expiry.
+    expires_at: ValueUpdate<Expiry>,
+    /// Update of the destination after the expiry.
+    expired_url: ValueUpdate<&'a str>,
 }
 
 /// State of a link for the short host.
@@ -62,6 +71,8 @@ impl Change<'_> {
         if self.state != Some(State::Deleted) {
             self.destination_url = later.destination_url.or(self.destination_url);
             self.state = later.state.or(self.state);
+            self.expires_at = later.expires_at.or(self.expires_at);
+            self.expired_url = later.expired_url.or(self.expired_url);
         }
     }
 }
@@ -79,6 +90,8 @@ impl<'a> RedirectRows<'a> {
                     created: Some((created.link_id.uuid(), created.account_id.uuid())),
                     destination_url: Some(&created.destination_url),
                     state: Some(State::Active),
+                    expires_at: ValueUpdate::to(created.expires_at),
+                    expired_url: ValueUpdate::to(created.expired_url.as_deref()),
                 };
                 let key = (generation, fold(&created.slug));
                 self.redirects.insert(key, change);
@@ -86,6 +99,17 @@ impl<'a> RedirectRows<'a> {
             Event::Link(LinkEvent::DestinationChanged(changed)) => {
                 let change = Change {
                     destination_url: Some(&changed.destination_url),
+                    ..Change::default()
+                };
+                self.update_of(generation, slugs.of(changed.link_id), change);
+            }
+            Event::Link(LinkEvent::DetailsChanged(changed)) => {
+                let details = &changed.changes;
+                let expires_at = ValueUpdate::of_change(details.expires_at.as_ref());
+                let expired_url = ValueUpdate::of_change(details.expired_url.as_ref());
+                let change = Change {
+                    expires_at: expires_at.map(|expires_at| *expires_at),
+                    expired_url: expired_url.map(String::as_str),
                     ..Change::default()
                 };
                 self.update_of(generation, slugs.of(changed.link_id), change);
@@ -190,14 +214,21 @@ async fn put_in_tx(
         rows.iter().map(|(.., row)| row.destination_url).collect();
     let states = rows.iter().map(|(.., row)| row.state.map(State::name));
     let states: Vec<Option<&str>> = states.collect();
+    let expires_at = rows.iter().map(|(.., row)| row.expires_at.value());
+    let expires_at: Vec<_> = expires_at.map(|at| at.map(Expiry::instant)).collect();
+    let expired_urls: Vec<Option<&str>> = rows
+        .iter()
+        .map(|(.., row)| row.expired_url.value())
+        .collect();
     macro_rules! put {
         ($on_conflict:literal) => {
             sqlx::query!(
                 "
                 INSERT INTO read_model.redirects
-                    (generation, slug_folded, link_id, account_id, destination_url, state)
+                    (generation, slug_folded, link_id, account_id, destination_url, state,
+                     expires_at, expired_url)
                 SELECT * FROM unnest($1::integer[], $2::text[], $3::uuid[], $4::uuid[],
-                                     $5::text[], $6::text[])
+                                     $5::text[], $6::text[], $7::timestamptz[], $8::text[])
                 "
                     + $on_conflict,
                 &generations,
@@ -205,7 +236,9 @@ async fn put_in_tx(
                 &link_ids,
                 &account_ids,
                 &destination_urls as &[Option<&str>],
-                &states as &[Option<&str>]
+                &states as &[Option<&str>],
+                &expires_at as &[Option<OffsetDateTime>],
+                &expired_urls as &[Option<&str>]
             )
             .execute(tx)
             .await?
@@ -216,7 +249,8 @@ async fn put_in_tx(
         Creation::Put => put!(
             "ON CONFLICT (generation, slug_folded) DO UPDATE
              SET link_id = excluded.link_id, account_id = excluded.account_id,
-                 destination_url = excluded.destination_url, state = excluded.state"
+                 destination_url = excluded.destination_url, state = excluded.state,
+                 expires_at = excluded.expires_at, expired_url = excluded.expired_url"
         ),
     };
     Ok(())
@@ -232,20 +266,44 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(&Key, &Change<'_>)]) -> sq
         rows.iter().map(|(_, row)| row.destination_url).collect();
     let states = rows.iter().map(|(_, row)| row.state.map(State::name));
     let states: Vec<Option<&str>> = states.collect();
+    let keep_expires_at: Vec<bool> = rows
+        .iter()
+        .map(|(_, row)| row.expires_at.is_keep())
+        .collect();
+    let expires_at = rows.iter().map(|(_, row)| row.expires_at.value());
+    let expires_at: Vec<_> = expires_at.map(|at| at.map(Expiry::instant)).collect();
+    let keep_expired_url: Vec<bool> = rows
+        .iter()
+        .map(|(_, row)| row.expired_url.is_keep())
+        .collect();
+    let expired_urls: Vec<Option<&str>> = rows
+        .iter()
+        .map(|(_, row)| row.expired_url.value())
+        .collect();
     sqlx::query!(
         "
         UPDATE read_model.redirects AS r
         SET destination_url = coalesce(later.destination_url, r.destination_url),
-            state = coalesce(later.state, r.state)
-        FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[])
-            AS later (generation, slug_folded, destination_url, state)
+            state = coalesce(later.state, r.state),
+            expires_at = CASE WHEN later.keep_expires_at THEN r.expires_at
+                              ELSE later.expires_at END,
+            expired_url = CASE WHEN later.keep_expired_url THEN r.expired_url
+                               ELSE later.expired_url END
+        FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::boolean[],
+                    $6::timestamptz[], $7::boolean[], $8::text[])
+            AS later (generation, slug_folded, destination_url, state, keep_expires_at,
+                      expires_at, keep_expired_url, expired_url)
         WHERE r.generation = later.generation AND r.slug_folded = later.slug_folded
           AND r.state <> 'deleted'
         ",
         &generations,
         &slugs_folded as &[&str],
         &destination_urls as &[Option<&str>],
-        &states as &[Option<&str>]
+        &states as &[Option<&str>],
+        &keep_expires_at,
+        &expires_at as &[Option<OffsetDateTime>],
+        &keep_expired_url,
+        &expired_urls as &[Option<&str>]
     )
     .execute(tx)
     .await?;

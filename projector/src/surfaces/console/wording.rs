@@ -1,8 +1,12 @@
 //! Events and destinations in words, and tables of events.
 
 use linkledger_core::{
-    account::AccountEvent, credits::CreditsEvent, envelope::RecordedEvent, event::Event,
-    id::LinkId, link::LinkEvent,
+    account::AccountEvent,
+    credits::CreditsEvent,
+    envelope::RecordedEvent,
+    event::Event,
+    id::LinkId,
+    link::{DetailChanges, LinkEvent, ValueChange},
 };
 use maud::{Markup, html};
 
@@ -31,6 +35,7 @@ fn of_link(event: &LinkEvent) -> Markup {
             br;
             span.was { "was " (short_address(&changed.previous_destination_url)) }
         },
+        LinkEvent::DetailsChanged(changed) => details(&changed.changes),
         LinkEvent::Deleted(deleted) => html! { b { (deleted.slug) } " is gone for ever" },
         LinkEvent::Disabled(disabled) => {
             html! { "out of service: " (quoted_reason(&disabled.reason)) }
@@ -39,6 +44,51 @@ fn of_link(event: &LinkEvent) -> Markup {
             html! { "back in service: " (quoted_reason(&enabled.reason)) }
         }
     }
+}
+
+/// Describes each changed detail, with its value before. `bdi` keeps right-to-left text from
+/// reordering what follows.
+fn details(changes: &DetailChanges) -> Markup {
+    let DetailChanges {
+        title,
+        external_id,
+        tags,
+        expires_at,
+        expired_url,
+    } = changes;
+    let rows = [
+        title.as_ref().map(|it| ("title", texts(it, Clone::clone))),
+        external_id
+            .as_ref()
+            .map(|it| ("external id", texts(it, Clone::clone))),
+        tags.as_ref()
+            .map(|it| ("tags", texts(it, |tags| tags.as_slice().join(" ")))),
+        expires_at
+            .as_ref()
+            .map(|it| ("expires at", texts(it, ToString::to_string))),
+        expired_url
+            .as_ref()
+            .map(|it| ("expired URL", texts(it, Clone::clone))),
+    ];
+    html! {
+        @for (name, (from, to)) in rows.into_iter().flatten() {
+            div {
+                (name) " " bdi { (to.as_deref().unwrap_or("–")) } " "
+                span.was { "was " bdi { (from.as_deref().unwrap_or("–")) } }
+            }
+        }
+    }
+}
+
+/// Returns the values of a change as text.
+fn texts<T>(
+    change: &ValueChange<T>,
+    text: impl Fn(&T) -> String,
+) -> (Option<String>, Option<String>) {
+    (
+        change.from.as_ref().map(&text),
+        change.to.as_ref().map(&text),
+    )
 }
 
 fn of_account(event: &AccountEvent) -> Markup {

@@ -30,7 +30,11 @@ fn hostile(account_id: AccountId) -> LinkCreated {
     let mut payload = serde_json::to_value(created).unwrap();
     for (name, value) in payload.as_object_mut().unwrap() {
         let text = match name.as_str() {
-            "link_id" | "account_id" => continue,
+            "link_id" | "account_id" | "expires_at" => continue,
+            "tags" => {
+                *value = serde_json::json!(["\"><script>alert(1)</script>"]);
+                continue;
+            }
             "short_url" => "javascript:alert(2)",
             "destination_url" => "https://e.com/?q='\"><img src=x onerror=alert(3)>&amp;",
             _ => "\"><script>alert(1)</script>",

@@ -10,6 +10,7 @@ use linkledger_core::{
     link::SlugPrefix,
 };
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::LinkView;
@@ -17,9 +18,9 @@ use crate::read_model::SnapshotRead;
 
 /// Maximum number of rows that a request looks at.
 pub(crate) const ROWS_MAX: i64 = 10_000;
-/// Maximum number of rows of a walk with a slug prefix. Before, a quarter as many links are looked up by their slugs;
-/// only if more links have the prefix, the list itself is walked.
-const ROWS_MAX_BESIDE_PREFIX: i64 = ROWS_MAX / 5 * 4;
+/// Maximum number of rows of a walk with a slug prefix or with tags. Before, a quarter as many links are looked up by
+/// their slugs or tags; only if more links are found, the list itself is walked.
+const ROWS_MAX_BESIDE_COUNT: i64 = ROWS_MAX / 5 * 4;
 
 /// Order of a list of links, by the time of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,8 +42,34 @@ pub(crate) struct LinkSearch {
     pub(crate) slug_prefix: Option<SlugPrefix>,
     pub(crate) destination_url: Option<String>,
     pub(crate) destination_host: Option<String>,
-    pub(crate) is_disabled: Option<bool>,
+    pub(crate) external_id: Option<String>,
+    /// Tags that a link has all.
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) state: Option<StateFilter>,
+    /// Time at which links have expired or not.
+    pub(crate) now: OffsetDateTime,
     pub(crate) count_max: i64,
+}
+
+/// State of a link, as a filter. An expired link that is disabled counts as disabled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StateFilter {
+    Active,
+    Disabled,
+    Expired,
+}
+
+impl StateFilter {
+    pub(crate) const ALL: [Self; 3] = [Self::Active, Self::Disabled, Self::Expired];
+
+    /// Returns the name of the state, in requests and statements.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// Links that a request has found.
@@ -66,21 +93,30 @@ impl FoundLinks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walk {
     Account,
+    ExternalId,
     Destination,
     Disabled,
+    Expiring,
     SlugPrefix,
+    Tags,
     Host,
 }
 
 impl LinkSearch {
     /// Returns the index of the filter that usually leaves the fewest links.
     fn walk(&self) -> Walk {
-        if self.destination_url.is_some() {
+        if self.external_id.is_some() {
+            Walk::ExternalId
+        } else if self.destination_url.is_some() {
             Walk::Destination
-        } else if self.is_disabled == Some(true) {
+        } else if self.state == Some(StateFilter::Disabled) {
             Walk::Disabled
         } else if self.slug_prefix.is_some() {
             Walk::SlugPrefix
+        } else if self.tags.is_some() {
+            Walk::Tags
+        } else if self.state == Some(StateFilter::Expired) {
+            Walk::Expiring
         } else if self.destination_host.is_some() {
             Walk::Host
         } else {
@@ -90,8 +126,13 @@ impl LinkSearch {
 
     fn rows_max(&self) -> i64 {
         match self.walk() {
-            Walk::SlugPrefix => ROWS_MAX_BESIDE_PREFIX,
-            Walk::Account | Walk::Destination | Walk::Disabled | Walk::Host => ROWS_MAX,
+            Walk::SlugPrefix | Walk::Tags => ROWS_MAX_BESIDE_COUNT,
+            Walk::Account
+            | Walk::ExternalId
+            | Walk::Destination
+            | Walk::Disabled
+            | Walk::Expiring
+            | Walk::Host => ROWS_MAX,
         }
     }
 }
@@ -104,7 +145,10 @@ pub(crate) async fn find(
     let page = match search.walk() {
         Walk::Account => rows::by_account(pool, search).await,
         Walk::Destination => rows::by_destination(pool, search).await,
+        Walk::ExternalId => rows::by_external_id(pool, search).await,
         Walk::Disabled => rows::among_disabled(pool, search).await,
+        Walk::Expiring => rows::among_expiring(pool, search).await,
+        Walk::Tags => rows::by_tags(pool, search).await,
         Walk::SlugPrefix => rows::by_slug_prefix(pool, search).await,
         Walk::Host => rows::by_host(pool, search).await,
     }?;

@@ -7,10 +7,15 @@ use linkledger_core::{
     event_store::slugs,
     field::FieldCode,
     id::{AccountId, LinkId},
-    link::{Destination, DestinationHost, OwnHosts, Slug, SlugPrefix},
+    link::{
+        Destination, DestinationHost, OwnHosts, Slug, SlugPrefix, Tags,
+        details::{TAGS_MAX, parse_external_id, parse_tag},
+    },
+    openapi::ExternalId,
     problem::Problem,
 };
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use url::form_urlencoded::Serializer;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -21,7 +26,7 @@ use crate::{
     read_model::{
         links::{
             LinkKey, LinkRange, LinkRead,
-            search::{LinkOrder, LinkSearch},
+            search::{LinkOrder, LinkSearch, StateFilter},
         },
         read_in_time,
     },
@@ -35,15 +40,17 @@ const STATE: &str = "state";
 const SORT: &str = "sort";
 const OLDEST_FIRST: &str = "created_at";
 const NEWEST_FIRST: &str = "-created_at";
-const ACTIVE: &str = "active";
-const DISABLED: &str = "disabled";
+const EXTERNAL_ID: &str = "external_id";
+const TAG: &str = "tag";
 
 /// Names of the parameters of filters and order.
-pub(super) const PARAMETERS: [&str; 8] = [
+pub(super) const PARAMETERS: [&str; 10] = [
     SLUG,
     SLUG_PREFIX,
     DESTINATION_URL,
     DESTINATION_HOST,
+    EXTERNAL_ID,
+    TAG,
     STATE,
     CREATED_FROM,
     CREATED_TO,
@@ -72,7 +79,13 @@ pub(super) struct FilterParameters {
     /// Only links to this host, without scheme and port; not to its subdomains.
     #[param(max_length = 253, example = "shop.example.com")]
     destination_host: Option<String>,
-    /// Only active links, or only links that an operator has disabled.
+    /// Only the link with this external id.
+    #[param(inline)]
+    external_id: Option<ExternalId>,
+    /// Only links with this tag, or with all of several tags, separated by commas.
+    #[param(example = "spring,offers")]
+    tag: Option<String>,
+    /// Only links in this state. An expired link that is disabled counts as disabled.
     #[param(inline)]
     state: Option<StateName>,
     /// Only links that were created at this instant or later; a date is the begin of its UTC day.
@@ -92,6 +105,7 @@ pub(super) struct FilterParameters {
 enum StateName {
     Active,
     Disabled,
+    Expired,
 }
 
 #[derive(ToSchema)]
@@ -111,7 +125,9 @@ pub(super) struct LinkFilters {
     slug_prefix: Option<SlugPrefix>,
     destination: Option<Destination>,
     destination_host: Option<DestinationHost>,
-    is_disabled: Option<bool>,
+    external_id: Option<String>,
+    tags: Option<Tags>,
+    state: Option<StateFilter>,
     created_from: Option<CreatedBound>,
     created_to: Option<CreatedBound>,
     order: LinkOrder,
@@ -133,13 +149,13 @@ impl LinkFilters {
         let destination_host = parameters.take(DESTINATION_HOST, |text| {
             DestinationHost::parse(text).map_err(host_error)
         });
-        let is_disabled = parameters.take(STATE, |text| {
-            let of_name = |name: &str| match name {
-                ACTIVE => Some(false),
-                DISABLED => Some(true),
-                _ => None,
-            };
-            parse_name(text, of_name, &[ACTIVE, DISABLED])
+        let external_id =
+            parameters.take(EXTERNAL_ID, |text| parse_external_id(text).map_err(error));
+        let tags = parameters.take(TAG, |text| parse_tags(text).map_err(error));
+        let state = parameters.take(STATE, |text| {
+            let states = StateFilter::ALL;
+            let of_name = |name: &str| states.into_iter().find(|state| state.name() == name);
+            parse_name(text, of_name, &states.map(StateFilter::name))
         });
         let (created_from, created_to) = CreatedBound::take(parameters);
         let order = parameters.take(SORT, |text| {
@@ -155,7 +171,9 @@ impl LinkFilters {
             slug_prefix,
             destination,
             destination_host,
-            is_disabled,
+            external_id,
+            tags,
+            state,
             created_from,
             created_to,
             order: order.unwrap_or_default(),
@@ -184,8 +202,10 @@ impl LinkFilters {
             DESTINATION_HOST,
             self.destination_host.as_ref().map(DestinationHost::as_str),
         );
-        let state = |is_disabled| if is_disabled { DISABLED } else { ACTIVE };
-        append(STATE, self.is_disabled.map(state));
+        append(EXTERNAL_ID, self.external_id.as_deref());
+        let tags = self.tags.as_ref().map(|tags| tags.as_slice().join(","));
+        append(TAG, tags.as_deref());
+        append(STATE, self.state.map(StateFilter::name));
         append(
             CREATED_FROM,
             self.created_from.map(CreatedBound::text).as_deref(),
@@ -203,7 +223,7 @@ impl LinkFilters {
 
     /// Returns true if the list depends on the state of links, which is in the read model of redirects.
     pub(super) fn depends_on_state(&self) -> bool {
-        self.is_disabled.is_some()
+        self.state.is_some()
     }
 
     /// Returns the read of a page. Asks the event store for the link that holds the slug: the holder of a slug never
@@ -249,7 +269,9 @@ impl LinkFilters {
         self.slug_prefix.is_some()
             || self.destination.is_some()
             || self.destination_host.is_some()
-            || self.is_disabled.is_some()
+            || self.external_id.is_some()
+            || self.tags.is_some()
+            || self.state.is_some()
             || self.created_from.is_some()
             || self.created_to.is_some()
             || self.order != LinkOrder::NewestFirst
@@ -278,7 +300,10 @@ impl LinkFilters {
             slug_prefix: self.slug_prefix,
             destination_url: self.destination.map(Destination::into_string),
             destination_host: self.destination_host.map(|host| host.as_str().to_owned()),
-            is_disabled: self.is_disabled,
+            external_id: self.external_id,
+            tags: self.tags.map(|tags| tags.as_slice().to_vec()),
+            state: self.state,
+            now: page.now,
             count_max: page.count_max,
         }
     }
@@ -291,6 +316,8 @@ pub(super) struct PageOfList {
     /// Id of the last link of the page before, in the order of the list.
     pub(super) last: Option<u128>,
     pub(super) count_max: i64,
+    /// Time at which links have expired or not.
+    pub(super) now: OffsetDateTime,
 }
 
 /// Read that answers a request.
@@ -300,6 +327,18 @@ pub(super) enum ListRead {
     /// One link by its slug; shares its statement with other requests.
     One(LinkRead),
     Search(LinkSearch),
+}
+
+/// Parses tags separated by commas.
+fn parse_tags(text: &str) -> Result<Tags, FieldCode> {
+    let tags: Result<Vec<String>, FieldCode> = text.split(',').map(parse_tag).collect();
+    let mut tags = tags?;
+    tags.sort_unstable();
+    tags.dedup();
+    if tags.len() > TAGS_MAX {
+        return Err(FieldCode::TooManyTags);
+    }
+    Tags::of(tags).ok_or(FieldCode::TagInvalid)
 }
 
 fn error(code: FieldCode) -> ParameterError {

@@ -54,8 +54,17 @@ async fn only_redirects_are_clicks() {
         "disabled",
     )
     .await;
+    stage.link("over").await;
+    sqlx::query(
+        "UPDATE read_model.redirects SET expires_at = '2001-01-01', expired_url = 'https://example.org/'
+         WHERE slug_folded = 'over'",
+    )
+    .execute(stage.service.pool())
+    .await
+    .unwrap();
     let headers = [("user-agent", FIREFOX)];
     for (method, path, status) in [
+        (Method::GET, "/over", 302),
         (Method::GET, "/unknown", 404),
         (Method::GET, "/-malformed", 404),
         (Method::GET, "/gone", 410),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod chain;
+mod external_ids;
 pub(super) mod findings;
 mod links;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use linkledger_core::{
     event::Event,
     event_store::{
         accounts::AccountAtHead,
+        external_ids::ExternalIdsAtHead,
         log::{ShardExtent, stored::StoredEvent},
     },
     id::{AccountId, LinkId},
@@ -23,6 +25,7 @@ use linkledger_core::{
 
 use accounts::Accounts;
 use chain::Chain;
+use external_ids::ExternalIds;
 use findings::Findings;
 use links::Links;
 
@@ -37,6 +40,8 @@ pub(super) struct Expected {
     /// Position up to which every account of an event is in `accounts`.
     pub(super) accounts_known_up_to: Position,
     pub(super) segments: Vec<Segment>,
+    /// External ids as of their own head; not read after the end.
+    pub(super) external_ids: ExternalIdsAtHead,
 }
 
 /// Running check of one shard.
@@ -47,6 +52,7 @@ pub(super) struct Audit {
     position: Position,
     before: Before,
     links: Links,
+    external_ids: ExternalIds,
     accounts: Accounts,
     chain: Chain,
     slugs: Vec<SlugOf>,
@@ -110,6 +116,7 @@ impl Audit {
             position: 0,
             before: Before::Other,
             links: Links::default(),
+            external_ids: ExternalIds::new(expected.external_ids),
             accounts,
             chain,
             slugs: Vec::new(),
@@ -130,6 +137,8 @@ impl Audit {
     /// Checks the next event.
     pub(super) fn event(&mut self, stored: &StoredEvent<'_>) {
         self.stand_at(stored.position);
+        self.external_ids
+            .compare_before(stored.position, &mut self.findings);
         self.chain.event(stored, &mut self.findings);
         let (position, account_id) = (stored.position, stored.account_id);
         self.accounts
@@ -140,6 +149,7 @@ impl Audit {
             Err(error) => {
                 let error = anyhow::Error::new(error);
                 self.found(position, format!("the event can't be read: {error:#}"));
+                self.external_ids.note_gap();
                 None
             }
         };
@@ -163,6 +173,8 @@ impl Audit {
             let what = format!("no CreditsCharged of {link_id} follows");
             self.found(self.head, what);
         }
+        self.external_ids
+            .compare_before(Position::MAX, &mut self.findings);
         let (links, accounts) = (self.links.count(), self.accounts.count());
         self.accounts.finish(&mut self.findings);
         self.chain.finish(&mut self.findings);
@@ -182,6 +194,7 @@ impl Audit {
                 _ => format!("the events from this position to {last} are missing"),
             };
             self.found(expected, what);
+            self.external_ids.note_gap();
             self.before = Before::Unknown;
         }
         self.position = position;
@@ -268,6 +281,10 @@ impl Audit {
                 slug: created.slug.clone(),
                 link_id: created.link_id,
             });
+        }
+        if let Some((event, after)) = event {
+            self.external_ids
+                .apply(stored, event, after, &mut self.findings);
         }
         let link_id = LinkId::from_uuid(stored.stream_id);
         for fault in self.links.apply(stored, event) {

@@ -3,10 +3,12 @@
 //! The rows are not read in one long transaction. Each part names the head at which it was read, and
 //! the order of the reads ensures that no part is newer than the end up to which the log is read.
 
+use std::mem;
+
 use anyhow::Context as _;
 use linkledger_core::{
     event_store::{
-        accounts,
+        accounts, external_ids,
         log::{self, PerShard},
         segments,
     },
@@ -43,8 +45,12 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
             }
         }
     }
+    let external_ids = external_ids::read_all(pool).await;
+    let mut external_ids = external_ids.context("cannot read the external ids")?;
     for shard in Shard::all().filter(|shard| is_wanted(*shard)) {
         expected[shard.index()].segments = segments_of(pool, shard).await?;
+        let read = &mut external_ids[shard.index()];
+        expected[shard.index()].external_ids = mem::take(read);
     }
     // Read last: rows that were read earlier depend only on events before these ends.
     let extents = log::extents(pool).await.context("cannot read the heads")?;

@@ -10,15 +10,18 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{FoundLinks, LinkOrder, LinkSearch};
-use crate::read_model::{LogPosition, SnapshotRead, Visibility, links::LinkView};
+use super::{FoundLinks, LinkOrder, LinkSearch, StateFilter};
+use crate::read_model::{
+    LogPosition, SnapshotRead, Visibility,
+    links::{LinkView, detail_columns::DetailColumns},
+};
 
 /// Reads a page of the given rows: links in the order of the list, at most `$5`, which are only read until the page is full.
 /// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug;
 /// `has_state` is true for links that are known to have the wanted state.
 ///
 /// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7` and `$8`
-/// range of folded slugs, `$9` destination, `$10` host, `$11` true for disabled links only, false for all others.
+/// range of folded slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags, `$14` external id.
 macro_rules! page_of_rows {
     ($pool:expr, $search:expr, $first:literal, $($rest:literal),+) => {
         match $search.order {
@@ -47,11 +50,15 @@ macro_rules! page_of_ordered_rows {
                    l.last_row AS "last_row!", l.are_found AS "are_found!",
                    l.link_ids AS "link_ids!", l.slugs AS "slugs!",
                    l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-                   l.created_at AS "created_at!"
+                   l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+                   l.external_ids AS "external_ids!: Vec<Option<String>>",
+                   l.tags AS "tags!: Vec<Option<String>>",
+                   l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
+                   l.expired_urls AS "expired_urls!: Vec<Option<String>>"
             FROM read_model.checkpoints AS c
             -- The state of a link is in another read model, which may lag behind this one.
             LEFT JOIN read_model.checkpoints AS r
-              ON $11::boolean IS NOT NULL AND r.projection = 'redirects' AND r.shard = $1
+              ON $11::text IS NOT NULL AND r.projection = 'redirects' AND r.shard = $1
              AND r.generation = (
                  SELECT active_generation FROM read_model.projections
                  WHERE projection = 'redirects'
@@ -63,9 +70,15 @@ macro_rules! page_of_ordered_rows {
                        coalesce(array_agg(coalesce(slug, '')), '{}') AS slugs,
                        coalesce(array_agg(coalesce(destination_url, '')), '{}') AS destination_urls,
                        coalesce(array_agg(coalesce(version, 0)), '{}') AS versions,
-                       coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at
+                       coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at,
+                       coalesce(array_agg(title), '{}') AS titles,
+                       coalesce(array_agg(external_id), '{}') AS external_ids,
+                       coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                       coalesce(array_agg(expires_at), '{}') AS expires_at,
+                       coalesce(array_agg(expired_url), '{}') AS expired_urls
                 FROM (
-                    SELECT numbered.link_id, slug, destination_url, version, created_at, nth, is_found
+                    SELECT numbered.link_id, slug, destination_url, version, created_at, title,
+                           external_id, tags, expires_at, expired_url, nth, is_found
                     FROM (SELECT rows.*, row_number() OVER () AS nth FROM (
                         "#
                 + $($rows)+
@@ -73,7 +86,7 @@ macro_rules! page_of_ordered_rows {
                     ) AS rows) AS numbered
                     LEFT JOIN LATERAL (
                         SELECT true AS is_disabled FROM read_model.redirects
-                        WHERE $11::boolean IS NOT NULL AND NOT has_state
+                        WHERE $11::text IS NOT NULL AND NOT has_state
                           AND generation = (
                               SELECT active_generation FROM read_model.projections
                               WHERE projection = 'redirects'
@@ -91,7 +104,12 @@ macro_rules! page_of_ordered_rows {
                                AND ($10::text IS NULL
                                     OR split_part(split_part(destination_url, '/', 3), ':', 1) = $10)
                                AND ($11 IS NULL OR has_state
-                                    OR (is_disabled IS NOT NULL) = $11) AS is_found
+                                    OR $11 = CASE WHEN is_disabled THEN 'disabled'
+                                                  WHEN expires_at <= $12 THEN 'expired'
+                                                  ELSE 'active' END)
+                               AND ($13::text[] IS NULL OR coalesce(tags @> $13, false))
+                               AND ($14::text IS NULL OR external_id IS NOT DISTINCT FROM $14)
+                               AS is_found
                     ) AS filtered
                     -- The last row says that more rows may follow, also if it is not found.
                     WHERE is_found OR nth = $5
@@ -113,7 +131,10 @@ macro_rules! page_of_ordered_rows {
             slug_end.as_deref(),
             search.destination_url.as_deref(),
             search.destination_host.as_deref(),
-            search.is_disabled
+            search.state.map(StateFilter::name),
+            search.now,
+            search.tags.as_deref(),
+            search.external_id.as_deref()
         )
         .fetch_one($pool)
         .await
@@ -126,7 +147,8 @@ pub(super) async fn by_account(pool: &PgPool, search: &LinkSearch) -> sqlx::Resu
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, false AS has_state
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -147,7 +169,8 @@ pub(super) async fn by_destination(pool: &PgPool, search: &LinkSearch) -> sqlx::
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, false AS has_state
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -169,7 +192,8 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, false AS has_state
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -186,13 +210,59 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
     )
 }
 
+/// Reads the link of the account with an external id, by a hash of both, as [`by_destination`].
+pub(super) async fn by_external_id(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
+    page_of_rows!(
+        pool,
+        search,
+        r#"
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
+        FROM read_model.links
+        WHERE generation = (
+                  SELECT active_generation FROM read_model.projections
+                  WHERE projection = 'links'
+              )
+          AND hashtextextended(account_id::text || external_id, 0)
+              = hashtextextended($2::uuid::text || $14, 0)
+          AND account_id IS NOT DISTINCT FROM $2 AND link_id >= $3 AND link_id < $4
+          AND external_id IS NOT NULL
+        ORDER BY link_id"#,
+        r#"
+        LIMIT $5
+        "#
+    )
+}
+
+/// Reads the links of the account that have an expiry.
+pub(super) async fn among_expiring(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
+    page_of_rows!(
+        pool,
+        search,
+        r#"
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
+        FROM read_model.links
+        WHERE generation = (
+                  SELECT active_generation FROM read_model.projections
+                  WHERE projection = 'links'
+              )
+          AND account_id = $2 AND link_id >= $3 AND link_id < $4 AND expires_at IS NOT NULL
+        ORDER BY link_id"#,
+        r#"
+        LIMIT $5
+        "#
+    )
+}
+
 /// Reads the disabled links of the account. The read table of links may lack a link that the read table of redirects has.
 pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
     page_of_rows!(
         pool,
         search,
         r#"
-        SELECT disabled.link_id, slug, destination_url, version, created_at, true AS has_state
+        SELECT disabled.link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, true AS has_state
         FROM (
             SELECT link_id FROM read_model.redirects
             WHERE generation = (
@@ -205,7 +275,9 @@ pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::
             LIMIT $5
         ) AS disabled
         LEFT JOIN LATERAL (
-            SELECT slug, destination_url, version, created_at FROM read_model.links
+            SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
+                   expired_url
+            FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
@@ -245,7 +317,9 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         r#"
             ) AS matching_link
             CROSS JOIN LATERAL (
-                SELECT link_id, slug, destination_url, version, created_at FROM read_model.links
+                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
+                       tags, expires_at, expired_url
+                FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
                           WHERE projection = 'links'
@@ -256,7 +330,65 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         )
         UNION ALL
         (
-            SELECT link_id, slug, destination_url, version, created_at, false AS has_state
+            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, false AS has_state
+            FROM read_model.links
+            WHERE (SELECT count(*) FROM matching) > $5 / 4
+              AND generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'links'
+                  )
+              AND account_id = $2 AND link_id >= $3 AND link_id < $4
+            ORDER BY link_id"#,
+        r#"
+            LIMIT $5
+        )
+        "#
+    )
+}
+
+/// Reads the links of the account with the tags: sorts their ids, or walks the list if more than a quarter of `$5` have the
+/// tags, as [`by_slug_prefix`]. Without `generation = …`: the planner could then use the primary key.
+pub(super) async fn by_tags(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
+    page_of_rows!(
+        pool,
+        search,
+        r#"
+        WITH matching AS MATERIALIZED (
+            SELECT link_id FROM read_model.links
+            WHERE tags IS NOT NULL
+              AND array_append(tags, generation::text || ' ' || account_id::text)
+                  @> array_append($13::text[], (
+                      SELECT active_generation::text FROM read_model.projections
+                      WHERE projection = 'links'
+                  ) || ' ' || $2::uuid::text)
+            LIMIT $5::bigint / 4 + 1
+        )
+        (
+            SELECT link.*, false AS has_state
+            FROM (
+                SELECT link_id FROM matching
+                WHERE (SELECT count(*) FROM matching) <= $5 / 4
+                  AND link_id >= $3 AND link_id < $4
+                ORDER BY link_id"#,
+        r#"
+            ) AS matching_link
+            CROSS JOIN LATERAL (
+                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
+                       tags, expires_at, expired_url
+                FROM read_model.links
+                WHERE generation = (
+                          SELECT active_generation FROM read_model.projections
+                          WHERE projection = 'links'
+                      )
+                  AND account_id = $2 AND link_id = matching_link.link_id
+                LIMIT 1
+            ) AS link
+        )
+        UNION ALL
+        (
+            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+                   expires_at, expired_url, false AS has_state
             FROM read_model.links
             WHERE (SELECT count(*) FROM matching) > $5 / 4
               AND generation = (
@@ -289,6 +421,12 @@ pub(super) struct PageOfRows {
     destination_urls: Vec<String>,
     versions: Vec<i64>,
     created_at: Vec<OffsetDateTime>,
+    titles: Vec<Option<String>>,
+    external_ids: Vec<Option<String>>,
+    /// Tags separated by spaces, which no tag contains.
+    tags: Vec<Option<String>>,
+    expires_at: Vec<Option<OffsetDateTime>>,
+    expired_urls: Vec<Option<String>>,
 }
 
 impl PageOfRows {
@@ -302,16 +440,27 @@ impl PageOfRows {
         let stopped_at = last.filter(|_| self.last_row == rows_max);
         let texts = self.slugs.into_iter().zip(self.destination_urls);
         let numbers = self.versions.into_iter().zip(self.created_at);
+        let details = DetailColumns {
+            titles: self.titles,
+            external_ids: self.external_ids,
+            tags: self.tags,
+            expires_at: self.expires_at,
+            expired_urls: self.expired_urls,
+        };
         let rows = self.link_ids.into_iter().zip(texts).zip(numbers);
-        let found = rows.zip(self.are_found).filter(|(_, is_found)| *is_found);
+        let found = rows
+            .zip(details.into_rows())
+            .zip(self.are_found)
+            .filter(|(_, is_found)| *is_found);
         let links = found.map(|(row, _)| {
-            let ((link_id, (slug, destination_url)), (version, created_at)) = row;
+            let (((link_id, (slug, destination_url)), (version, created_at)), details) = row;
             LinkView {
                 parts: LinkParts {
                     id: LinkId::from_uuid(link_id),
                     slug,
                     destination_url,
                     created_at,
+                    details,
                 },
                 version,
             }

@@ -20,6 +20,7 @@ fn range(query: &str) -> [u128; 2] {
         account_id: ACCOUNT,
         last: Some(LAST),
         count_max: 51,
+        now: OffsetDateTime::UNIX_EPOCH,
     };
     let search = filters(query).unwrap().search(page, None);
     [search.start, search.end].map(|id| id.as_u128())

@@ -31,6 +31,7 @@ fn found(
         accounts,
         accounts_known_up_to,
         segments: Vec::new(),
+        external_ids: ExternalIdsAtHead::default(),
     };
     let mut audit = Audit::new(Shard::of(ACCOUNT), expected);
     for ((version, event, link), position) in events.iter().zip(1..) {

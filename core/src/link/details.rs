@@ -1,0 +1,78 @@
+//! Details of a link: optional members for the owner, and the expiry (`docs/api.md#details`).
+//!
+//! A member without a value is absent everywhere: in events, in states and in answers.
+
+mod changes;
+mod values;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use changes::{DetailChanges, DetailsPatch, ValueChange, ValueUpdate};
+pub use values::{
+    EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TAG_LENGTH_MAX, TAG_PATTERN, TAGS_MAX,
+    TITLE_LENGTH_MAX, TITLE_PATTERN, Tags, parse_external_id, parse_tag, parse_title,
+};
+
+use super::destination::HostOnly;
+
+/// Details of a link.
+///
+/// Unknown members are an error: a decision on a link must know the whole link.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkDetails {
+    /// Title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Id of the link in the owner's system; unique among the links of the account that are not
+    /// deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// Tags, at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Tags>,
+    /// Instant from which the link no longer leads to its destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Expiry>,
+    /// Destination after the expiry, serialised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_url: Option<String>,
+}
+
+impl LinkDetails {
+    /// Details of a link that has none.
+    pub const NONE: Self = Self {
+        title: None,
+        external_id: None,
+        tags: None,
+        expires_at: None,
+        expired_url: None,
+    };
+
+    /// Returns true if no member has a value.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+impl fmt::Debug for LinkDetails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without `..`: the compiler names a member that the output lacks.
+        let Self {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = self;
+        f.debug_struct("LinkDetails")
+            .field("title", title)
+            .field("external_id", external_id)
+            .field("tags", tags)
+            .field("expires_at", expires_at)
+            .field("expired_url", &expired_url.as_deref().map(HostOnly))
+            .finish()
+    }
+}

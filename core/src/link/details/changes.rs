@@ -1,0 +1,238 @@
+//! Changes of details: as requested by a merge patch, and as recorded in an event.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Expiry, LinkDetails, Tags};
+use crate::link::{Destination, destination::HostOnly};
+
+/// Update of a value that may be absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ValueUpdate<T> {
+    /// Keeps the value or its absence.
+    #[default]
+    Keep,
+    /// Removes the value.
+    Remove,
+    /// Sets the value.
+    Set(T),
+}
+
+impl<T> ValueUpdate<T> {
+    /// Returns the update to a value that may be absent.
+    pub fn to(value: Option<T>) -> Self {
+        value.map_or(Self::Remove, Self::Set)
+    }
+
+    /// Returns the update that a change made; a missing change keeps the value.
+    pub fn of_change(change: Option<&ValueChange<T>>) -> ValueUpdate<&T> {
+        change.map_or(ValueUpdate::Keep, |change| {
+            ValueUpdate::to(change.to.as_ref())
+        })
+    }
+
+    /// Returns the same update with another form of the value.
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> ValueUpdate<U> {
+        match self {
+            Self::Keep => ValueUpdate::Keep,
+            Self::Remove => ValueUpdate::Remove,
+            Self::Set(value) => ValueUpdate::Set(form(value)),
+        }
+    }
+
+    /// Returns a reference to the update.
+    pub const fn as_ref(&self) -> ValueUpdate<&T> {
+        match self {
+            Self::Keep => ValueUpdate::Keep,
+            Self::Remove => ValueUpdate::Remove,
+            Self::Set(value) => ValueUpdate::Set(value),
+        }
+    }
+
+    /// Returns true if the value is kept.
+    pub const fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+
+    /// Returns the value that the update sets.
+    pub fn value(self) -> Option<T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Keep | Self::Remove => None,
+        }
+    }
+
+    /// Returns the value after the update.
+    pub fn apply_to(self, value: Option<T>) -> Option<T> {
+        if self.is_keep() { value } else { self.value() }
+    }
+
+    /// Returns this update, or the earlier one if this update keeps the value.
+    #[must_use]
+    pub fn or(self, earlier: Self) -> Self {
+        if self.is_keep() { earlier } else { self }
+    }
+}
+
+/// Details in a merge patch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DetailsPatch {
+    /// New title.
+    pub title: ValueUpdate<String>,
+    /// New external id.
+    pub external_id: ValueUpdate<String>,
+    /// New tags, which replace all tags.
+    pub tags: ValueUpdate<Tags>,
+    /// New expiry.
+    pub expires_at: ValueUpdate<Expiry>,
+    /// New destination after the expiry.
+    pub expired_url: ValueUpdate<Destination>,
+}
+
+/// Value of a detail before and after a change; a value that was or is not set is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub struct ValueChange<T> {
+    /// Value before the change; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "T"))]
+    pub from: Option<T>,
+    /// Value after the change; absent if the owner removed the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "T"))]
+    pub to: Option<T>,
+}
+
+/// Changed details of a link; a member that did not change is absent.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub struct DetailChanges {
+    /// Change of the title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    pub title: Option<ValueChange<String>>,
+    /// Change of the id in the owner's system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    pub external_id: Option<ValueChange<String>>,
+    /// Change of the tags; the lists have all tags before and after the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<Tags>"))]
+    pub tags: Option<ValueChange<Tags>>,
+    /// Change of the expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<Expiry>"))]
+    pub expires_at: Option<ValueChange<Expiry>>,
+    /// Change of the destination after the expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    pub expired_url: Option<ValueChange<String>>,
+}
+
+impl DetailsPatch {
+    /// Returns the details after the patch. Without an expiry, a destination after the expiry is
+    /// removed too.
+    pub fn apply_to(&self, details: &LinkDetails) -> LinkDetails {
+        let expired_url = self.expired_url.as_ref().map(|url| url.as_str().to_owned());
+        let expires_at = self.expires_at.apply_to(details.expires_at);
+        let expired_url = expired_url.apply_to(details.expired_url.clone());
+        LinkDetails {
+            title: self.title.clone().apply_to(details.title.clone()),
+            external_id: self
+                .external_id
+                .clone()
+                .apply_to(details.external_id.clone()),
+            tags: self.tags.clone().apply_to(details.tags.clone()),
+            expires_at,
+            expired_url: expires_at.and(expired_url),
+        }
+    }
+}
+
+impl DetailChanges {
+    /// Returns the changes between two states of a link; `None` if nothing changes.
+    pub fn between(before: &LinkDetails, after: &LinkDetails) -> Option<Self> {
+        fn change<T: Clone + PartialEq>(
+            before: Option<&T>,
+            after: Option<&T>,
+        ) -> Option<ValueChange<T>> {
+            (before != after).then(|| ValueChange {
+                from: before.cloned(),
+                to: after.cloned(),
+            })
+        }
+        let changes = Self {
+            title: change(before.title.as_ref(), after.title.as_ref()),
+            external_id: change(before.external_id.as_ref(), after.external_id.as_ref()),
+            tags: change(before.tags.as_ref(), after.tags.as_ref()),
+            expires_at: change(before.expires_at.as_ref(), after.expires_at.as_ref()),
+            expired_url: change(before.expired_url.as_ref(), after.expired_url.as_ref()),
+        };
+        (changes != Self::default()).then_some(changes)
+    }
+
+    /// Returns the details after the changes.
+    pub fn apply_to(&self, details: &LinkDetails) -> LinkDetails {
+        fn after<T: Clone>(change: Option<&ValueChange<T>>, value: Option<&T>) -> Option<T> {
+            let update = ValueUpdate::of_change(change);
+            update.apply_to(value).cloned()
+        }
+        LinkDetails {
+            title: after(self.title.as_ref(), details.title.as_ref()),
+            external_id: after(self.external_id.as_ref(), details.external_id.as_ref()),
+            tags: after(self.tags.as_ref(), details.tags.as_ref()),
+            expires_at: after(self.expires_at.as_ref(), details.expires_at.as_ref()),
+            expired_url: after(self.expired_url.as_ref(), details.expired_url.as_ref()),
+        }
+    }
+
+    /// Returns the details before the changes; `None` if the changes cannot lead to these details.
+    pub fn undo(&self, details: &LinkDetails) -> Option<LinkDetails> {
+        let before = self.reversed().apply_to(details);
+        (self.apply_to(&before) == *details).then_some(before)
+    }
+
+    /// Returns the changes in the other direction.
+    fn reversed(&self) -> Self {
+        fn swap<T: Clone>(change: Option<&ValueChange<T>>) -> Option<ValueChange<T>> {
+            change.map(|change| ValueChange {
+                from: change.to.clone(),
+                to: change.from.clone(),
+            })
+        }
+        Self {
+            title: swap(self.title.as_ref()),
+            external_id: swap(self.external_id.as_ref()),
+            tags: swap(self.tags.as_ref()),
+            expires_at: swap(self.expires_at.as_ref()),
+            expired_url: swap(self.expired_url.as_ref()),
+        }
+    }
+}
+
+impl fmt::Debug for DetailChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without `..`: the compiler names a member that the output lacks.
+        let Self {
+            title,
+            external_id,
+            tags,
+            expires_at,
+            expired_url,
+        } = self;
+        let hosts = expired_url.as_ref().map(|change| {
+            let host =
+                |url: &Option<String>| url.as_deref().map(HostOnly).map(|it| format!("{it:?}"));
+            (host(&change.from), host(&change.to))
+        });
+        f.debug_struct("DetailChanges")
+            .field("title", title)
+            .field("external_id", external_id)
+            .field("tags", tags)
+            .field("expires_at", expires_at)
+            .field("expired_url", &hosts)
+            .finish()
+    }
+}

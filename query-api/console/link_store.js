@@ -1,0 +1,25 @@
+// One link with its version: reading, and changing under that version.
+
+import { send } from "./api.js";
+
+/**
+ * @typedef {object} Stored
+ * @property {object} link
+ * @property {string} tag version that a change must name
+ */
+
+const storedOf = ({ body, headers }) => ({ link: body, tag: headers.get("etag") });
+
+/** @returns {Promise<Stored>} */
+export const readLink = async (id, signal) => storedOf(await send("GET", `/v1/links/${id}`, { signal }));
+
+/**
+ * Changes the members of a merge patch, if the link still has the version.
+ * @returns {Promise<Stored>}
+ */
+export const changeLink = async (id, tag, patch, signal) => storedOf(await send("PATCH", `/v1/links/${id}`, {
+  body: patch,
+  contentType: "application/merge-patch+json",
+  headers: { "If-Match": tag },
+  signal,
+}));
