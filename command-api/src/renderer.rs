@@ -8,7 +8,10 @@ use linkledger_core::{
     batch::SettledCreate,
     http::link_body::LinkBody,
     id::LinkId,
-    link::{Destination, Expiry, LinkCreated, Tags},
+    link::{
+        Destination, Expiry, LinkCreated, Tags,
+        members::{DISABLED, DISABLED_BY},
+    },
     openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
     timestamp,
 };
@@ -99,6 +102,9 @@ impl CreatedLink<'_> {
     /// Returns the example of the `OpenAPI` document, with all members.
     pub(crate) fn example() -> Value {
         let mut example = LinkBody::example();
+        for name in [DISABLED, DISABLED_BY] {
+            example.as_object_mut().expect("a link").remove(name);
+        }
         example["credits_charged"] = 1.into();
         example["credits_balance"] = 999.into();
         example

@@ -2,7 +2,7 @@
 
 mod answer;
 mod body;
-pub mod change_destination;
+pub mod change_link;
 pub mod create_link;
 pub mod create_links;
 pub mod delete_link;
@@ -51,7 +51,7 @@ pub struct WriteState {
 #[openapi(paths(
     create_link::create_link,
     create_links::create_links,
-    change_destination::change_destination,
+    change_link::change_link,
     delete_link::delete_link
 ))]
 struct Operations;
@@ -94,11 +94,12 @@ const PROBLEMS: &[(&str, &[Code])] = &[
         ],
     ),
     (
-        "change_destination",
+        "change_link",
         &[
             Code::MalformedJson,
             Code::BodyNotObject,
             Code::LinkNotFound,
+            Code::LinkDisabledByOperator,
             Code::ExternalIdTaken,
             Code::EtagMismatch,
             Code::ContentTooLarge,
@@ -137,7 +138,7 @@ pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> R
         )
         .route(
             route_table::LINK,
-            patch(change_destination::change_destination)
+            patch(change_link::change_link)
                 .delete(delete_link::delete_link)
                 .route_layer(guarded),
         )

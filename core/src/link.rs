@@ -3,6 +3,7 @@
 pub mod command;
 pub mod destination;
 pub mod details;
+pub mod disabled;
 pub mod event;
 pub mod history;
 pub mod members;
@@ -15,6 +16,7 @@ pub use destination::{Destination, DestinationHost, OwnHosts};
 pub use details::{
     DetailChanges, DetailsPatch, Expiry, LinkDetails, Tags, ValueChange, ValueUpdate,
 };
+pub use disabled::DisabledBy;
 pub use event::*;
 pub use members::{LinkDraft, LinkPatch};
 pub use name::{LinkName, SubjectName};

@@ -158,7 +158,8 @@ BEGIN
         read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
         TO linkledger_projector;
     GRANT DELETE ON read_model.links TO linkledger_projector;
-    GRANT SELECT, INSERT, DELETE ON read_model.stopped_accounts, read_model.redirect_changes
+    GRANT SELECT, INSERT, DELETE ON
+        read_model.link_tags, read_model.stopped_accounts, read_model.redirect_changes
         TO linkledger_projector;
     -- Accounts with an event that can't be applied are parked, and released later.
     GRANT SELECT, INSERT, DELETE ON read_model.parked_accounts, read_model.parked_events
@@ -177,9 +178,9 @@ BEGIN
     GRANT SELECT ON read_model.operations, read_model.generations TO linkledger_projector;
 
     -- query-api only reads.
-    GRANT SELECT ON read_model.links, read_model.redirects, read_model.stopped_accounts,
-        read_model.credit_balances, read_model.credit_entries, read_model.projections,
-        read_model.checkpoints, read_model.parked_accounts, read_model.redirect_changes,
+    GRANT SELECT ON read_model.links, read_model.link_tags, read_model.redirects,
+        read_model.stopped_accounts, read_model.credit_balances, read_model.credit_entries,
+        read_model.projections, read_model.checkpoints, read_model.parked_accounts, read_model.redirect_changes,
         read_model.redirect_change_counter
         TO linkledger_query_api;
 
@@ -198,7 +199,7 @@ BEGIN
         read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
         TO linkledger_operator;
     GRANT DELETE ON read_model.links TO linkledger_operator;
-    GRANT INSERT, DELETE ON read_model.stopped_accounts TO linkledger_operator;
+    GRANT INSERT, DELETE ON read_model.link_tags, read_model.stopped_accounts TO linkledger_operator;
     GRANT INSERT ON read_model.redirect_changes TO linkledger_operator;
     GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_operator;
     GRANT DELETE ON read_model.parked_accounts, read_model.parked_events TO linkledger_operator;

@@ -170,15 +170,24 @@ impl Paginator<'_> {
         } else {
             stopped_at
         };
-        let has_more = last_key.is_some();
         let next_cursor = last_key.map(|key| self.cursor_keys.seal(&self.scope, key));
+        self.answer_with_cursor(page, items.into_iter().map(body_of).collect(), next_cursor)
+    }
+
+    /// Returns the page of the items. With `next_cursor` another page follows.
+    pub(crate) fn answer_with_cursor<B: Serialize>(
+        &self,
+        page: &PageRequest,
+        items: Vec<B>,
+        next_cursor: Option<String>,
+    ) -> Response {
         let next_page = next_cursor
             .as_ref()
             .map(|cursor| self.link_to(page.limit, cursor));
         let page = Page {
-            items: items.into_iter().map(body_of).collect(),
+            items,
+            has_more: next_cursor.is_some(),
             next_cursor,
-            has_more,
         };
         let page = serde_json::to_vec(&page).expect("texts and numbers");
         let headers = [
@@ -204,7 +213,7 @@ impl Paginator<'_> {
     }
 }
 
-fn invalid_cursor(refusal: CursorRefusal) -> Problem {
+pub(crate) fn invalid_cursor(refusal: CursorRefusal) -> Problem {
     let detail = match refusal {
         CursorRefusal::NotIssued => {
             "Send next_cursor of the page before unchanged, or begin without a cursor."

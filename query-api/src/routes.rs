@@ -10,6 +10,7 @@ pub(crate) mod get_qr_code;
 pub(crate) mod get_top_clicks;
 pub(crate) mod list_credit_entries;
 pub(crate) mod list_links;
+pub(crate) mod list_tags;
 
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ impl ApiState {
     get_qr_code::get_qr_code,
     get_credits::get_credits,
     list_credit_entries::list_credit_entries,
+    list_tags::list_tags,
     get_clicks::get_link_clicks,
     get_clicks::get_clicks,
     get_top_clicks::get_top_link_clicks,
@@ -102,6 +104,7 @@ const PROBLEMS: &[(&str, &[Code])] = &[
         "list_credit_entries",
         &[Code::InvalidCursor, Code::ReadModelBehind],
     ),
+    ("list_tags", &[Code::InvalidCursor, Code::ReadModelBehind]),
     ("get_link_clicks", &[Code::LinkNotFound]),
     ("get_clicks", &[]),
     ("get_top_link_clicks", &[Code::LinkNotFound]),
@@ -141,7 +144,11 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
         )
         .route(
             route_table::LINK_QR_CODE,
-            get(get_qr_code::get_qr_code).route_layer(reads_links),
+            get(get_qr_code::get_qr_code).route_layer(reads_links.clone()),
+        )
+        .route(
+            route_table::TAGS,
+            get(list_tags::list_tags).route_layer(reads_links),
         )
         .route(
             route_table::CREDITS,

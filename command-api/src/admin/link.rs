@@ -7,7 +7,7 @@ use linkledger_core::{
     envelope::NewEvent,
     event_store::{links, names},
     id::{AccountId, LinkId},
-    link::{ChangeLinkError, ExistingLink, LinkEvent, LinkName, Slug},
+    link::{ChangeLinkError, DisabledBy, ExistingLink, LinkEvent, LinkName, Slug},
     operator::parse_text,
 };
 use serde::Serialize;
@@ -72,6 +72,8 @@ pub struct ChangedLink {
     pub slug: String,
     /// True if the link is out of service.
     pub disabled: bool,
+    /// Role that the link is disabled by; null if the link is in service.
+    pub disabled_by: Option<DisabledBy>,
     /// True if the command has changed the link; false if the link was in this state before.
     pub changed: bool,
 }
@@ -87,10 +89,10 @@ pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::R
             (enable(&pool, clock, &subject).await?, options)
         }
     };
-    let state = if link.disabled {
-        "disabled"
-    } else {
-        "in service"
+    let state = match link.disabled_by {
+        Some(DisabledBy::Operator) => "disabled",
+        Some(DisabledBy::Owner) => "disabled by its owner",
+        None => "in service",
     };
     let before = if link.changed { "" } else { " (unchanged)" };
     let text = format!(
@@ -110,9 +112,7 @@ pub async fn disable(
     subject: &LinkSubject,
 ) -> anyhow::Result<ChangedLink> {
     change(pool, clock, &subject.link, |link| {
-        Ok(link
-            .decide_disable(&subject.reason)?
-            .map(LinkEvent::Disabled))
+        link.decide_disable(&subject.reason)
     })
     .await
 }
@@ -127,7 +127,7 @@ pub async fn enable(
     subject: &LinkSubject,
 ) -> anyhow::Result<ChangedLink> {
     change(pool, clock, &subject.link, |link| {
-        Ok(link.decide_enable(&subject.reason)?.map(LinkEvent::Enabled))
+        link.decide_enable(&subject.reason)
     })
     .await
 }
@@ -181,7 +181,8 @@ impl ChangedLink {
             link_id: link.created.link_id,
             account_id: link.created.account_id,
             slug: link.created.slug.clone(),
-            disabled: link.state.disabled,
+            disabled: link.state.disabled_by().is_some(),
+            disabled_by: link.state.disabled_by(),
             changed,
         }
     }

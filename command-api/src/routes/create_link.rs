@@ -54,7 +54,7 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
          headers(("Location"), ("ETag"), ("Consistency-Token"), ("Idempotent-Replayed")),
          links(
              ("get_link" = (operation_id = "get_link", parameters(("id" = "$response.body#/id")))),
-             ("change_destination" = (operation_id = "change_destination",
+             ("change_link" = (operation_id = "change_link",
                                       parameters(("id" = "$response.body#/id")))),
              ("delete_link" = (operation_id = "delete_link", parameters(("id" = "$response.body#/id")))),
          ),

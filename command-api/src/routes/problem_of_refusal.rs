@@ -47,6 +47,10 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
             "If-Match does not name the current version of the link; read the link again and send its ETag, quotes included.",
         )
         .with_header("etag", entity_tag::of_version(*actual)),
+        CommandRejection::LinkDisabledByOperator => Problem::new(
+            Code::LinkDisabledByOperator,
+            "An operator has disabled the link; contact the operator.",
+        ),
         CommandRejection::SlugTaken => Problem::new(
             Code::SlugTaken,
             "Choose another slug, or leave out the slug to get a generated slug.",
@@ -78,6 +82,7 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
             CommandRejection::KeyReused
             | CommandRejection::LinkNotFound
             | CommandRejection::VersionConflict { .. }
+            | CommandRejection::LinkDisabledByOperator
             | CommandRejection::SlugTaken
             | CommandRejection::ExternalIdTaken
             | CommandRejection::InsufficientCredits(_)
@@ -110,6 +115,7 @@ const fn member_of(rejection: &CommandRejection) -> &'static str {
         CommandRejection::Invalid(_)
         | CommandRejection::LinkNotFound
         | CommandRejection::VersionConflict { .. }
+        | CommandRejection::LinkDisabledByOperator
         | CommandRejection::InsufficientCredits(_)
         | CommandRejection::Items(_) => "",
     }

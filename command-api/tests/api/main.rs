@@ -4,12 +4,13 @@
 mod accounts;
 mod admin;
 mod append_only;
-mod change_destination;
+mod change_link;
 mod concurrency;
 mod create_link;
 mod create_links;
 mod delete_link;
 mod details;
+mod disabled;
 mod faults;
 mod idempotency;
 #[cfg(not(feature = "tls"))]

@@ -118,7 +118,7 @@ async fn disable_and_enable_accept_id_or_slug() {
 
     let expected = json!({
         "link_id": id, "account_id": account_id.to_string(), "slug": "Spring", "disabled": true,
-        "changed": true,
+        "disabled_by": "operator", "changed": true,
     });
     assert_eq!(run_json(url, &disable), expected);
     let (event_type, payload, metadata) = latest(&app).await;

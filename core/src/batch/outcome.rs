@@ -41,6 +41,8 @@ pub enum CommandRejection {
         /// Current version of the link.
         actual: i64,
     },
+    /// An operator has disabled the link, which the owner would enable.
+    LinkDisabledByOperator,
     /// The chosen slug is taken.
     SlugTaken,
     /// The chosen external id is taken.
@@ -61,9 +63,10 @@ impl CommandRejection {
             Self::Invalid(_) => 1,
             Self::LinkNotFound => 2,
             Self::VersionConflict { .. } => 3,
-            Self::SlugTaken => 4,
-            Self::ExternalIdTaken => 5,
-            Self::InsufficientCredits(_) => 6,
+            Self::LinkDisabledByOperator => 4,
+            Self::SlugTaken => 5,
+            Self::ExternalIdTaken => 6,
+            Self::InsufficientCredits(_) => 7,
         }
     }
 }
@@ -74,6 +77,7 @@ impl From<ChangeLinkError> for CommandRejection {
             ChangeLinkError::NotFound => Self::LinkNotFound,
             ChangeLinkError::VersionConflict { actual } => Self::VersionConflict { actual },
             ChangeLinkError::Invalid(error) => Self::Invalid(vec![error]),
+            ChangeLinkError::DisabledByOperator => Self::LinkDisabledByOperator,
         }
     }
 }

@@ -90,6 +90,7 @@ fn identify(external_id: Option<&str>, expected_version: ExpectedVersion) -> Cha
             external_id: ValueUpdate::to(external_id.map(str::to_owned)),
             ..DetailsPatch::default()
         },
+        disabled: None,
     };
     ChangeRequest::Patch(Ok(ChangeLink {
         patch,

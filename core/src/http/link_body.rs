@@ -16,8 +16,11 @@ use crate::{
     batch::bulk_request::{IDEMPOTENCY_KEY, ITEMS, ITEMS_MAX, MODE, RequestMode},
     id::LinkId,
     link::{
-        Destination, ExistingLink, Expiry, LinkDetails, Slug, Tags,
-        members::{DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, SLUG, TAGS, TITLE},
+        Destination, DisabledBy, ExistingLink, Expiry, LinkDetails, Slug, Tags,
+        members::{
+            DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, SLUG,
+            TAGS, TITLE,
+        },
     },
     openapi::{ExternalId, SentTimestamp, ShortUrl, TagSet, Timestamp, Title, or_null},
     timestamp,
@@ -141,6 +144,7 @@ impl PartialSchema for LinkPatch {
             .property(TAGS, or_null(&TagSet::schema()))
             .property(EXPIRES_AT, or_null(&sent_expiry()))
             .property(EXPIRED_URL, or_null(&sent_expired_url()))
+            .property(DISABLED, or_null(&disabled()))
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
             .into()
     }
@@ -188,6 +192,15 @@ fn sent_expired_url() -> RefOr<Schema> {
     )
 }
 
+/// Returns the schema of the switch of the service in a request.
+fn disabled() -> RefOr<Schema> {
+    described(
+        bool::schema(),
+        "True takes the link out of service: visitors receive 410. False or null put the link back, \
+         unless an operator has disabled it too.",
+    )
+}
+
 fn described(mut schema: RefOr<Schema>, description: &str) -> RefOr<Schema> {
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         object.description = Some(description.to_owned());
@@ -224,7 +237,30 @@ pub struct LinkBody {
     #[schema(inline, value_type = Destination, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     expired_url: Option<String>,
+    /// True if the link is out of service: visitors receive 410. Absent otherwise.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disabled: bool,
+    /// Role that disabled the link: `operator` before `owner`. Only an operator enables a link that an
+    /// operator has disabled. Absent if the link is not disabled.
+    #[schema(inline, value_type = Role, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disabled_by: Option<DisabledBy>,
 }
+
+/// Role that disabled a link, in the OpenAPI document.
+struct Role;
+
+impl PartialSchema for Role {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(DisabledBy::ALL.map(DisabledBy::name)))
+            .into()
+    }
+}
+
+impl ToSchema for Role {}
 
 /// Fields of a link for its body.
 #[derive(Debug)]
@@ -239,6 +275,8 @@ pub struct LinkParts {
     pub created_at: OffsetDateTime,
     /// Details of the link.
     pub details: LinkDetails,
+    /// Role that the link is disabled by.
+    pub disabled_by: Option<DisabledBy>,
 }
 
 impl LinkParts {
@@ -250,6 +288,7 @@ impl LinkParts {
             destination_url: link.state.destination_url.clone(),
             created_at,
             details: link.state.details().clone(),
+            disabled_by: link.state.disabled_by(),
         }
     }
 
@@ -280,6 +319,8 @@ impl LinkBody {
             tags,
             expires_at,
             expired_url,
+            disabled: link.disabled_by.is_some(),
+            disabled_by: link.disabled_by,
         }
     }
 
@@ -295,6 +336,8 @@ impl LinkBody {
             TAGS: ["offers", "spring"],
             EXPIRES_AT: "2099-12-31T23:59:59.000Z",
             EXPIRED_URL: "https://example.com/offers",
+            DISABLED: true,
+            DISABLED_BY: DisabledBy::Owner,
         })
     }
 }
@@ -373,6 +416,7 @@ mod tests {
     fn patch_has_all_members_but_the_slug() {
         let mut expected = properties::<NewLink>();
         expected.remove(SLUG);
+        expected.insert(DISABLED.to_owned());
         assert_eq!(properties::<LinkPatch>(), expected);
         parse_patch(&object(&LinkPatch::example()), &OwnHosts::default()).unwrap();
     }
@@ -385,6 +429,7 @@ mod tests {
             destination_url: "https://example.com/".to_owned(),
             created_at: time::macros::datetime!(2026-11-20 09:51 UTC),
             details: LinkDetails::NONE,
+            disabled_by: None,
         };
         let body = serde_json::to_string(&LinkBody::new(parts, "https://sho.rt")).unwrap();
         let expected = r#"{"id":"lnk_01h455vb4pex5vsknk084sn02q","destination_url":"https://example.com/","short_url":"https://sho.rt/Spring-26","created_at":"2026-11-20T09:51:00.000Z"}"#;

@@ -16,6 +16,8 @@ pub const LINK_QR_CODE: &str = "/v1/links/{id}/qr";
 pub const LINK_CLICKS: &str = "/v1/links/{id}/clicks";
 /// Most frequent values of a link's clicks.
 pub const LINK_TOP_CLICKS: &str = "/v1/links/{id}/clicks/top";
+/// Tags of the account's links.
+pub const TAGS: &str = "/v1/tags";
 /// Clicks of the account over time.
 pub const CLICKS: &str = "/v1/clicks";
 /// Most frequent values of the account's clicks, and its most clicked links.
@@ -63,6 +65,7 @@ pub const TABLE: &[(&str, &[Method])] = &[
     (LINK_QR_CODE, READ),
     (LINK_CLICKS, READ),
     (LINK_TOP_CLICKS, READ),
+    (TAGS, READ),
     (CLICKS, READ),
     (TOP_CLICKS, READ),
     (CREDITS, READ),
@@ -138,6 +141,7 @@ mod tests {
             "/v1/links/lnk_1/qr",
             "/v1/links/lnk_1/clicks",
             "/v1/links/lnk_1/clicks/top",
+            "/v1/tags",
             "/v1/clicks",
             "/docs/problems/x",
             "/",

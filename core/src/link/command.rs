@@ -4,8 +4,8 @@ use time::OffsetDateTime;
 
 use super::{
     Destination, DetailChanges, DetailsPatch, ExistingLink, Expiry, Link, LinkCreated, LinkDeleted,
-    LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDisabled, LinkDraft, LinkEnabled,
-    LinkEvent, LinkPatch, Slug, ValueUpdate,
+    LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDraft, LinkEvent, LinkPatch, Slug,
+    ValueUpdate,
     members::{EXPIRED_URL, EXPIRES_AT},
 };
 use crate::{
@@ -84,6 +84,9 @@ pub enum ChangeLinkError {
     /// A member breaks a rule that depends on the link or on the time.
     #[error("the member {} is invalid: {}", .0.pointer, .0.code)]
     Invalid(FieldError),
+    /// The owner cannot enable the link.
+    #[error("an operator has disabled the link")]
+    DisabledByOperator,
 }
 
 impl ExpectedVersion {
@@ -135,11 +138,12 @@ fn check_expiry(expires_at: Option<Expiry>, now: OffsetDateTime) -> Result<(), F
 
 /// A decision on a link that already has the requested state returns no event.
 impl ExistingLink {
-    /// Decides a change. Returns at most two events: on the destination, then on the details.
+    /// Decides a change. Returns at most three events: on the destination, on the details, and on the
+    /// service.
     ///
     /// # Errors
-    /// Returns [`ChangeLinkError`] if the link is deleted, has another version than expected, or
-    /// would get an invalid expiry.
+    /// Returns [`ChangeLinkError`] if the link is deleted, has another version than expected, would
+    /// get an invalid expiry, or is disabled by an operator and to be enabled.
     pub fn decide_change(
         &self,
         command: &ChangeLink,
@@ -149,6 +153,10 @@ impl ExistingLink {
         command.expected_version.check(self)?;
         let details = self.patched_details(&command.patch.details, now);
         let details = details.map_err(ChangeLinkError::Invalid)?;
+        let service = match command.patch.disabled {
+            Some(is_disabled) => self.set_disabled_by_owner(is_disabled)?,
+            None => None,
+        };
         let destination = self.change_of_destination(command.patch.destination.as_ref());
         let destination = destination.map(LinkEvent::DestinationChanged);
         let changes = DetailChanges::between(self.state.details(), &details);
@@ -159,7 +167,10 @@ impl ExistingLink {
                 changes,
             })
         });
-        Ok(destination.into_iter().chain(details).collect())
+        Ok([destination, details, service]
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     fn change_of_destination(
@@ -217,33 +228,7 @@ impl ExistingLink {
         }))
     }
 
-    /// Decides that an operator disables the link.
-    ///
-    /// # Errors
-    /// Returns [`ChangeLinkError`] if the link is deleted.
-    pub fn decide_disable(&self, reason: &str) -> Result<Option<LinkDisabled>, ChangeLinkError> {
-        self.require_not_deleted()?;
-        Ok((!self.state.disabled).then(|| LinkDisabled {
-            link_id: self.created.link_id,
-            account_id: self.created.account_id,
-            reason: reason.to_owned(),
-        }))
-    }
-
-    /// Decides that an operator enables the link again.
-    ///
-    /// # Errors
-    /// Returns [`ChangeLinkError`] if the link is deleted.
-    pub fn decide_enable(&self, reason: &str) -> Result<Option<LinkEnabled>, ChangeLinkError> {
-        self.require_not_deleted()?;
-        Ok(self.state.disabled.then(|| LinkEnabled {
-            link_id: self.created.link_id,
-            account_id: self.created.account_id,
-            reason: reason.to_owned(),
-        }))
-    }
-
-    fn require_not_deleted(&self) -> Result<(), ChangeLinkError> {
+    pub(super) fn require_not_deleted(&self) -> Result<(), ChangeLinkError> {
         if self.state.deleted {
             return Err(ChangeLinkError::NotFound);
         }

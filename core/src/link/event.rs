@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DetailChanges, Expiry, LinkDetails, LinkDraft, Slug, Tags, destination::HostOnly};
+use super::{
+    DetailChanges, DisabledBy, Expiry, LinkDetails, LinkDraft, Slug, Tags, destination::HostOnly,
+};
 #[cfg(feature = "schema")]
 use super::{destination, details, slug};
 use crate::id::{AccountId, LinkId};
@@ -21,9 +23,9 @@ pub enum LinkEvent {
     DetailsChanged(LinkDetailsChanged),
     /// The owner deleted the link forever.
     Deleted(LinkDeleted),
-    /// An operator disabled the link.
+    /// The owner or an operator disabled the link.
     Disabled(LinkDisabled),
-    /// An operator enabled the link again.
+    /// The owner or an operator enabled the link again.
     Enabled(LinkEnabled),
 }
 
@@ -114,7 +116,7 @@ pub struct LinkDeleted {
     pub slug: String,
 }
 
-/// An operator disabled a link: visitors receive 410 Gone.
+/// The owner or an operator disabled a link: visitors receive 410 Gone.
 ///
 /// The owner still sees the link, and can change and delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,12 +126,19 @@ pub struct LinkDisabled {
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
-    /// Reason given by the operator.
+    /// Reason given by the operator; `by the owner` if the owner disabled the link.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
+    /// Role of the one who disabled the link. Absent for an operator.
+    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    pub by: DisabledBy,
+    /// Role that the link is disabled by after the event: the operator before the owner if both have
+    /// disabled the link. Absent for an operator.
+    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    pub disabled_by: DisabledBy,
 }
 
-/// An operator enabled a disabled link again.
+/// The owner or an operator enabled a disabled link again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkEnabled {
@@ -137,9 +146,16 @@ pub struct LinkEnabled {
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
-    /// Reason given by the operator.
+    /// Reason given by the operator; `by the owner` if the owner enabled the link.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
+    /// Role of the one who enabled the link. Absent for an operator.
+    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    pub by: DisabledBy,
+    /// Role that the link is still disabled by. Absent if visitors can follow the link again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "DisabledBy"))]
+    pub disabled_by: Option<DisabledBy>,
 }
 
 impl LinkEvent {

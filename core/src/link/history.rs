@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ExistingLink, LinkCreated, LinkDetails, LinkEvent, LinkState,
-    members::{DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE},
+    members::{
+        DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE,
+    },
 };
 use crate::{
     envelope::RecordedEvent,
@@ -99,14 +101,16 @@ impl LinkAfter {
     }
 
     /// Returns the members that can change, by the names of the API. A member that has no value is null.
-    fn members(&self) -> [(&'static str, Value); 8] {
+    fn members(&self) -> [(&'static str, Value); 9] {
         // Without `..`: the compiler names a member that the history lacks.
         let LinkState {
             destination_url,
-            disabled,
+            disabled: _,
+            disabled_by_owner: _,
             deleted,
             details,
         } = &self.state;
+        let disabled_by = self.state.disabled_by();
         let LinkDetails {
             title,
             external_id,
@@ -121,7 +125,8 @@ impl LinkAfter {
             (TAGS, json!(tags)),
             (EXPIRES_AT, json!(expires_at)),
             (EXPIRED_URL, json!(expired_url)),
-            ("disabled", (*disabled).into()),
+            (DISABLED, disabled_by.is_some().into()),
+            (DISABLED_BY, json!(disabled_by)),
             ("deleted", (*deleted).into()),
         ]
     }
@@ -148,6 +153,7 @@ mod tests {
         let state = LinkState {
             destination_url: destination_url.to_owned(),
             disabled,
+            disabled_by_owner: false,
             deleted,
             details: None,
         };
@@ -200,12 +206,18 @@ mod tests {
             (
                 Some(&first),
                 &disabled,
-                json!({ "disabled": { "from": false, "to": true } }),
+                json!({
+                    "disabled": { "from": false, "to": true },
+                    "disabled_by": { "from": null, "to": "operator" },
+                }),
             ),
             (
                 Some(&disabled),
                 &first,
-                json!({ "disabled": { "from": true, "to": false } }),
+                json!({
+                    "disabled": { "from": true, "to": false },
+                    "disabled_by": { "from": "operator", "to": null },
+                }),
             ),
             (
                 Some(&disabled),
@@ -223,6 +235,7 @@ mod tests {
                 json!({
                     "destination_url": { "from": A, "to": B },
                     "disabled": { "from": false, "to": true },
+                    "disabled_by": { "from": null, "to": "operator" },
                 }),
             ),
         ] {

@@ -26,6 +26,10 @@ pub const TAGS: &str = "tags";
 pub const EXPIRES_AT: &str = "expires_at";
 /// Name of the member with the destination after the expiry.
 pub const EXPIRED_URL: &str = "expired_url";
+/// Name of the member that takes a link out of service.
+pub const DISABLED: &str = "disabled";
+/// Name of the member with the role that disabled the link.
+pub const DISABLED_BY: &str = "disabled_by";
 /// Members of the body of a create.
 pub const NEW_LINK: &[&str] = &[
     DESTINATION_URL,
@@ -37,7 +41,7 @@ pub const NEW_LINK: &[&str] = &[
     EXPIRED_URL,
 ];
 /// Members of a link that never change.
-const IMMUTABLE: &[&str] = &[SLUG, "id", "short_url", "created_at"];
+const IMMUTABLE: &[&str] = &[SLUG, "id", "short_url", "created_at", DISABLED_BY];
 /// Start of the names of members that only the answer to a create has.
 const CREDITS_PREFIX: &str = "credits_";
 
@@ -59,6 +63,8 @@ pub struct LinkPatch {
     pub destination: Option<Destination>,
     /// New details.
     pub details: DetailsPatch,
+    /// True if the owner disables the link, false if the owner enables it; `None` keeps both.
+    pub disabled: Option<bool>,
 }
 
 impl LinkDraft {
@@ -118,16 +124,19 @@ pub fn parse_patch(
     let mut members = Members::of(object, NullMember::Removes);
     let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, own_hosts));
     let details = members.details(own_hosts);
+    let disabled = members.disabled();
     members.refuse_others(|name| {
         if IMMUTABLE.contains(&name) || name.starts_with(CREDITS_PREFIX) {
             return Some(FieldCode::FieldNotMutable);
         }
-        (!NEW_LINK.contains(&name)).then_some(FieldCode::UnknownField)
+        let is_known = NEW_LINK.contains(&name) || name == DISABLED;
+        (!is_known).then_some(FieldCode::UnknownField)
     });
     members.finish()?;
     Ok(LinkPatch {
         destination,
         details,
+        disabled,
     })
 }
 
@@ -201,6 +210,18 @@ impl<'a> Members<'a> {
     fn is_removed(&self, name: &str) -> bool {
         let value = self.object.members().get(name);
         self.null == NullMember::Removes && value.is_some_and(Value::is_null)
+    }
+
+    /// Parses the switch of the service. `null` is the absence of the member in a link: not disabled.
+    fn disabled(&mut self) -> Option<bool> {
+        match self.object.members().get(DISABLED)? {
+            Value::Bool(is_disabled) => Some(*is_disabled),
+            Value::Null => Some(false),
+            Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                self.refuse(DISABLED, FieldCode::WrongType);
+                None
+            }
+        }
     }
 
     fn details(&mut self, own_hosts: &OwnHosts) -> DetailsPatch {

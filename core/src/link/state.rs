@@ -38,6 +38,9 @@ pub struct LinkState {
     pub destination_url: String,
     /// True if an operator has disabled the link.
     pub disabled: bool,
+    /// True if the owner has disabled the link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled_by_owner: bool,
     /// True if the owner has deleted the link.
     pub deleted: bool,
     /// Details of the link; `None` if the link never had any.
@@ -86,8 +89,12 @@ impl ExistingLink {
                 state.details = Some(changed.changes.apply_to(state.details()));
             }
             LinkEvent::Deleted(_) => state.deleted = true,
-            LinkEvent::Disabled(_) => state.disabled = true,
-            LinkEvent::Enabled(_) => state.disabled = false,
+            LinkEvent::Disabled(disabled) => {
+                self.state = self.state.with_disabled(disabled.by, true);
+            }
+            LinkEvent::Enabled(enabled) => {
+                self.state = self.state.with_disabled(enabled.by, false);
+            }
         }
         self
     }
@@ -99,6 +106,7 @@ impl LinkState {
         Self {
             destination_url: created.destination_url.clone(),
             disabled: false,
+            disabled_by_owner: false,
             deleted: false,
             details: Some(created.details()).filter(|details| !details.is_empty()),
         }
@@ -156,14 +164,12 @@ impl LinkState {
                     ..before
                 })
             }
-            LinkEvent::Disabled(_) => self.disabled.then_some(Self {
-                disabled: false,
-                ..before
-            }),
-            LinkEvent::Enabled(_) => (!self.disabled).then_some(Self {
-                disabled: true,
-                ..before
-            }),
+            LinkEvent::Disabled(disabled) => self
+                .is_disabled_by(disabled.by)
+                .then(|| before.with_disabled(disabled.by, false)),
+            LinkEvent::Enabled(enabled) => {
+                (!self.is_disabled_by(enabled.by)).then(|| before.with_disabled(enabled.by, true))
+            }
         }
     }
 }
@@ -173,6 +179,7 @@ impl fmt::Debug for LinkState {
         f.debug_struct("LinkState")
             .field("destination_url", &HostOnly(&self.destination_url))
             .field("disabled", &self.disabled)
+            .field("disabled_by_owner", &self.disabled_by_owner)
             .field("deleted", &self.deleted)
             .field("details", &self.details)
             .finish()

@@ -65,6 +65,10 @@ listed! {
         AccountSuspended = (403, "account_suspended", "The account is suspended",
             "An operator has suspended the account.",
             "Contact the operator. Requests may be retried once the account is active again."),
+        /// An operator has disabled the link.
+        LinkDisabledByOperator = (403, "link_disabled_by_operator", "An operator has disabled the link",
+            "An operator has taken the link out of service, which its owner cannot undo. Nothing was changed.",
+            "Contact the operator. The member disabled can be left out, or sent as true."),
         /// The path does not exist.
         RouteNotFound = (404, "route_not_found", "There is nothing at this path",
             "The path does not exist. Paths are matched exactly: case-sensitive, without a slash at the end and without encoded letters.",

@@ -10,7 +10,7 @@ use linkledger_core::{
     event::{CATALOGUE, Event},
     id::AccountId,
     link::{
-        DetailChanges, LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetails,
+        DetailChanges, DisabledBy, LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetails,
         LinkDetailsChanged, LinkDisabled, LinkEnabled, LinkEvent,
     },
 };
@@ -25,6 +25,14 @@ const LINK_CHANGES: &[fn(&LinkCreated) -> Vec<Event>] = &[
     |link| vec![details_changed(link, &LinkDetails::NONE)],
     |link| vec![disabled(link)],
     |link| vec![disabled(link), enabled(link)],
+    |link| vec![disabled_by_owner(link)],
+    |link| {
+        vec![
+            disabled_by_owner(link),
+            disabled(link),
+            enabled_beside_owner(link),
+        ]
+    },
     |link| vec![deleted(link)],
 ];
 
@@ -112,19 +120,41 @@ pub fn deleted(link: &LinkCreated) -> Event {
 
 /// Returns the event of a link that an operator disabled.
 pub fn disabled(link: &LinkCreated) -> Event {
+    disabled_by(link, DisabledBy::Operator)
+}
+
+/// Returns the event of a link that its owner disabled.
+pub fn disabled_by_owner(link: &LinkCreated) -> Event {
+    disabled_by(link, DisabledBy::Owner)
+}
+
+fn disabled_by(link: &LinkCreated, by: DisabledBy) -> Event {
     Event::Link(LinkEvent::Disabled(LinkDisabled {
         link_id: link.link_id,
         account_id: link.account_id,
         reason: "test".to_owned(),
+        by,
+        disabled_by: by,
     }))
 }
 
 /// Returns the event of a link that an operator enabled.
 pub fn enabled(link: &LinkCreated) -> Event {
+    enabled_by_operator(link, None)
+}
+
+/// Returns the event of a link that an operator enabled, and that its owner keeps disabled.
+pub fn enabled_beside_owner(link: &LinkCreated) -> Event {
+    enabled_by_operator(link, Some(DisabledBy::Owner))
+}
+
+fn enabled_by_operator(link: &LinkCreated, disabled_by: Option<DisabledBy>) -> Event {
     Event::Link(LinkEvent::Enabled(LinkEnabled {
         link_id: link.link_id,
         account_id: link.account_id,
         reason: "test".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by,
     }))
 }
 

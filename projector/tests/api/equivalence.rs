@@ -30,7 +30,7 @@ use crate::{
 pub(crate) enum LinkRequest {
     Create,
     ChangeDestination(Index, u8),
-    /// Sets or removes one detail.
+    /// Sets or removes one detail, or disables or enables the link as its owner.
     ChangeDetail(Index, u8),
     Disable(Index),
     Enable(Index),
@@ -114,21 +114,19 @@ impl Owner {
             LinkRequest::ChangeDetail(index, to) => {
                 let name = ["title", "external_id", "expires_at", "expired_url"];
                 let name = name[usize::from(to % 4)];
-                let patch = match to / 4 % 3 {
+                let patch = match to / 4 % 5 {
                     0 => format!(r#"{{"{name}":null}}"#),
                     1 => format!(r#"{{"tags":["t{to}","a"],"title":"{to}"}}"#),
+                    2 => r#"{"disabled":true}"#.to_owned(),
+                    3 => r#"{"disabled":false}"#.to_owned(),
                     _ => r#"{"expires_at":"2098-01-01T00:00:00Z","tags":null}"#.to_owned(),
                 };
                 changed(link(index)?, &patch)
             }
             LinkRequest::Disable(index) => {
-                let disabled = link(index)?.decide_disable("test").ok()??;
-                Some(Event::Link(LinkEvent::Disabled(disabled)))
+                link(index)?.decide_disable("test").ok()?.map(Event::Link)
             }
-            LinkRequest::Enable(index) => {
-                let enabled = link(index)?.decide_enable("test").ok()??;
-                Some(Event::Link(LinkEvent::Enabled(enabled)))
-            }
+            LinkRequest::Enable(index) => link(index)?.decide_enable("test").ok()?.map(Event::Link),
             LinkRequest::Delete(index) => {
                 let deleted = link(index)?.decide_delete(&ExpectedVersion::Any).ok()??;
                 Some(Event::Link(LinkEvent::Deleted(deleted)))

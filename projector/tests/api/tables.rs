@@ -8,7 +8,7 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
-    link::{Expiry, Link, LinkState},
+    link::{Expiry, Link, Tags},
     projection::Projection,
     shard::Position,
 };
@@ -41,6 +41,8 @@ pub(crate) type RedirectRow = (
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) links: BTreeMap<(Uuid, Uuid), LinkRow>,
+    /// Account, tag, link.
+    tags: BTreeSet<(Uuid, String, Uuid)>,
     pub(crate) redirects: BTreeMap<String, RedirectRow>,
     pub(crate) stopped_accounts: BTreeSet<Uuid>,
     pub(crate) balances: BTreeMap<Uuid, (i64, i64)>,
@@ -91,6 +93,7 @@ impl Tables {
     pub(crate) fn without_links(&self) -> Self {
         Self {
             links: BTreeMap::new(),
+            tags: BTreeSet::new(),
             ..self.clone()
         }
     }
@@ -102,10 +105,10 @@ impl Tables {
         };
         let (link_id, account) = (recorded.stream_id, recorded.account_id.uuid());
         let (slug, url) = (&link.created.slug, &link.state.destination_url);
-        let state = match link.state {
-            LinkState { deleted: true, .. } => "deleted",
-            LinkState { disabled: true, .. } => "disabled",
-            LinkState { .. } => "active",
+        let state = match (link.state.deleted, link.state.disabled_by()) {
+            (true, _) => "deleted",
+            (false, Some(_)) => "disabled",
+            (false, None) => "active",
         };
         let details = link.state.details();
         let redirect = (
@@ -119,7 +122,11 @@ impl Tables {
         self.redirects.insert(slug.to_lowercase(), redirect);
         let key = (account, link_id);
         let earlier = self.links.remove(&key);
+        self.tags.retain(|(.., tagged)| *tagged != link_id);
         if !link.state.deleted {
+            let tags = details.tags.iter().flat_map(Tags::as_slice);
+            let tags = tags.map(|tag| (account, tag.clone(), link_id));
+            self.tags.extend(tags);
             let mut members = serde_json::to_value(&link.created).unwrap();
             let members_mut = members.as_object_mut().unwrap();
             let created = link.created.details();
@@ -131,6 +138,9 @@ impl Tables {
             let details = serde_json::to_value(link.state.details()).unwrap();
             members_mut.extend(details.as_object().unwrap().clone());
             members["destination_url"] = url.as_str().into();
+            if let Some(role) = link.state.disabled_by() {
+                members["disabled_by"] = role.name().into();
+            }
             let row = LinkRow {
                 version: recorded.version,
                 created_at: earlier.map_or(recorded.recorded_at, |row| row.created_at),
@@ -170,6 +180,7 @@ impl Tables {
     pub(crate) async fn read_generation(pool: &PgPool, generation: i32) -> Self {
         Self {
             links: read_links(pool, generation).await,
+            tags: read_tags(pool, generation).await,
             redirects: read_redirects(pool, generation).await,
             stopped_accounts: read_stopped_accounts(pool, generation).await,
             balances: read_balances(pool, generation).await,
@@ -224,6 +235,14 @@ async fn read_links(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, Uuid), Li
             ((account_id, link_id), row)
         })
         .collect()
+}
+
+async fn read_tags(pool: &PgPool, generation: i32) -> BTreeSet<(Uuid, String, Uuid)> {
+    let rows = sqlx::query_as(
+        "SELECT account_id, tag, link_id FROM read_model.link_tags WHERE generation = $1",
+    );
+    let rows = rows.bind(generation).fetch_all(pool).await.unwrap();
+    rows.into_iter().collect()
 }
 
 async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, RedirectRow> {

@@ -2,11 +2,12 @@
 
 mod detail_columns;
 pub(crate) mod search;
+pub(crate) mod tags;
 
 use linkledger_core::{
     http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
-    link::{Expiry, LinkDetails, Tags},
+    link::{DisabledBy, Expiry, LinkDetails, Tags},
     shard::{Position, Shard},
 };
 use sqlx::PgPool;
@@ -71,7 +72,8 @@ pub(crate) async fn list_each(
                l.external_ids AS "external_ids!: Vec<Option<String>>",
                l.tags AS "tags!: Vec<Option<String>>",
                l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
-               l.expired_urls AS "expired_urls!: Vec<Option<String>>"
+               l.expired_urls AS "expired_urls!: Vec<Option<String>>",
+               l.disabled_by AS "disabled_by!: Vec<Option<String>>"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
             AS wanted (shard, account_id, before, count_max, nth)
         JOIN read_model.checkpoints AS c
@@ -89,11 +91,11 @@ pub(crate) async fn list_each(
                    coalesce(array_agg(external_id), '{}') AS external_ids,
                    -- As text: arrays of different lengths cannot be elements of an array.
                    coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
-                   coalesce(array_agg(expires_at), '{}') AS expires_at,
-                   coalesce(array_agg(expired_url), '{}') AS expired_urls
+                   coalesce(array_agg(expires_at), '{}') AS expires_at, coalesce(array_agg(expired_url), '{}')
+                       AS expired_urls, coalesce(array_agg(disabled_by), '{}') AS disabled_by
             FROM (
                 SELECT link_id, slug, destination_url, version, created_at, title, external_id,
-                       tags, expires_at, expired_url
+                       tags, expires_at, expired_url, disabled_by
                 FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
@@ -162,13 +164,13 @@ pub(crate) async fn find_each(
                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
                l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
                l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
-               l.expired_url AS "expired_url?"
+               l.expired_url AS "expired_url?", l.disabled_by AS "disabled_by?"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.
         LEFT JOIN LATERAL (
             SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-                   expires_at, expired_url
+                   expires_at, expired_url, disabled_by
             FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -243,6 +245,7 @@ struct LinkRow {
     tags: Option<Vec<String>>,
     expires_at: Option<OffsetDateTime>,
     expired_url: Option<String>,
+    disabled_by: Option<String>,
 }
 
 impl LinkRow {
@@ -272,6 +275,7 @@ impl LinkRow {
                     expires_at: self.expires_at.map(Expiry::at),
                     expired_url: self.expired_url,
                 },
+                disabled_by: self.disabled_by.as_deref().and_then(DisabledBy::of_name),
             },
             version: self.version?,
         })
@@ -294,6 +298,7 @@ struct LinkPage {
     tags: Vec<Option<String>>,
     expires_at: Vec<Option<OffsetDateTime>>,
     expired_urls: Vec<Option<String>>,
+    disabled_by: Vec<Option<String>>,
 }
 
 impl LinkPage {
@@ -306,18 +311,23 @@ impl LinkPage {
             tags: self.tags,
             expires_at: self.expires_at,
             expired_urls: self.expired_urls,
+            disabled_by: self.disabled_by,
         };
         let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
         let links = columns.zip(details.into_rows()).map(
-            |(((link_id, (slug, destination_url)), (version, created_at)), details)| LinkView {
-                parts: LinkParts {
-                    id: LinkId::from_uuid(link_id),
-                    slug,
-                    destination_url,
-                    created_at,
-                    details,
-                },
-                version,
+            |(((link_id, (slug, destination_url)), (version, created_at)), optional)| {
+                let (details, disabled_by) = optional;
+                LinkView {
+                    parts: LinkParts {
+                        id: LinkId::from_uuid(link_id),
+                        slug,
+                        destination_url,
+                        created_at,
+                        details,
+                        disabled_by,
+                    },
+                    version,
+                }
             },
         );
         let visibility = Visibility::new(self.epoch, self.position, self.is_parked);

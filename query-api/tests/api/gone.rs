@@ -5,7 +5,7 @@ use linkledger_core::{
     batch::SettledCreate,
     consistency::ConsistencyToken,
     event::Event,
-    link::{LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
+    link::{DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
     shard::Position,
 };
 use linkledger_testing as testing;
@@ -46,6 +46,8 @@ fn disabled(link: &SettledCreate) -> LinkEvent {
         link_id: link.link.link_id,
         account_id: link.link.account_id,
         reason: "phishing".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by: DisabledBy::Operator,
     })
 }
 

@@ -163,14 +163,19 @@ async fn history_has_author_and_changed_members() {
         })
     };
     let moved = |from: Value, to: &str| json!({ "destination_url": { "from": from, "to": to } });
-    let flag = |name: &str, to: bool| json!({ name: { "from": !to, "to": to } });
+    let disabled = |from: Value, to: Value| {
+        json!({
+            "disabled": { "from": !from.is_null(), "to": !to.is_null() },
+            "disabled_by": { "from": from, "to": to },
+        })
+    };
     let (second, third) = ("https://example.com/2", "https://example.com/3");
     let expected = json!({
         "items": [
-            entry(6, "LinkDeleted", KEY, flag("deleted", true)),
-            entry(5, "LinkEnabled", "operator", flag("disabled", false)),
+            entry(6, "LinkDeleted", KEY, json!({ "deleted": { "from": false, "to": true } })),
+            entry(5, "LinkEnabled", "operator", disabled(json!("operator"), json!(null))),
             entry(4, "LinkDestinationChanged", KEY, moved(json!(second), third)),
-            entry(3, "LinkDisabled", "operator", flag("disabled", true)),
+            entry(3, "LinkDisabled", "operator", disabled(json!(null), json!("operator"))),
             entry(2, "LinkDestinationChanged", KEY, moved(json!(FIRST), second)),
             entry(1, "LinkCreated", KEY, stream.members_of_creation()),
         ],

@@ -121,6 +121,15 @@ impl StoredLink {
         .execute(pool)
         .await
         .unwrap();
+        sqlx::query(
+            "INSERT INTO read_model.link_tags SELECT 1, $1, tag, $2 FROM unnest($3::text[]) AS tag",
+        )
+        .bind(caller.account_id.uuid())
+        .bind(self.id.uuid())
+        .bind(&self.tags)
+        .execute(pool)
+        .await
+        .unwrap();
         sqlx::query("INSERT INTO read_model.redirects VALUES (1, lower($1), $2, $3, $4, $5)")
             .bind(&self.slug)
             .bind(self.id.uuid())

@@ -35,6 +35,7 @@ mod restarted_server;
 mod service;
 mod silent_database;
 mod statements;
+mod tags;
 mod telemetry;
 mod two_servers;
 mod two_tenants;

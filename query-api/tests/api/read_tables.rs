@@ -217,3 +217,14 @@ pub(crate) async fn announce_change(
     .await
     .unwrap();
 }
+
+/// Inserts the row of a tag of a link.
+pub(crate) async fn insert_tag(pool: &PgPool, account_id: AccountId, tag: &str, link_id: LinkId) {
+    sqlx::query("INSERT INTO read_model.link_tags VALUES (1, $1, $2, $3)")
+        .bind(account_id.uuid())
+        .bind(tag)
+        .bind(link_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+}

@@ -14,7 +14,8 @@ use crate::{
         insert_link_value,
     },
     read_tables::{
-        Entry, insert_appended_link, insert_entry, insert_redirect, set_checkpoint, unused_link_id,
+        Entry, insert_appended_link, insert_entry, insert_redirect, insert_tag, set_checkpoint,
+        unused_link_id,
     },
     service::{Answer, TestCaller, TestService, paths_without_id, read_paths, token_of},
 };
@@ -40,6 +41,13 @@ impl Tenants {
         for (version, link) in (1..).zip(&links) {
             insert_appended_link(service.pool(), link).await;
             insert_redirect(service.pool(), link).await;
+            insert_tag(
+                service.pool(),
+                owner.account_id,
+                "theirs",
+                link.link.link_id,
+            )
+            .await;
             let entry = Entry::grant(version, 500, 500 * version);
             insert_entry(service.pool(), owner.account_id, entry).await;
         }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     json::JsonObject,
-    link::{LinkState, OwnHosts, members::parse_patch},
+    link::{DisabledBy, LinkState, OwnHosts, members::parse_patch},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 10:00 UTC);
@@ -32,7 +32,7 @@ fn active() -> ExistingLink {
 
 fn disabled() -> ExistingLink {
     let event = active().decide_disable("phishing").unwrap().unwrap();
-    active().apply(&LinkEvent::Disabled(event))
+    active().apply(&event)
 }
 
 fn deleted() -> ExistingLink {
@@ -113,7 +113,7 @@ fn change_of_destination_takes_effect() {
         assert_eq!(changed.previous_destination_url, "https://example.com/");
         let link = link.apply(&LinkEvent::DestinationChanged(changed));
         assert_eq!(link.state.destination_url, "https://example.com/new");
-        assert_eq!(link.state.disabled, is_disabled);
+        assert_eq!(link.state.disabled_by().is_some(), is_disabled);
         assert_eq!(link.version, version + 1);
     }
 }
@@ -166,9 +166,71 @@ fn deleted_link_stays_deleted() {
 fn enable_reverts_disable() {
     assert_eq!(disabled().decide_disable("again"), Ok(None));
     let enabled = disabled().decide_enable("appeal").unwrap().unwrap();
-    let link = disabled().apply(&LinkEvent::Enabled(enabled));
-    assert!(!link.state.disabled);
+    let link = disabled().apply(&enabled);
+    assert_eq!(link.state.disabled_by(), None);
     assert_eq!(link.decide_enable("again"), Ok(None));
+}
+
+/// Returns the link after each step: a patch of the owner, or an operator's command.
+fn after(steps: &[&str]) -> ExistingLink {
+    steps.iter().fold(active(), |link, step| {
+        let event = match *step {
+            "disable" => link.decide_disable("test"),
+            "enable" => link.decide_enable("test"),
+            patch => return patched(&link, patch).unwrap(),
+        };
+        link.apply(&event.unwrap().unwrap())
+    })
+}
+
+const OWN_DISABLE: &str = r#"{"disabled":true}"#;
+const OWN_ENABLE: &str = r#"{"disabled":null}"#;
+
+#[test]
+fn owner_and_operator_disable_independently() {
+    let (operator, owner) = (Some(DisabledBy::Operator), Some(DisabledBy::Owner));
+    for (steps, disabled_by) in [
+        (&[OWN_DISABLE][..], owner),
+        (&[OWN_DISABLE, OWN_ENABLE], None),
+        (&[OWN_DISABLE, "disable"], operator),
+        (&["disable", OWN_DISABLE], operator),
+        (&["disable", OWN_DISABLE, "enable"], owner),
+        (&["disable", OWN_DISABLE, "enable", OWN_ENABLE], None),
+    ] {
+        let link = after(steps);
+        assert_eq!(link.state.disabled_by(), disabled_by, "{steps:?}");
+        assert_eq!(link.version, 1 + i64::try_from(steps.len()).unwrap());
+    }
+}
+
+#[test]
+fn events_name_the_role_that_keeps_a_link_disabled() {
+    let link = after(&[OWN_DISABLE]);
+    let Some(LinkEvent::Disabled(disabled)) = link.decide_disable("test").unwrap() else {
+        panic!("not disabled");
+    };
+    let roles = (disabled.by, disabled.disabled_by);
+    assert_eq!(roles, (DisabledBy::Operator, DisabledBy::Operator));
+    let link = after(&[OWN_DISABLE, "disable"]);
+    let Some(LinkEvent::Enabled(enabled)) = link.decide_enable("test").unwrap() else {
+        panic!("not enabled");
+    };
+    let roles = (enabled.by, enabled.disabled_by);
+    assert_eq!(roles, (DisabledBy::Operator, Some(DisabledBy::Owner)));
+}
+
+#[test]
+fn owner_cannot_enable_what_an_operator_disabled() {
+    let object = JsonObject::parse(br#"{"disabled":false,"title":"A"}"#).unwrap();
+    let command = ChangeLink {
+        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        expected_version: ExpectedVersion::Any,
+    };
+    for link in [after(&["disable"]), after(&["disable", OWN_DISABLE])] {
+        let refused = link.decide_change(&command, NOW);
+        assert_eq!(refused, Err(ChangeLinkError::DisabledByOperator));
+    }
+    assert_eq!(after(&[r#"{"disabled":false}"#]), active());
 }
 
 #[test]

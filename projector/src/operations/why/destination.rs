@@ -88,16 +88,10 @@ impl Destination {
     }
 
     fn of(state: LinkState) -> Self {
-        match state {
-            LinkState { deleted: true, .. } => Self::Deleted,
-            LinkState {
-                disabled: true,
-                destination_url,
-                ..
-            } => Self::Disabled(destination_url),
-            LinkState {
-                destination_url, ..
-            } => Self::At(destination_url),
+        match (state.deleted, state.disabled_by()) {
+            (true, _) => Self::Deleted,
+            (false, Some(_)) => Self::Disabled(state.destination_url),
+            (false, None) => Self::At(state.destination_url),
         }
     }
 }

@@ -93,10 +93,10 @@ impl LinkRecord {
         account_is_stopped: bool,
     ) -> Option<RedirectRow> {
         let created = self.created.as_ref()?;
-        let name = match state {
-            LinkState { deleted: true, .. } => "deleted",
-            LinkState { disabled: true, .. } => "disabled",
-            LinkState { .. } => "active",
+        let name = match (state.deleted, state.disabled_by()) {
+            (true, _) => "deleted",
+            (false, Some(_)) => "disabled",
+            (false, None) => "active",
         };
         let details = state.clone().of_stored(created).details.unwrap_or_default();
         Some(RedirectRow {

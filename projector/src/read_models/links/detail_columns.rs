@@ -51,6 +51,16 @@ impl<'a> DetailUpdate<'a> {
         *self == Self::default()
     }
 
+    /// Returns true if the link has tags after the update.
+    pub(super) fn has_tags(&self) -> bool {
+        self.tags.value().is_some()
+    }
+
+    /// Returns true if the tags are not kept.
+    pub(super) fn changes_tags(&self) -> bool {
+        !self.tags.is_keep()
+    }
+
     /// Returns the names of the columns that are not kept, separated by spaces.
     fn changed(&self) -> String {
         let columns = [

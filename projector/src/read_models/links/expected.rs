@@ -46,12 +46,12 @@ pub(crate) fn link_states() -> String {
                         WHEN l.is_incomplete THEN left_over.destination_url
                         ELSE l.metadata#>>'{{link,destination_url}}'
                    END AS destination_url,
-                   CASE WHEN l.type = 'LinkDeleted' THEN 'deleted'
-                        WHEN l.version > 1 AND NOT l.is_incomplete
-                             AND (l.metadata#>>'{{link,disabled}}')::boolean THEN 'disabled'
-                        WHEN l.is_incomplete AND left_over.is_disabled THEN 'disabled'
-                        ELSE 'active'
-                   END AS state,
+                   l.type = 'LinkDeleted' AS is_deleted,
+                   CASE WHEN l.version = 1 THEN NULL
+                        WHEN l.is_incomplete THEN left_over.disabled_by
+                        WHEN (l.metadata#>>'{{link,disabled}}')::boolean THEN 'operator'
+                        WHEN (l.metadata#>>'{{link,disabled_by_owner}}')::boolean THEN 'owner'
+                   END AS disabled_by,
                    CASE WHEN l.is_incomplete THEN left_over.details
                         ELSE coalesce(l.metadata#>'{{link,details}}', first.created)
                    END AS details
@@ -69,21 +69,31 @@ pub(crate) fn link_states() -> String {
                 SELECT (array_agg(e.payload->>'destination_url' ORDER BY e.version DESC)
                             FILTER (WHERE e.type IN ('LinkCreated', 'LinkDestinationChanged'))
                        )[1] AS destination_url,
-                       (array_agg(e.type = 'LinkDisabled' ORDER BY e.version DESC)
-                            FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
-                       )[1] AS is_disabled,
+                       {LEFT_OVER_DISABLED_BY} AS disabled_by,
                        json_build_object({details}) AS details
                 FROM event_store.events AS e
                 WHERE e.shard = $7 AND e.stream_id = l.stream_id AND e.version <= l.version
                   AND {NOT_SKIPPED}
             ) AS left_over ON l.is_incomplete
         ), link_states AS MATERIALIZED (
-            SELECT states.*, (details->>'expires_at')::timestamptz AS expires_at,
+            SELECT states.*,
+                   CASE WHEN is_deleted THEN 'deleted' WHEN disabled_by IS NULL THEN 'active'
+                        ELSE 'disabled' END AS state,
+                   (details->>'expires_at')::timestamptz AS expires_at,
                    details->>'expired_url' AS expired_url
             FROM states
         )"
     )
 }
+
+/// Role that the link is disabled by after its events `e`.
+const LEFT_OVER_DISABLED_BY: &str = "(
+    array_agg(
+        CASE e.type WHEN 'LinkDisabled' THEN coalesce(e.payload->>'disabled_by', 'operator')
+                    ELSE e.payload->>'disabled_by' END
+        ORDER BY e.version DESC
+    ) FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
+)[1]";
 
 /// Returns names and values of the details that the events `e` of a link come to.
 fn left_over_details() -> String {

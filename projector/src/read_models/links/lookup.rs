@@ -1,7 +1,7 @@
 //! Rows of `read_model.links`, by key.
 
 use linkledger_core::{
-    link::{Expiry, LinkCreated, LinkDetails, LinkState, Tags},
+    link::{DisabledBy, Expiry, LinkCreated, LinkDetails, LinkState, Tags},
     timestamp,
 };
 use serde::Serialize;
@@ -29,6 +29,8 @@ pub struct LinkRow {
     pub expires_at: Option<Expiry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expired_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled_by: Option<DisabledBy>,
 }
 
 impl LinkRow {
@@ -39,6 +41,7 @@ impl LinkRow {
         version: i64,
         created_at: OffsetDateTime,
     ) -> Self {
+        let disabled_by = state.disabled_by();
         let state = state.clone().of_stored(created);
         let LinkDetails {
             title,
@@ -57,6 +60,7 @@ impl LinkRow {
             tags,
             expires_at,
             expired_url,
+            disabled_by,
         }
     }
 }
@@ -71,7 +75,7 @@ pub(crate) async fn link_in_tx(
     let row = sqlx::query!(
         "
         SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
-               expired_url
+               expired_url, disabled_by
         FROM read_model.links
         WHERE generation = $1 AND account_id = $2 AND link_id = $3
         ",
@@ -91,6 +95,7 @@ pub(crate) async fn link_in_tx(
         tags: row.tags.and_then(Tags::of),
         expires_at: row.expires_at.map(Expiry::at),
         expired_url: row.expired_url,
+        disabled_by: row.disabled_by.as_deref().and_then(DisabledBy::of_name),
     }))
 }
 
@@ -136,7 +141,8 @@ mod tests {
             "spring",
             "https://example.com/",
         );
-        let state = ExistingLink::new(created.clone()).state;
+        let mut state = ExistingLink::new(created.clone()).state;
+        state.disabled = true;
         let row = LinkRow::wanted(&created, &state, 1, OffsetDateTime::UNIX_EPOCH);
         let row = serde_json::to_value(row).unwrap();
         let shown: BTreeSet<&str> = row

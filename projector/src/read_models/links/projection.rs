@@ -1,15 +1,22 @@
-//! Projection `links`: table `read_model.links`.
+//! Projection `links`: tables `read_model.links` and `read_model.link_tags`.
 //!
 //! The owner can list and read a disabled link; a deleted link has no row.
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{account::AccountEvent, event::Event, link::LinkEvent};
+use linkledger_core::{
+    account::AccountEvent,
+    event::Event,
+    link::{DisabledBy, LinkEvent, ValueUpdate},
+};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::detail_columns::{DetailColumns, DetailUpdate};
+use super::{
+    detail_columns::{DetailColumns, DetailUpdate},
+    tags::ChangedTags,
+};
 use crate::read_models::{Creation, DecodedEvent};
 
 /// Key of the table: generation, account, link.
@@ -26,6 +33,7 @@ struct Change<'a> {
     /// `None` keeps the destination.
     destination_url: Option<&'a str>,
     details: DetailUpdate<'a>,
+    disabled_by: ValueUpdate<DisabledBy>,
     version: i64,
 }
 
@@ -36,6 +44,7 @@ impl Change<'_> {
             created: None,
             destination_url: None,
             details: DetailUpdate::default(),
+            disabled_by: ValueUpdate::Keep,
             version,
         }
     }
@@ -51,6 +60,7 @@ impl<'a> LinkRows<'a> {
                     created: Some((&created.slug, recorded.recorded_at)),
                     destination_url: Some(&created.destination_url),
                     details: DetailUpdate::of_creation(created),
+                    disabled_by: ValueUpdate::Remove,
                     version: recorded.version,
                 };
                 self.0.insert(key, Some(change));
@@ -69,8 +79,19 @@ impl<'a> LinkRows<'a> {
                 };
                 self.update(key, change);
             }
-            Event::Link(LinkEvent::Disabled(_) | LinkEvent::Enabled(_)) => {
-                self.update(key, Change::to_version(recorded.version));
+            Event::Link(LinkEvent::Disabled(disabled)) => {
+                let change = Change {
+                    disabled_by: ValueUpdate::Set(disabled.disabled_by),
+                    ..Change::to_version(recorded.version)
+                };
+                self.update(key, change);
+            }
+            Event::Link(LinkEvent::Enabled(enabled)) => {
+                let change = Change {
+                    disabled_by: ValueUpdate::to(enabled.disabled_by),
+                    ..Change::to_version(recorded.version)
+                };
+                self.update(key, change);
             }
             // Also for a link that was created in the same batch: in a replay its row may exist.
             Event::Link(LinkEvent::Deleted(_)) => {
@@ -88,6 +109,7 @@ impl<'a> LinkRows<'a> {
         if let Some(change) = self.0.entry(key).or_insert(Some(unchanged)) {
             change.destination_url = later.destination_url.or(change.destination_url);
             change.details.append(later.details);
+            change.disabled_by = later.disabled_by.or(change.disabled_by);
             change.version = later.version;
         }
     }
@@ -97,6 +119,8 @@ impl<'a> LinkRows<'a> {
         tx: &mut PgConnection,
         creation: Creation,
     ) -> sqlx::Result<()> {
+        let tags = self.changed_tags(creation);
+        tags.delete_in_tx(tx).await?;
         let (mut puts, mut updates, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
         for (key, change) in &self.0 {
             match change {
@@ -111,7 +135,25 @@ impl<'a> LinkRows<'a> {
         update_in_tx(tx, &updates).await?;
         updates.retain(|(_, change)| !change.details.is_empty());
         update_details_in_tx(tx, &updates).await?;
-        delete_in_tx(tx, &deletes).await
+        delete_in_tx(tx, &deletes).await?;
+        tags.insert_in_tx(tx).await
+    }
+
+    /// Returns the links whose tags may be others after the batch.
+    fn changed_tags(&self, creation: Creation) -> ChangedTags {
+        let mut tags = ChangedTags::default();
+        for (key, change) in &self.0 {
+            let is_changed = change.is_none_or(|change| match (change.created, creation) {
+                (Some(_), Creation::Insert) => change.details.has_tags(),
+                // The row may exist, with tags of later events.
+                (Some(_), Creation::Put) => true,
+                (None, _) => change.details.changes_tags(),
+            });
+            if is_changed {
+                tags.push(*key);
+            }
+        }
+        tags
     }
 }
 
@@ -133,20 +175,26 @@ async fn put_in_tx(
     let created_at: Vec<OffsetDateTime> = rows.iter().map(|(_, created, _)| created.1).collect();
     let details: Vec<_> = rows.iter().map(|(.., row)| &row.details).collect();
     let details = DetailColumns::of(&details);
+    let disabled_by: Vec<Option<&str>> = rows
+        .iter()
+        .map(|(.., row)| row.disabled_by.value().map(DisabledBy::name))
+        .collect();
     macro_rules! put {
         ($on_conflict:literal) => {
             sqlx::query!(
                 "
                 INSERT INTO read_model.links
                     (generation, account_id, link_id, slug, destination_url, version, created_at,
-                     title, external_id, tags, expires_at, expired_url)
+                     title, external_id, tags, expires_at, expired_url, disabled_by)
                 SELECT generation, account_id, link_id, slug, destination_url, version, created_at,
-                       title, external_id, string_to_array(tags, ' '), expires_at, expired_url
+                       title, external_id, string_to_array(tags, ' '), expires_at, expired_url,
+                       disabled_by
                 FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[],
                             $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[],
-                            $11::timestamptz[], $12::text[])
+                            $11::timestamptz[], $12::text[], $13::text[])
                     AS new (generation, account_id, link_id, slug, destination_url, version,
-                            created_at, title, external_id, tags, expires_at, expired_url)
+                            created_at, title, external_id, tags, expires_at, expired_url,
+                            disabled_by)
                 " + $on_conflict,
                 &generations,
                 &account_ids,
@@ -159,7 +207,8 @@ async fn put_in_tx(
                 &details.external_ids as &[Option<&str>],
                 &details.tags as &[Option<String>],
                 &details.expires_at as &[Option<OffsetDateTime>],
-                &details.expired_urls as &[Option<&str>]
+                &details.expired_urls as &[Option<&str>],
+                &disabled_by as &[Option<&str>]
             )
             .execute(tx)
             .await?
@@ -172,7 +221,8 @@ async fn put_in_tx(
              SET slug = excluded.slug, destination_url = excluded.destination_url,
                  version = excluded.version, created_at = excluded.created_at,
                  title = excluded.title, external_id = excluded.external_id, tags = excluded.tags,
-                 expires_at = excluded.expires_at, expired_url = excluded.expired_url"
+                 expires_at = excluded.expires_at, expired_url = excluded.expired_url,
+                 disabled_by = excluded.disabled_by"
         ),
     };
     Ok(())
@@ -188,13 +238,25 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
     let destination_urls: Vec<Option<&str>> =
         rows.iter().map(|(_, row)| row.destination_url).collect();
     let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
+    let keep_disabled_by: Vec<bool> = rows
+        .iter()
+        .map(|(_, row)| row.disabled_by.is_keep())
+        .collect();
+    let disabled_by: Vec<Option<&str>> = rows
+        .iter()
+        .map(|(_, row)| row.disabled_by.value().map(DisabledBy::name))
+        .collect();
     sqlx::query!(
         "
         UPDATE read_model.links AS l
         SET destination_url = coalesce(later.destination_url, l.destination_url),
-            version = later.version
-        FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[])
-            AS later (generation, account_id, link_id, destination_url, version)
+            version = later.version,
+            disabled_by = CASE WHEN later.keep_disabled_by THEN l.disabled_by
+                               ELSE later.disabled_by END
+        FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[],
+                    $6::boolean[], $7::text[])
+            AS later (generation, account_id, link_id, destination_url, version,
+                      keep_disabled_by, disabled_by)
         WHERE l.generation = later.generation AND l.account_id = later.account_id
           AND l.link_id = later.link_id
         ",
@@ -202,7 +264,9 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         &account_ids,
         &link_ids,
         &destination_urls as &[Option<&str>],
-        &versions
+        &versions,
+        &keep_disabled_by,
+        &disabled_by as &[Option<&str>]
     )
     .execute(tx)
     .await?;

@@ -120,7 +120,11 @@ impl<'a> RedirectRows<'a> {
             }
             Event::Link(LinkEvent::Enabled(enabled)) => {
                 let slug = slugs.of(enabled.link_id);
-                self.update_of(generation, slug, State::Active.into());
+                let state = match enabled.disabled_by {
+                    Some(_) => State::Disabled,
+                    None => State::Active,
+                };
+                self.update_of(generation, slug, state.into());
             }
             Event::Link(LinkEvent::Deleted(deleted)) => {
                 let key = (generation, fold(&deleted.slug));

@@ -41,7 +41,13 @@ fn of_link(event: &LinkEvent) -> Markup {
             html! { "out of service: " (quoted_reason(&disabled.reason)) }
         }
         LinkEvent::Enabled(enabled) => {
-            html! { "back in service: " (quoted_reason(&enabled.reason)) }
+            html! {
+                @match enabled.disabled_by {
+                    Some(role) => { "still disabled by the " (role) ": " }
+                    None => { "back in service: " }
+                }
+                (quoted_reason(&enabled.reason))
+            }
         }
     }
 }

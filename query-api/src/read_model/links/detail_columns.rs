@@ -1,6 +1,6 @@
-//! Details of the links of a page, as parallel arrays of equal length.
+//! Optional members of the links of a page, as parallel arrays of equal length.
 
-use linkledger_core::link::{Expiry, LinkDetails, Tags};
+use linkledger_core::link::{DisabledBy, Expiry, LinkDetails, Tags};
 use time::OffsetDateTime;
 
 pub(super) struct DetailColumns {
@@ -10,15 +10,16 @@ pub(super) struct DetailColumns {
     pub(super) tags: Vec<Option<String>>,
     pub(super) expires_at: Vec<Option<OffsetDateTime>>,
     pub(super) expired_urls: Vec<Option<String>>,
+    pub(super) disabled_by: Vec<Option<String>>,
 }
 
 impl DetailColumns {
-    /// Returns the details of each link.
-    pub(super) fn into_rows(self) -> impl Iterator<Item = LinkDetails> {
+    /// Returns the details of each link, and the role that the link is disabled by.
+    pub(super) fn into_rows(self) -> impl Iterator<Item = (LinkDetails, Option<DisabledBy>)> {
         let ids = self.titles.into_iter().zip(self.external_ids);
         let expiries = self.expires_at.into_iter().zip(self.expired_urls);
         let details = ids.zip(self.tags).zip(expiries);
-        details.map(
+        let details = details.map(
             |(((title, external_id), tags), (expires_at, expired_url))| LinkDetails {
                 title,
                 external_id,
@@ -26,7 +27,9 @@ impl DetailColumns {
                 expires_at: expires_at.map(Expiry::at),
                 expired_url,
             },
-        )
+        );
+        let disabled_by = self.disabled_by.into_iter();
+        details.zip(disabled_by.map(|role| role.as_deref().and_then(DisabledBy::of_name)))
     }
 }
 

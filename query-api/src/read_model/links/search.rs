@@ -18,8 +18,8 @@ use crate::read_model::SnapshotRead;
 
 /// Maximum number of rows that a request looks at.
 pub(crate) const ROWS_MAX: i64 = 10_000;
-/// Maximum number of rows of a walk with a slug prefix or with tags. Before, a quarter as many links are looked up by
-/// their slugs or tags; only if more links are found, the list itself is walked.
+/// Maximum number of rows of a walk with a slug prefix. Before, a quarter as many links are looked up by their slugs;
+/// only if more links are found, the list itself is walked.
 const ROWS_MAX_BESIDE_COUNT: i64 = ROWS_MAX / 5 * 4;
 
 /// Order of a list of links, by the time of creation.
@@ -98,7 +98,7 @@ enum Walk {
     Disabled,
     Expiring,
     SlugPrefix,
-    Tags,
+    Tag,
     Host,
 }
 
@@ -111,10 +111,10 @@ impl LinkSearch {
             Walk::Destination
         } else if self.state == Some(StateFilter::Disabled) {
             Walk::Disabled
+        } else if self.tags.is_some() {
+            Walk::Tag
         } else if self.slug_prefix.is_some() {
             Walk::SlugPrefix
-        } else if self.tags.is_some() {
-            Walk::Tags
         } else if self.state == Some(StateFilter::Expired) {
             Walk::Expiring
         } else if self.destination_host.is_some() {
@@ -126,12 +126,13 @@ impl LinkSearch {
 
     fn rows_max(&self) -> i64 {
         match self.walk() {
-            Walk::SlugPrefix | Walk::Tags => ROWS_MAX_BESIDE_COUNT,
+            Walk::SlugPrefix => ROWS_MAX_BESIDE_COUNT,
             Walk::Account
             | Walk::ExternalId
             | Walk::Destination
             | Walk::Disabled
             | Walk::Expiring
+            | Walk::Tag
             | Walk::Host => ROWS_MAX,
         }
     }
@@ -148,7 +149,7 @@ pub(crate) async fn find(
         Walk::ExternalId => rows::by_external_id(pool, search).await,
         Walk::Disabled => rows::among_disabled(pool, search).await,
         Walk::Expiring => rows::among_expiring(pool, search).await,
-        Walk::Tags => rows::by_tags(pool, search).await,
+        Walk::Tag => rows::by_tag(pool, search).await,
         Walk::SlugPrefix => rows::by_slug_prefix(pool, search).await,
         Walk::Host => rows::by_host(pool, search).await,
     }?;

@@ -2,7 +2,7 @@ use linkledger_core::{
     clock::new_uuid,
     envelope::Metadata,
     id::{AccountId, EventId, LinkId},
-    link::{LinkDeleted, LinkDestinationChanged, LinkDisabled},
+    link::{DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled},
     shard::Shard,
 };
 use linkledger_testing as testing;
@@ -69,6 +69,8 @@ fn life() -> Vec<RecordedEvent> {
         link_id,
         account_id,
         reason: "test".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by: DisabledBy::Operator,
     };
     let deleted = LinkDeleted {
         link_id,

@@ -54,7 +54,8 @@ macro_rules! page_of_ordered_rows {
                    l.external_ids AS "external_ids!: Vec<Option<String>>",
                    l.tags AS "tags!: Vec<Option<String>>",
                    l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
-                   l.expired_urls AS "expired_urls!: Vec<Option<String>>"
+                   l.expired_urls AS "expired_urls!: Vec<Option<String>>",
+                   l.disabled_by AS "disabled_by!: Vec<Option<String>>"
             FROM read_model.checkpoints AS c
             -- The state of a link is in another read model, which may lag behind this one.
             LEFT JOIN read_model.checkpoints AS r
@@ -75,10 +76,11 @@ macro_rules! page_of_ordered_rows {
                        coalesce(array_agg(external_id), '{}') AS external_ids,
                        coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
                        coalesce(array_agg(expires_at), '{}') AS expires_at,
-                       coalesce(array_agg(expired_url), '{}') AS expired_urls
+                       coalesce(array_agg(expired_url), '{}') AS expired_urls,
+                       coalesce(array_agg(disabled_by), '{}') AS disabled_by
                 FROM (
                     SELECT numbered.link_id, slug, destination_url, version, created_at, title,
-                           external_id, tags, expires_at, expired_url, nth, is_found
+                           external_id, tags, expires_at, expired_url, disabled_by, nth, is_found
                     FROM (SELECT rows.*, row_number() OVER () AS nth FROM (
                         "#
                 + $($rows)+
@@ -148,7 +150,7 @@ pub(super) async fn by_account(pool: &PgPool, search: &LinkSearch) -> sqlx::Resu
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -170,7 +172,7 @@ pub(super) async fn by_destination(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -193,7 +195,7 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -217,7 +219,7 @@ pub(super) async fn by_external_id(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -241,7 +243,7 @@ pub(super) async fn among_expiring(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -262,7 +264,7 @@ pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT disabled.link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, true AS has_state
+               expires_at, expired_url, disabled_by, true AS has_state
         FROM (
             SELECT link_id FROM read_model.redirects
             WHERE generation = (
@@ -276,7 +278,7 @@ pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::
         ) AS disabled
         LEFT JOIN LATERAL (
             SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
-                   expired_url
+                   expired_url, disabled_by
             FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -318,7 +320,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
             ) AS matching_link
             CROSS JOIN LATERAL (
                 SELECT link_id, slug, destination_url, version, created_at, title, external_id,
-                       tags, expires_at, expired_url
+                       tags, expires_at, expired_url, disabled_by
                 FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
@@ -331,7 +333,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         UNION ALL
         (
             SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, false AS has_state
+               expires_at, expired_url, disabled_by, false AS has_state
             FROM read_model.links
             WHERE (SELECT count(*) FROM matching) > $5 / 4
               AND generation = (
@@ -347,59 +349,36 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
     )
 }
 
-/// Reads the links of the account with the tags: sorts their ids, or walks the list if more than a quarter of `$5` have the
-/// tags, as [`by_slug_prefix`]. Without `generation = …`: the planner could then use the primary key.
-pub(super) async fn by_tags(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
+/// Reads the links of the account with the first of the tags.
+pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
     page_of_rows!(
         pool,
         search,
         r#"
-        WITH matching AS MATERIALIZED (
-            SELECT link_id FROM read_model.links
-            WHERE tags IS NOT NULL
-              AND array_append(tags, generation::text || ' ' || account_id::text)
-                  @> array_append($13::text[], (
-                      SELECT active_generation::text FROM read_model.projections
-                      WHERE projection = 'links'
-                  ) || ' ' || $2::uuid::text)
-            LIMIT $5::bigint / 4 + 1
-        )
-        (
-            SELECT link.*, false AS has_state
-            FROM (
-                SELECT link_id FROM matching
-                WHERE (SELECT count(*) FROM matching) <= $5 / 4
-                  AND link_id >= $3 AND link_id < $4
-                ORDER BY link_id"#,
-        r#"
-            ) AS matching_link
-            CROSS JOIN LATERAL (
-                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
-                       tags, expires_at, expired_url
-                FROM read_model.links
-                WHERE generation = (
-                          SELECT active_generation FROM read_model.projections
-                          WHERE projection = 'links'
-                      )
-                  AND account_id = $2 AND link_id = matching_link.link_id
-                LIMIT 1
-            ) AS link
-        )
-        UNION ALL
-        (
-            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-                   expires_at, expired_url, false AS has_state
-            FROM read_model.links
-            WHERE (SELECT count(*) FROM matching) > $5 / 4
-              AND generation = (
+        SELECT tagged.link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, disabled_by, false AS has_state
+        FROM (
+            SELECT link_id FROM read_model.link_tags
+            WHERE generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
                   )
-              AND account_id = $2 AND link_id >= $3 AND link_id < $4
+              AND account_id = $2 AND tag = ($13::text[])[1] AND link_id >= $3 AND link_id < $4
             ORDER BY link_id"#,
         r#"
             LIMIT $5
-        )
+        ) AS tagged
+        CROSS JOIN LATERAL (
+            SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
+                   expired_url, disabled_by
+            FROM read_model.links
+            WHERE generation = (
+                      SELECT active_generation FROM read_model.projections
+                      WHERE projection = 'links'
+                  )
+              AND account_id = $2 AND link_id = tagged.link_id
+            LIMIT 1
+        ) AS link
         "#
     )
 }
@@ -427,6 +406,7 @@ pub(super) struct PageOfRows {
     tags: Vec<Option<String>>,
     expires_at: Vec<Option<OffsetDateTime>>,
     expired_urls: Vec<Option<String>>,
+    disabled_by: Vec<Option<String>>,
 }
 
 impl PageOfRows {
@@ -446,6 +426,7 @@ impl PageOfRows {
             tags: self.tags,
             expires_at: self.expires_at,
             expired_urls: self.expired_urls,
+            disabled_by: self.disabled_by,
         };
         let rows = self.link_ids.into_iter().zip(texts).zip(numbers);
         let found = rows
@@ -453,7 +434,8 @@ impl PageOfRows {
             .zip(self.are_found)
             .filter(|(_, is_found)| *is_found);
         let links = found.map(|(row, _)| {
-            let (((link_id, (slug, destination_url)), (version, created_at)), details) = row;
+            let (((link_id, (slug, destination_url)), (version, created_at)), optional) = row;
+            let (details, disabled_by) = optional;
             LinkView {
                 parts: LinkParts {
                     id: LinkId::from_uuid(link_id),
@@ -461,6 +443,7 @@ impl PageOfRows {
                     destination_url,
                     created_at,
                     details,
+                    disabled_by,
                 },
                 version,
             }

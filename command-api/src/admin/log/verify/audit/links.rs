@@ -150,9 +150,11 @@ impl StateHash {
         let LinkState {
             destination_url,
             disabled,
+            disabled_by_owner,
             deleted,
             details: _,
         } = state;
+        let disabled = (disabled, disabled_by_owner);
         Self::cut(keys.hash_one((account_id, destination_url, disabled, deleted)))
     }
 

@@ -6,7 +6,7 @@ use linkledger_core::{
     envelope::Metadata,
     event_store::accounts::AccountAtHead,
     id::EventId,
-    link::{LinkCreated, LinkDeleted, LinkDisabled, LinkState},
+    link::{DisabledBy, LinkCreated, LinkDeleted, LinkDisabled, LinkState},
 };
 use linkledger_testing as testing;
 use time::OffsetDateTime;
@@ -101,6 +101,7 @@ fn changed(
     deleted: bool,
 ) -> (i64, Event, Option<LinkState>) {
     let state = LinkState {
+        disabled_by_owner: false,
         disabled,
         deleted,
         ..LinkState::new(&link_created())
@@ -145,6 +146,8 @@ fn event_after_link_deletion_is_found() {
         link_id,
         account_id,
         reason: "x".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by: DisabledBy::Operator,
     });
     let unpaid = (
         Some(2),
@@ -176,6 +179,8 @@ fn stream_without_link_created_is_found() {
         link_id: LINK,
         account_id: ACCOUNT,
         reason: "x".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by: DisabledBy::Operator,
     });
     let what = format!("{LINK}: its stream begins with this, not with LinkCreated");
     let events = [changed(1, disabled, true, false)];

@@ -47,7 +47,7 @@ use super::{WriteState, answer, body::read_object};
     ),
     security(("api_key" = [Scope::LinksWrite.as_str()])),
 )]
-pub async fn change_destination(
+pub async fn change_link(
     State(state): State<WriteState>,
     Extension(context): Extension<RequestContext>,
     Extension(caller): Extension<Caller>,

@@ -1,0 +1,98 @@
+//! `GET /v1/tags`: a page of the tags of the account's links, in alphabetical order.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::Response,
+};
+use linkledger_core::{
+    api_key::Scope,
+    cursor::{CursorRefusal, CursorScope},
+    http::{authentication::Caller, request::check_accept, route_table},
+    link::details::parse_tag,
+    problem::Problem,
+    projection::Projection,
+    shard::Shard,
+};
+
+use super::ApiState;
+use crate::{
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
+    paging::{CURSOR, LIMIT, Page, PageRequest, invalid_cursor},
+    parameters::Parameters,
+    read_model::{
+        links::tags::{self, TagCount, TagRange},
+        read_in_time,
+    },
+};
+
+/// Lists the tags of the account's links. The cursor is the last tag of the page before.
+///
+/// # Errors
+/// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
+#[utoipa::path(
+    get,
+    path = route_table::TAGS,
+    tag = "links",
+    summary = "List tags",
+    description = "A page of the tags that the account's links have, in alphabetical order, each with the number of \
+                   its links.",
+    params(PageRequest, TokenHeader),
+    responses(
+        (status = 200, description = "A page of tags.", body = Page<TagCount>, headers(("Link")),
+         links(("next_page" = (operation_id = "list_tags",
+                               parameters(("cursor" = "$response.body#/next_cursor"))))),
+         example = json!({
+             "items": [{ "tag": "autumn", "links": 12 }, { "tag": "spring", "links": 4711 }],
+             "next_cursor": null,
+             "has_more": false,
+         })),
+    ),
+    security(("api_key" = [Scope::LinksRead.as_str()])),
+)]
+#[tracing::instrument(skip_all)]
+pub(super) async fn list_tags(
+    State(api): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let account_id = caller.account_id;
+    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
+    let page = PageRequest::take(&mut parameters);
+    parameters.check()?;
+    let after = page.cursor.as_deref().map(parse_tag).transpose();
+    let after = after.map_err(|_| invalid_cursor(CursorRefusal::NotIssued))?;
+    check_accept(&headers)?;
+    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+
+    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Links], Shard::of(account_id));
+    // A later page must not be older than the page before.
+    let replica = api.read.replica_of(account_id);
+    let replica = replica.filter(|_| after.is_none());
+    let range = TagRange {
+        account_id,
+        after: after.unwrap_or_default(),
+        count_max: page.count_max(),
+    };
+    let snapshot = api
+        .read
+        .read_containing(&wait, replica, position, |server| {
+            read_in_time(|| tags::list(&server.pool, &range))
+        })
+        .await?;
+    let mut tags = snapshot.value;
+    let has_more = tags.len() > usize::from(page.limit);
+    tags.truncate(page.limit.into());
+    let last = tags.last().filter(|_| has_more);
+    let next_cursor = last.map(|last| last.tag.clone());
+    let paginator = api.list(CursorScope {
+        list: route_table::TAGS.to_owned(),
+        filters: String::new(),
+        account_id,
+    });
+    Ok(paginator.answer_with_cursor(&page, tags, next_cursor))
+}
