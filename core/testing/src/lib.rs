@@ -151,26 +151,37 @@ pub async fn api_key(pool: &PgPool, account_id: AccountId, scopes: &[Scope]) -> 
     secret
 }
 
-/// Appends a link for each slug and destination to the event store, one charge each.
+/// Appends a link with all details for each slug and destination to the event store, one charge each.
 pub async fn append_links(
     pool: &PgPool,
     account_id: AccountId,
     links: &[(&str, &str)],
 ) -> Vec<SettledCreate> {
+    let drafts = links
+        .iter()
+        .map(|(slug, destination)| link_draft(slug, destination));
+    append_drafts(pool, account_id, drafts.collect()).await
+}
+
+/// Appends links with chosen slugs to the event store, one charge each.
+///
+/// # Panics
+/// Panics if a draft has no slug.
+pub async fn append_drafts(
+    pool: &PgPool,
+    account_id: AccountId,
+    drafts: Vec<LinkDraft>,
+) -> Vec<SettledCreate> {
     let mut tx = pool.begin().await.expect("a transaction begins");
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("the account is locked");
-    let creates: Vec<LinkCommand> = links
-        .iter()
-        .map(|(slug, destination)| create(account_id, slug, destination))
-        .collect();
-    let ids: Vec<DecisionIds> = links.iter().map(|_| decision_ids()).collect();
-    let reservations: Vec<SlugReservation> = links
+    let ids: Vec<DecisionIds> = drafts.iter().map(|_| decision_ids()).collect();
+    let reservations: Vec<SlugReservation> = drafts
         .iter()
         .zip(&ids)
-        .map(|((slug, _), ids)| SlugReservation {
-            slug: Slug::parse(slug).expect("a valid slug"),
+        .map(|(draft, ids)| SlugReservation {
+            slug: draft.slug.clone().expect("a chosen slug"),
             shard: Shard::of(account_id),
             link_id: ids.link_id,
         })
@@ -178,6 +189,7 @@ pub async fn append_links(
     let free = slugs::reserve_in_tx(&mut tx, &reservations)
         .await
         .expect("slugs are reserved");
+    let creates = drafts.into_iter().map(|draft| create(account_id, draft));
     let pricing = Pricing {
         link_price: 1,
         short_base_url: "http://127.0.0.1:8081".to_owned(),
@@ -188,8 +200,8 @@ pub async fn append_links(
         ..LoadedState::default()
     };
     let mut batch = CommandBatch::new(&pricing, |_| 1, state);
-    for (create, ids) in creates.iter().zip(&ids) {
-        let outcome = batch.decide(create, std::slice::from_ref(ids));
+    for (create, ids) in creates.zip(&ids) {
+        let outcome = batch.decide(&create, std::slice::from_ref(ids));
         assert!(
             matches!(outcome, CommandOutcome::Accepted(_)),
             "{outcome:?}"
@@ -246,12 +258,12 @@ pub fn link_created(
     LinkCreated::new(link_id, account_id, &slug, short_url, draft)
 }
 
-fn create(account_id: AccountId, slug: &str, destination: &str) -> LinkCommand {
+fn create(account_id: AccountId, draft: LinkDraft) -> LinkCommand {
     LinkCommand::Create(KeyedCreate {
         account_id,
         key: IdempotencyKey(new_uuid(SystemClock.now())),
         fingerprint: [0; 32],
-        body: Ok(link_draft(slug, destination)),
+        body: Ok(draft),
         metadata: Metadata::default(),
     })
 }

@@ -8,6 +8,7 @@ mod get;
 mod history;
 mod list;
 mod qr;
+mod tags;
 mod update;
 
 use clap::{Args, Subcommand};
@@ -46,9 +47,12 @@ enum LinksCommand {
     /// Show the QR code of a link in the terminal, or write it to a file.
     #[command(after_help = EXIT_CODES)]
     Qr(qr::QrCodeOptions),
-    /// Change destination and details of a link; an empty value removes a detail.
+    /// Change destination and details of a link, disable or enable it; an empty value removes a detail.
     #[command(after_help = EXIT_CODES)]
     Update(update::UpdateLinkOptions),
+    /// List the tags of the links, each with the number of its links.
+    #[command(after_help = EXIT_CODES)]
+    Tags(tags::ListTagsOptions),
     /// Delete a link for ever; no other link can get its slug.
     #[command(after_help = EXIT_CODES)]
     Delete(delete::DeleteLinkOptions),
@@ -65,6 +69,7 @@ pub(crate) async fn run(links: LinksOptions) -> anyhow::Result<()> {
         LinksCommand::History(history) => history::run(&client, &history, is_json).await,
         LinksCommand::Qr(qr) => qr::run(&client, &qr).await,
         LinksCommand::Update(update) => update::run(&client, &update, is_json).await,
+        LinksCommand::Tags(tags) => tags::run(&client, &tags, is_json).await,
         LinksCommand::Delete(delete) => delete::run(&client, &delete).await,
     }
 }
@@ -81,6 +86,7 @@ struct LinkDocument {
     tags: Option<Vec<String>>,
     expires_at: Option<String>,
     expired_url: Option<String>,
+    disabled_by: Option<String>,
     credits_charged: Option<i64>,
     credits_balance: Option<i64>,
 }
@@ -108,6 +114,7 @@ fn print_link(
         ("Tags", link.tags.map(|tags| tags.join(" "))),
         ("Expires", link.expires_at.as_deref().map(short_time)),
         ("Then", link.expired_url),
+        ("Disabled by", link.disabled_by),
     ];
     let details = details.into_iter();
     properties.extend(details.filter_map(|(name, value)| Some((name, value?))));

@@ -5,10 +5,11 @@ use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::log::{self, ReadFrom},
+    link::{Destination, LinkDraft, OwnHosts, Slug},
     shard::Shard,
 };
 use linkledger_projector::pipeline::engine::Engine;
-use linkledger_testing::{TestDatabase, account, append_events, append_links};
+use linkledger_testing::{TestDatabase, account, append_drafts, append_events};
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::ReadTables;
@@ -33,11 +34,13 @@ async fn projected() -> TestDatabase {
             &[Event::Credits(CreditsEvent::Granted(granted))],
         )
         .await;
-        let slugs = ["First", "second"].map(|slug| format!("{name}-{slug}"));
-        let links = slugs
-            .each_ref()
-            .map(|slug| (slug.as_str(), "https://a.example/b?c=d"));
-        append_links(pool, account_id, &links).await;
+        let destination = Destination::parse("https://a.example/b?c=d", &OwnHosts::default());
+        let destination = destination.unwrap();
+        let drafts = ["First", "second"].map(|slug| LinkDraft {
+            slug: Some(Slug::parse(&format!("{name}-{slug}")).unwrap()),
+            ..LinkDraft::to(destination.clone())
+        });
+        append_drafts(pool, account_id, drafts.to_vec()).await;
     }
     let shards: Vec<Shard> = Shard::all().collect();
     let from: Vec<ReadFrom> = Shard::all()

@@ -33,7 +33,7 @@ pub(crate) struct ListLinksOptions {
     /// List only links with this tag; repeat the option for links that have all of several tags.
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// List only links in this state: active, disabled by an operator, or expired.
+    /// List only links in this state: active, disabled, or expired.
     #[arg(long)]
     state: Option<ListedState>,
     /// List only links that were created at this instant or later; a date begins in UTC.

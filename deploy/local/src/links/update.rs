@@ -1,8 +1,11 @@
-//! `linkledger links update`: changes destination and details of a link.
+//! `linkledger links update`: changes destination and details of a link, and disables or enables it.
 
 use anyhow::bail;
 use clap::Args;
-use linkledger_core::link::{LinkName, members::DESTINATION_URL};
+use linkledger_core::link::{
+    LinkName,
+    members::{DESTINATION_URL, DISABLED},
+};
 use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value};
 
@@ -19,6 +22,12 @@ pub(crate) struct UpdateLinkOptions {
     destination_url: Option<String>,
     #[command(flatten)]
     details: DetailOptions,
+    /// Take the link out of service: visitors receive 410 until --enable.
+    #[arg(long, conflicts_with = "enable")]
+    disable: bool,
+    /// Put the link back into service.
+    #[arg(long)]
+    enable: bool,
     /// Change only if the link still has this etag, which `links get` shows.
     #[arg(long, value_name = "ETAG", value_parser = etag)]
     if_match: Option<String>,
@@ -34,6 +43,9 @@ pub(super) async fn run(
         body.insert(DESTINATION_URL.to_owned(), destination_url.as_str().into());
     }
     update.details.patch(&mut body);
+    if update.disable || update.enable {
+        body.insert(DISABLED.to_owned(), update.disable.into());
+    }
     if body.is_empty() {
         bail!(
             "name a change, such as --destination-url or --title; an empty value removes a detail"

@@ -68,6 +68,18 @@ fn list_sends_each_filter_by_its_name() {
 }
 
 #[test]
+fn tags_are_listed_with_their_links() {
+    let items = json!([{ "tag": "autumn", "links": 7 }, { "tag": "b:1", "links": 10_000 }]);
+    let page = json!({ "items": items, "next_cursor": null, "has_more": false });
+    let (output, server) = run(vec![Reply::json(200, &page)], &["links", "tags"]);
+    assert_eq!(
+        text(&output.stdout),
+        " LINKS  TAG\n     7  autumn\n10000+  b:1\n"
+    );
+    assert_eq!(server.request().line(), "GET /v1/tags");
+}
+
+#[test]
 fn history_lists_changes_of_a_named_link() {
     let entry = |version: u32, by: Value, changes: Value| {
         json!({

@@ -199,6 +199,37 @@ fn update_sends_a_merge_patch_with_if_match() {
 }
 
 #[test]
+fn update_sends_only_the_given_members() {
+    for (options, patch) in [
+        (
+            &["--title", "Spring", "--tag", "a", "--tag", "b"][..],
+            json!({ "title": "Spring", "tags": ["a", "b"] }),
+        ),
+        (
+            &["--title", "", "--tag", "", "--expires-at", ""],
+            json!({ "title": null, "tags": null, "expires_at": null }),
+        ),
+        (&["--disable"], json!({ "disabled": true })),
+        (&["--enable"], json!({ "disabled": false })),
+    ] {
+        let mut disabled = link();
+        disabled["disabled"] = true.into();
+        disabled["disabled_by"] = "owner".into();
+        let command = [&["links", "update", ID], options].concat();
+        let (output, server) = run(vec![Reply::json(200, &disabled)], &command);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(
+            text(&output.stdout).contains("Disabled by  owner\n"),
+            "{output:?}"
+        );
+        assert_eq!(server.request().json(), patch);
+    }
+    let (output, _server) = run(Vec::new(), &["links", "update", ID]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("name a change"), "{output:?}");
+}
+
+#[test]
 fn update_with_lost_response_is_not_reported_refused() {
     let script = || vec![Reply::Nothing, Reply::problem(412, "", "etag_mismatch")];
     let update = [
