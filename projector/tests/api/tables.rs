@@ -42,7 +42,7 @@ pub(crate) type RedirectRow = (
 pub(crate) struct Tables {
     pub(crate) links: BTreeMap<(Uuid, Uuid), LinkRow>,
     /// Account, tag, link.
-    tags: BTreeSet<(Uuid, String, Uuid)>,
+    pub(crate) tags: BTreeSet<(Uuid, String, Uuid)>,
     pub(crate) redirects: BTreeMap<String, RedirectRow>,
     pub(crate) stopped_accounts: BTreeSet<Uuid>,
     pub(crate) balances: BTreeMap<Uuid, (i64, i64)>,
