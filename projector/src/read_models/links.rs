@@ -60,7 +60,7 @@ const TAGS: ReadTable = ReadTable {
     values: &[],
     row_id: RowId::Link("link_id"),
     expected: expected_tags,
-    events_of_row: expected::events_of_link,
+    events_of_row: events_of_tag,
     events_of_row_max: "version",
     rare_events: &[],
     explanation: Some(Explanation {
@@ -90,6 +90,11 @@ fn expected_rows() -> String {
             FROM link_states
         )"
     )
+}
+
+/// Returns the query of the events of a tag's link; of none if the link lacks the tag, so that a repair deletes the row.
+fn events_of_tag() -> String {
+    format!("{} AND wrong.is_expected", expected::events_of_link())
 }
 
 /// Returns the expected rows, with the columns of [`TAGS`]: a tag that the link has lost has none.

@@ -9,7 +9,7 @@ use super::ExportFormat;
 use crate::import::{link::LinkDetails, slug_of};
 
 /// Columns of a link in CSV; those of clicks follow.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "id",
     "short_url",
     "slug",
@@ -20,6 +20,7 @@ const COLUMNS: [&str; 10] = [
     "expires_at",
     "expired_url",
     "created_at",
+    "disabled_by",
 ];
 const CLICK_COLUMNS: [&str; 3] = ["clicks", "bots", "visitors"];
 /// Position of the creation in [`COLUMNS`].
@@ -34,6 +35,7 @@ pub(super) struct ExportedLink {
     pub(super) created_at: String,
     #[serde(flatten)]
     details: LinkDetails,
+    disabled_by: Option<String>,
 }
 
 /// Clicks of a link since its creation.
@@ -120,6 +122,7 @@ fn csv_line(link: &ExportedLink, clicks: Option<LinkClicks>) -> anyhow::Result<S
         text(&details.expires_at),
         text(&details.expired_url),
         link.created_at.clone(),
+        text(&link.disabled_by),
     ];
     if let Some(LinkClicks {
         clicks,
@@ -171,7 +174,7 @@ mod tests {
         assert_eq!(
             line(ExportFormat::Csv, Some(CLICKS)),
             "lnk_1,http://s.test/Spring,Spring,\"https://example.com/?a,b\",\
-             \"'=1+1, \"\"quoted\"\"\",\"a,b\",,,,2026-11-20T09:51:00.123Z,3,2,1\n"
+             \"'=1+1, \"\"quoted\"\"\",\"a,b\",,,,2026-11-20T09:51:00.123Z,,3,2,1\n"
         );
         let columns = ExportFormat::Csv.header(true).split(',').count();
         assert_eq!(columns, COLUMNS.len() + CLICK_COLUMNS.len());

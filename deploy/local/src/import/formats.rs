@@ -127,6 +127,14 @@ impl SourceLinks {
 }
 
 impl SourceRefusal {
+    fn disabled() -> Self {
+        Self {
+            code: "link_disabled",
+            detail: "The link is disabled, and an import creates only links that redirect."
+                .to_owned(),
+        }
+    }
+
     fn no_slug() -> Self {
         Self {
             code: "slug_missing",

@@ -12,7 +12,18 @@ use crate::import::{
 };
 
 /// Columns that an export has and an import does not need.
-const IGNORED: [&str; 6] = ["id", "created_at", "clicks", "bots", "visitors", "etag"];
+const IGNORED: [&str; 7] = [
+    "id",
+    "created_at",
+    "clicks",
+    "bots",
+    "visitors",
+    "etag",
+    DISABLED_BY,
+];
+/// Column with the role that a link is disabled by.
+const DISABLED_BY: &str = "disabled_by";
+
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
     table.required_column(&LINK_MEMBERS[..1])?;
@@ -22,9 +33,15 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
         return Err(SourceError::line(1, reason));
     }
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
+    let disabled_by = table.column(&[DISABLED_BY]);
     let mut links = Vec::new();
     while let Some(row) = table.next_row() {
-        links.push(link(&row?, columns));
+        let row = row?;
+        let mut link = link(&row, columns);
+        if row.cell(disabled_by).is_some() {
+            link.refusal = Some(SourceRefusal::disabled());
+        }
+        links.push(link);
     }
     Ok(SourceLinks {
         links,
@@ -103,6 +120,17 @@ mod tests {
             .map(|refusal| refusal.as_ref().map(|it| it.code))
             .collect();
         assert_eq!(codes, [Some("slug_missing"), None]);
+    }
+
+    #[test]
+    fn disabled_link_is_refused() {
+        let text = "destination_url,disabled_by\nhttps://a.example/,owner\nhttps://a.example/,\n";
+        let parsed = parse(text).unwrap();
+        let codes = parsed.links.iter().map(|link| &link.refusal);
+        let codes: Vec<_> = codes
+            .map(|refusal| refusal.as_ref().map(|it| it.code))
+            .collect();
+        assert_eq!(codes, [Some("link_disabled"), None]);
     }
 
     #[test]

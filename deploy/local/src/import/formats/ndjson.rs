@@ -51,11 +51,7 @@ fn link(record: &JsonRecord, number: usize) -> Result<SourceLink, SourceError> {
             },
         },
         refusal: is_disabled
-            .then(|| SourceRefusal {
-                code: "link_disabled",
-                detail: "The link is disabled, and an import creates only links that redirect."
-                    .to_owned(),
-            })
+            .then(SourceRefusal::disabled)
             .or_else(|| has_no_slug.then(SourceRefusal::no_slug)),
     })
 }
