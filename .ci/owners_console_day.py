@@ -56,14 +56,34 @@ def read_clicks(console):
     console.says("0 clicks by people, 0 by bots", ".readout")
 
 
+def disable_one(console):
+    console.tab_to(".service button", is_back=True).send_keys(Keys.ENTER)
+    console.says("Visitors get “gone” (410) until the link is enabled again.", ".state")
+    console.wait("the focus is not on the button that enables", lambda: console.focused().text == "Enable link")
+    console.says("Disabled: no → yes", ".history")
+    console.press(Keys.ENTER)
+    console.wait("the link is in service again", lambda: not console.visible(".state"))
+    console.wait("the focus is not on the button that disables", lambda: console.focused().text == "Disable link")
+
+
 def delete_one(console):
-    console.tab_to(".deletion button", is_back=True).send_keys(Keys.ENTER)
+    console.tab_to(".deletion button").send_keys(Keys.ENTER)
     console.wait("the safe button has no focus", lambda: console.focused().text == "Keep it")
     console.tab_to(".deletion .danger").send_keys(Keys.ENTER)
     console.says("Links", "h1")
 
 
-def delete_selected(console):
+def act_on_selected(console, position, outcome):
+    """Runs the action at the position of the bar; the bar has the focus afterwards."""
+    console.tab_to(f".selection button:nth-of-type({position})").send_keys(Keys.ENTER)
+    console.tab_to("dialog[open] .primary").send_keys(Keys.ENTER)
+    console.says(outcome, ".selection")
+    console.wait("the focus is not in the bar", lambda: console.focused().text == "Outcomes as CSV")
+    console.press(Keys.TAB, Keys.ENTER)
+    console.wait("the focus is not in the bar of actions", lambda: console.focused().text == "Add tags")
+
+
+def change_selected(console):
     console.wait("the list of links", lambda: len(console.visible("tr[data-id]")) > 2)
     ids = [row.get_attribute("data-id") for row in console.visible("tr[data-id]")[:2]]
     for link in ids:
@@ -78,6 +98,11 @@ def delete_selected(console):
     console.wait("two links with the tag", lambda: len(console.visible(f"a.tag[href$='{RUN}-together']")) == 2)
     console.press(Keys.TAB, Keys.ENTER)
     console.says("2 links selected", ".selection")
+    badges = ", ".join(f"tr[data-id='{link}'] .badge.bad" for link in ids)
+    act_on_selected(console, 3, "2 links disabled")
+    console.wait("two disabled links", lambda: len(console.visible(badges)) == 2)
+    act_on_selected(console, 4, "2 links enabled")
+    console.wait("no disabled links", lambda: not console.visible(badges))
     console.tab_to(".selection .danger").send_keys(Keys.ENTER)
     console.find("dialog[open] .danger")
     console.tab_to("dialog[open] .danger").send_keys(Keys.ENTER)
@@ -97,5 +122,5 @@ def spend_a_day(console):
     console.open()
     console.give_key()
     console.find("tr[data-id]")
-    for scene in (create_one, create_many, find_and_change, read_clicks, delete_one, delete_selected, page_through):
+    for scene in (create_one, create_many, find_and_change, read_clicks, disable_one, delete_one, change_selected, page_through):
         scene(console)

@@ -1,5 +1,6 @@
 """Faults of the API under the console: the page says what happens, loses nothing, and creates nothing twice."""
 
+import subprocess
 import threading
 
 from owners_console_browser import RUN, call_api, check
@@ -133,6 +134,21 @@ def conflict(console, proxy, api_url):
     check(stored == "https://example.com/mine", f"{stored} is stored")
 
 
+def disabled_by_operator(console, proxy, api_url):
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/", "slug": f"{RUN}-stopped"})
+    console.open("#/links")
+    console.find(f"tr[data-id='{link['id']}'] input").click()
+    subprocess.run(["target/debug/command-api", "link", "disable", "--link", link["id"], "--reason", "a test"], check=True, stdout=subprocess.DEVNULL)
+    console.find(".selection button:nth-of-type(4)").click()
+    console.find("dialog[open] .primary").click()
+    console.says("0 links enabled, 1 refused", ".selection")
+    console.says("Ask the operator of this service to enable the link, and name its id.", ".failures")
+    console.says("disabled by an operator", f"tr[data-id='{link['id']}'] .badge")
+    console.open(f"#/links/{link['id']}")
+    console.says("Only the operator of this service can enable the link", ".state")
+    check(not console.visible(".service button"), "the owner is offered what only the operator can do")
+
+
 def links_to(console, api_url, host):
     found, cursor = 0, ""
     while cursor is not None:
@@ -181,7 +197,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, cut_answer, missing_script, overload, rate_limit, unreachable, offline, no_credits, conflict, reload_in_import, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, overload, rate_limit, unreachable, offline, no_credits, conflict, disabled_by_operator, reload_in_import, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

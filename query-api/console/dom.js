@@ -28,10 +28,22 @@ export const element = (tag, properties, ...children) =>
 export const svg = (tag, properties, ...children) =>
   fill(document.createElementNS(SVG, tag), properties, children);
 
-/** Replaces the content of an element. */
+/** Replaces the content of an element. A focus that the old content had stays in the element. */
 export const replace = (node, ...children) => {
+  const focused = document.activeElement;
+  const hadFocus = focused !== node && node.contains(focused);
   node.replaceChildren(...shown(children));
+  if (hadFocus && !focused.isConnected) focusIn(node, focused);
   return node;
+};
+
+/** Focuses the control that takes the place of a removed one; otherwise the first button, or the element. */
+const focusIn = (node, removed) => {
+  const controls = [...node.querySelectorAll("a, button, input, select, textarea")].filter(({ disabled }) => !disabled);
+  const isSame = (control) => ["tagName", "id", "textContent"].every((name) => control[name] === removed[name]);
+  const next = controls.find(isSame) ?? controls.find(({ tagName }) => tagName === "BUTTON") ?? node;
+  if (next === node) node.tabIndex = -1;
+  next.focus();
 };
 
 /** Returns a link that opens another page, or text if the address is not one of the web. */

@@ -76,9 +76,17 @@ export const linkEditor = (link, tag, { signal, onchanged }) => {
       await settle(patch);
     }
   };
-  /** Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. */
+  /**
+   * Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. A link that was
+   * only disabled or enabled since is changed as wanted.
+   */
   const settle = async (patch) => {
     const stored = await readLink(link.id, signal);
+    const others = MUTABLE.map(({ name }) => [name, stored.link[name]]);
+    if (Object.keys(patchOf(link, others)).length === 0) {
+      await saveOrSettle(stored.tag, patch);
+      return;
+    }
     const missing = patchOf(stored.link, Object.entries(patch));
     if (Object.keys(missing).length === 0) {
       onchanged(stored);

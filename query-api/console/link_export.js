@@ -13,12 +13,13 @@ const LINKS_MAX = 50000;
 /** Returns links as CSV. The columns that `linkledger` and this console read back have their names of the API. */
 export const linksAsCsv = (links) => {
   const written = MEMBERS.filter(({ name }) => name !== "slug");
-  const head = ["id", "short_url", "slug", ...written.map(({ name }) => name), "created_at"];
+  const head = ["id", "short_url", "slug", ...written.map(({ name }) => name), "disabled_by", "created_at"];
   const rows = links.map((link) => [
     link.id,
     link.short_url,
     link.short_url.slice(link.short_url.lastIndexOf("/") + 1),
     ...written.map((member) => textOf(member, link)),
+    link.disabled_by,
     link.created_at,
   ]);
   return csv([head, ...rows]);

@@ -6,12 +6,19 @@ import { instant } from "./format.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { stateNotes } from "./link_state.js";
 
 const PAGE_SIZE = 20;
 
-const labelOf = (name) => MEMBERS.find((member) => member.name === name)?.label ?? name;
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 
-const valueText = (value) => (value === null ? "(none)" : Array.isArray(value) ? value.join(" ") : String(value));
+const labelOf = (name) => MEMBERS.find((member) => member.name === name)?.label ?? sentence(name.replaceAll("_", " "));
+
+const valueText = (value) => {
+  if (value === null) return "(none)";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return Array.isArray(value) ? value.join(" ") : String(value);
+};
 
 const changeLine = ([name, { from, to }]) => element(
   "div",
@@ -44,7 +51,7 @@ const asOfForm = (id, signal) => {
     event.preventDefault();
     try {
       const link = await read(`/v1/links/${id}`, { at: new Date(time.value).toISOString() }, signal);
-      replace(outcome, element("p", { role: "status" }, `At ${instant(time.value)} the link led to `, outwardLink(link.destination_url), "."));
+      replace(outcome, element("p", { role: "status" }, `At ${instant(time.value)} the link led to `, outwardLink(link.destination_url), "."), stateNotes(link, Date.parse(time.value)));
     } catch (error) {
       if (!signal.aborted) replace(outcome, problemView(error));
     }

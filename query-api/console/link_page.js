@@ -10,6 +10,8 @@ import { MEMBERS, textOf } from "./link_members.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
 import { readLink } from "./link_store.js";
+import { serviceSwitch } from "./link_service.js";
+import { stateNotes } from "./link_state.js";
 import { tagList } from "./tag_list.js";
 
 /** Members that have a place of their own on the page. */
@@ -44,21 +46,29 @@ export const open = async ({ main, parts: [id], signal }) => {
   const clicks = () => clickPanel(`/v1/links/${id}/clicks`, TOPS, signal);
   const heading = element("h1", null, "Link");
   const about = element("div");
+  const service = element("div", { class: "service" });
   const edit = element("section", { class: "edit" });
   const past = element("div");
-  const show = ({ link, tag }) => {
+  /** Shows all but the form, which may have unsent content. */
+  const showState = ({ link }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
     const name = link.title ?? slug;
     document.title = `${name} · linkledger`;
     replace(heading, name);
-    replace(about, facts(link));
+    replace(about, stateNotes(link), facts(link));
+    replace(service, serviceSwitch(link, { signal, onchanged: showState }));
     replace(past, linkHistory(id, signal));
-    replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }), deletion(link, signal));
+  };
+  const show = ({ link, tag }) => {
+    showState({ link });
+    replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }));
   };
   try {
-    show(await readLink(id, signal));
+    const stored = await readLink(id, signal);
+    show(stored);
     const code = element("section", { class: "qr" }, qrCode(id, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), past);
+    const ending = element("section", { class: "ending" }, element("h2", null, "Out of service"), service, deletion(stored.link, signal));
+    main.append(heading, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), clicks(), past);
   } catch (error) {
     if (signal.aborted) return;
     replace(past, linkHistory(id, signal));

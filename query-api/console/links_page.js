@@ -5,6 +5,7 @@ import { count, instant } from "./format.js";
 import { filterForm, filtersOf, parametersOf } from "./link_filters.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { stateBadges } from "./link_state.js";
 import { tagList } from "./tag_list.js";
 
 const PAGE_SIZE = 50;
@@ -182,6 +183,7 @@ class LinkList {
         element("a", { class: "slug", href: `#/links/${link.id}` }, slug),
         " ",
         copyButton(link.short_url, link.short_url),
+        stateBadges(link),
         link.title && element("span", { class: "link-title" }, link.title),
       ),
       element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url), link.tags?.length > 0 && tagList(link.tags)),

@@ -5,7 +5,7 @@ import { count, csv, download } from "./format.js";
 import { problemLine } from "./problem_view.js";
 import { saveLinks } from "./link_export.js";
 import { MEMBERS } from "./link_members.js";
-import { changeLink, readLink } from "./link_store.js";
+import { changeLink, readLink, setDisabled } from "./link_store.js";
 import { send } from "./api.js";
 
 const FAILURES_SHOWN = 50;
@@ -14,7 +14,7 @@ const FAILURES_SHOWN = 50;
  * @typedef {object} Action
  * @property {string} label
  * @property {string} done past participle of the outcome
- * @property {string} [warning] consequence that must be confirmed
+ * @property {string} [consequence] text beside the question
  * @property {boolean} [isDeletion] true if the links do not stay selected
  * @property {string} [question] label of a text that the action needs
  * @property {(link: object, signal: AbortSignal, text: string) => Promise} run
@@ -51,10 +51,22 @@ const ACTIONS = [
     run: (link, signal, text) => changeTags(link.id, signal, (tags) => tags.filter((tag) => !TAGS.parse(text).includes(tag))),
   },
   {
+    label: "Disable",
+    done: "disabled",
+    consequence: "Visitors of these links get “gone” until you enable them again.",
+    run: (link, signal) => setDisabled(link.id, true, signal),
+  },
+  {
+    label: "Enable",
+    done: "enabled",
+    consequence: "Visitors reach the destinations again, except those of expired links.",
+    run: (link, signal) => setDisabled(link.id, false, signal),
+  },
+  {
     label: "Delete",
     done: "deleted",
     isDeletion: true,
-    warning: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
+    consequence: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
     run: (link, signal) => send("DELETE", `/v1/links/${link.id}`, { signal }),
   },
 ];
@@ -69,7 +81,7 @@ const ACTIONS = [
 export const openActions = (bar, links, options) => {
   const action = (each) => element(
     "button",
-    { type: "button", class: each.warning && "danger", onclick: () => ask(bar, each, links, options) },
+    { type: "button", class: each.isDeletion && "danger", onclick: () => ask(bar, each, links, options) },
     each.label,
   );
   replace(
@@ -96,13 +108,13 @@ const ask = (bar, action, links, options) => {
       "form",
       { onsubmit: accept },
       element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
-      action.warning && element("p", null, action.warning),
+      action.consequence && element("p", null, action.consequence),
       action.question && field(action.question, input),
       element(
         "p",
         { class: "actions" },
-        element("button", { type: "button", onclick: () => dialog.close() }, action.warning ? "Keep them" : "Cancel"),
-        element("button", { class: action.warning ? "danger" : "primary" }, action.label),
+        element("button", { type: "button", onclick: () => dialog.close() }, action.isDeletion ? "Keep them" : "Cancel"),
+        element("button", { class: action.isDeletion ? "danger" : "primary" }, action.label),
       ),
     ),
   );

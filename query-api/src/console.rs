@@ -63,6 +63,8 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "link_members.js",
     "link_page.js",
     "link_rows.js",
+    "link_service.js",
+    "link_state.js",
     "link_store.js",
     "links_page.js",
     "main.js",
