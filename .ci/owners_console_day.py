@@ -35,7 +35,12 @@ def find_and_change(console):
     console.wait("the title", lambda: any("Made by hand" in it.text for it in console.visible(".link-title")))
     console.tab_to(f"a.tag[href$='tag={RUN}-a']").send_keys(Keys.ENTER)
     console.wait("the tag finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
+    check(not suggested(console, "#find-tags"), "tags are read before they are needed")
     console.tab_to("#find", is_back=True)
+    console.wait("the tags are suggested", lambda: f"{RUN}-b" in suggested(console, "#find-tags"))
+    console.press(Keys.END, f" {RUN}-b", Keys.ENTER)
+    console.wait("the address has two tags", lambda: f"tag={RUN}-a%2C{RUN}-b" in console.driver.current_url)
+    console.wait("two tags find one link", lambda: len(console.visible("tr[data-id]")) == 1)
     console.press_with(Keys.CONTROL, "a")
     console.press(f"{RUN}-d", Keys.ENTER)
     console.wait("the filter finds one link", lambda: len(console.visible("tr[data-id]")) == 1)
@@ -83,6 +88,10 @@ def act_on_selected(console, position, outcome):
     console.wait("the focus is not in the bar of actions", lambda: console.focused().text == "Add tags")
 
 
+def suggested(console, css):
+    return [option.get_attribute("value") for option in console.driver.find_elements("css selector", f"{css} option")]
+
+
 def change_selected(console):
     console.wait("the list of links", lambda: len(console.visible("tr[data-id]")) > 2)
     ids = [row.get_attribute("data-id") for row in console.visible("tr[data-id]")[:2]]
@@ -93,7 +102,9 @@ def change_selected(console):
     console.tab_to(".selection button", is_back=True)
     console.tab_to(".selection button:first-of-type", is_back=True).send_keys(Keys.ENTER)
     console.wait("the field for tags has no focus", lambda: console.focused().get_attribute("id") == "action-text")
-    console.press(f"{RUN}-together", Keys.ENTER)
+    console.press(f"{RUN}-together ")
+    console.wait("the tags of the links are suggested after the typed one", lambda: f"{RUN}-together {RUN}-a" in suggested(console, "#action-text-tags"))
+    console.press(Keys.ENTER)
     console.says("2 links tagged", ".selection")
     console.wait("two links with the tag", lambda: len(console.visible(f"a.tag[href$='{RUN}-together']")) == 2)
     console.press(Keys.TAB, Keys.ENTER)

@@ -94,7 +94,7 @@ export const backoff = (attempts) => {
  * @param {string} method
  * @param {string} path path of the API, such as `/v1/links`
  * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, form?: "json"|"blob",
- *   signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
+ *   attempts?: number, signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
  * @returns {Promise<{body: any, headers: Headers}>} the whole answer: one that breaks off is retried
  * @throws {ApiProblem}
  */
@@ -113,7 +113,7 @@ const untilSettled = async (method, path, options, retries) => {
     try {
       return await attempt(method, path, options);
     } catch (error) {
-      if (!(error instanceof ApiProblem) || attempts >= ATTEMPTS_MAX) throw error;
+      if (!(error instanceof ApiProblem) || attempts >= (options.attempts ?? ATTEMPTS_MAX)) throw error;
       if (error.status === 401) {
         await askForKey(error.message);
         // The next key may be of another account, which refuses the token of this one.

@@ -53,7 +53,7 @@ const conflictView = (patch, stored, { onkeep, ontake }) => {
  * @param {{signal: AbortSignal, onchanged: (read: {link: object, tag: string}) => void}} options
  */
 export const linkEditor = (link, tag, { signal, onchanged }) => {
-  const { fields, values } = memberFields(MUTABLE, link, "edit");
+  const { fields, values } = memberFields(MUTABLE, link, "edit", signal);
   const outcome = element("div", { class: "outcome" });
   const submit = element("button", { class: "primary" }, "Save");
 

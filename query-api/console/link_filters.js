@@ -1,6 +1,8 @@
 // Form with the filters and the order of the list of links, and the query of the list that the form means.
 
 import { element, field, selection } from "./dom.js";
+import { suggestTags } from "./tag_suggestions.js";
+import { tagsIn } from "./tag_list.js";
 
 /** Parameters of the API that the one field for text can fill. */
 const KINDS = [
@@ -58,7 +60,7 @@ const input = (id, type, value, more) =>
  * Returns the form. `onfilters` gets the filters when the form is sent, a choice changes, or a field for a day
  * is left; `onlink` gets the id of a link that was looked for.
  */
-export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
+export const filterForm = (filters, signal, { shortHost, onfilters, onlink }) => {
   let sent = filters;
   const given = TEXTS.find((name) => filters[name]);
   const text = input("find", "search", given && filters[given], {
@@ -74,7 +76,7 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     const values = Object.fromEntries(OTHERS.map((name) => [name, form.querySelector(`#${name}`).value]));
     if (wanted) {
       const [name, value] = kind.value ? [kind.value, wanted] : guess(wanted, shortHost());
-      values[name] = value;
+      values[name] = name === "tag" ? tagsIn(value).join(",") : value;
     }
     sent = values;
     onfilters(values);
@@ -85,9 +87,9 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     const control = input(name, "date", filters[name], { max: LAST_DAY, onblur });
     return control;
   };
-  // What was guessed for one text means nothing for the next.
+  // What was guessed for one text means nothing for the next; but a tag can get others.
   text.addEventListener("input", () => {
-    if (!isChosen) kind.value = "";
+    if (!isChosen && !(filters.tag && text.value.startsWith(filters.tag))) kind.value = "";
   });
   let isChosen = false;
   const kind = selection("kind", KINDS, given ?? "", () => {
@@ -98,6 +100,7 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     "form",
     { class: "filters", role: "search", onsubmit: send },
     field("Find", text),
+    suggestTags(text, signal, () => kind.value === "tag"),
     field("In", kind),
     field("State", selection("state", STATES, filters.state ?? "", send)),
     field("Created from", day("created_from")),

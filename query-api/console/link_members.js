@@ -1,5 +1,7 @@
 // Members of a link that its owner writes: one list for forms, files and tables.
 
+import { tagsIn } from "./tag_list.js";
+
 /**
  * @typedef {object} Member
  * @property {string} name name in the API, and of the column in files
@@ -55,7 +57,7 @@ export const MEMBERS = [
     help: "Separated by spaces: a-z, 0-9, ., _, : and -.",
     mutable: true,
     placeholder: "spring newsletter",
-    parse: (text) => text.split(/[\s,;]+/).filter(Boolean).sort(),
+    parse: (text) => tagsIn(text).sort(),
     print: (tags) => tags.join(" "),
   },
   {

@@ -98,8 +98,7 @@ class LinkList {
   }
 
   showForm() {
-    const focused = document.activeElement?.id;
-    const form = filterForm(this.filters, {
+    const form = filterForm(this.filters, this.signal, {
       shortHost: () => this.shortHost,
       // A field that is removed with its form loses the focus too.
       onfilters: (filters) => form === this.shown && !this.signal.aborted && this.go(filters, null, []),
@@ -109,7 +108,6 @@ class LinkList {
     });
     this.shown = form;
     replace(this.form, form);
-    if (focused) this.form.querySelector(`#${focused}`)?.focus();
   }
 
   /** Opens another page of the list as an address of its own. The form, which may be in use, stays. */

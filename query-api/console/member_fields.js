@@ -2,6 +2,7 @@
 
 import { element, field } from "./dom.js";
 import { fieldTextOf, valueOf } from "./link_members.js";
+import { suggestTags } from "./tag_suggestions.js";
 
 /** Returns the input of a member; its label and help are added by the form. */
 const inputOf = (member, link, prefix) => element("input", {
@@ -17,10 +18,13 @@ const inputOf = (member, link, prefix) => element("input", {
 });
 
 /** Returns the fields of the members, and a function that reads the form. */
-export const memberFields = (members, link, prefix) => {
+export const memberFields = (members, link, prefix, signal) => {
   const inputs = members.map((member) => [member, inputOf(member, link, prefix)]);
   return {
-    fields: inputs.map(([member, input]) => field(member.required ? member.label : `${member.label} (optional)`, input, member.help)),
+    fields: inputs.map(([member, input]) => [
+      field(member.required ? member.label : `${member.label} (optional)`, input, member.help),
+      member.name === "tags" && suggestTags(input, signal),
+    ]),
     values: () => inputs.map(([member, input]) => [member.name, valueOf(member, input.value)]),
   };
 };

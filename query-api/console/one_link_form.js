@@ -33,7 +33,7 @@ export const oneLinkForm = ({ signal, oncreated }) => {
   const outcome = element("div", { class: "outcome" });
 
   const show = () => {
-    const { fields, values } = memberFields(MEMBERS, kept.members, "new");
+    const { fields, values } = memberFields(MEMBERS, kept.members, "new", signal);
     const keep = () => {
       kept.members = Object.fromEntries(values().filter(([, value]) => value !== undefined));
       draft.write(kept);

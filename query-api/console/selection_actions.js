@@ -7,6 +7,7 @@ import { saveLinks } from "./link_export.js";
 import { MEMBERS } from "./link_members.js";
 import { changeLink, readLink, setDisabled } from "./link_store.js";
 import { send } from "./api.js";
+import { suggestTags } from "./tag_suggestions.js";
 
 const FAILURES_SHOWN = 50;
 
@@ -109,7 +110,7 @@ const ask = (bar, action, links, options) => {
       { onsubmit: accept },
       element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
       action.consequence && element("p", null, action.consequence),
-      action.question && field(action.question, input),
+      action.question && [field(action.question, input), suggestTags(input, options.signal)],
       element(
         "p",
         { class: "actions" },

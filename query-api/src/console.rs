@@ -75,6 +75,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "selection_actions.js",
     "session.js",
     "tag_list.js",
+    "tag_suggestions.js",
     "top_list.js",
     "waiting.js",
 ];
