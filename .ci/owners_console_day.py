@@ -51,6 +51,8 @@ def find_and_change(console):
     console.press_with(Keys.CONTROL, "a")
     console.press("https://example.com/changed", Keys.ENTER)
     console.says("https://example.com/changed", ".facts")
+    console.says("Saved.", ".edit .outcome")
+    check(console.focused().get_attribute("id") == "edit-destination_url", "saving loses the focus")
     console.says("Destination: https://example.com/keyboard/8 → https://example.com/changed", ".history")
 
 
@@ -125,13 +127,22 @@ def change_selected(console):
 def page_through(console):
     console.tab_to(".pager button:nth-child(3)").send_keys(Keys.ENTER)
     console.says("Links 51 to 100", ".summary")
+    check(console.focused().text == "Next →", "turning the page loses the focus")
     console.driver.back()
     console.says("Links 1 to 50", ".summary")
+
+
+def read_ledger(console):
+    console.tab_to("#pages a[href='#/account']", is_back=True).send_keys(Keys.ENTER)
+    console.find(".ledger .actions button")
+    console.tab_to(".ledger .actions button").send_keys(Keys.ENTER)
+    console.wait("older entries", lambda: len(console.visible(".ledger tbody tr")) > 20)
+    console.wait("older entries lose the focus", lambda: console.focused().tag_name == "tr")
 
 
 def spend_a_day(console):
     console.open()
     console.give_key()
     console.find("tr[data-id]")
-    for scene in (create_one, create_many, find_and_change, read_clicks, disable_one, delete_one, change_selected, page_through):
+    for scene in (create_one, create_many, find_and_change, read_clicks, disable_one, delete_one, change_selected, page_through, read_ledger):
         scene(console)

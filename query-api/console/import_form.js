@@ -2,13 +2,15 @@
 // text and name, since the keys of its rows follow from these: a second run continues the first.
 
 import { announce, element, field, replace } from "./dom.js";
-import { count, download, number } from "./format.js";
+import { download } from "./files.js";
+import { count, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
 import { payable, priceText, refusalTable, resultAsCsv, tally, wholeOutcomes } from "./import_outcomes.js";
 import { read } from "./api.js";
+import { apiKey } from "./session.js";
 import { rowsOf } from "./link_rows.js";
 import { canPass, sendItems } from "./batches.js";
 
@@ -153,13 +155,8 @@ class Import {
   offerToContinue() {
     this.say(
       "This list was interrupted. Links that exist are not created again, and not charged again.",
-      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.goOn() }, "Continue")),
+      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.preview() }, "Continue")),
     );
-  }
-
-  async goOn() {
-    const rows = await this.rows();
-    if (rows) await this.create(rows);
   }
 
   /** Reads the rows; undefined, with a message, if there are none or too many, or the browser makes no keys. */
@@ -193,6 +190,7 @@ class Import {
     replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
     const result = { outcomes: [], charged: 0, balance: null };
     const options = {
+      key: this.key,
       signal: AbortSignal.any([this.signal, stop.signal]),
       onRetry: () => replace(again, "The last rows are sent again under the same keys: nothing is created or charged twice."),
     };
@@ -222,6 +220,7 @@ class Import {
 
   async preview(event) {
     event?.preventDefault();
+    this.key = apiKey();
     const rows = await this.rows();
     const result = rows && (await this.run("dry_run", "Checking", rows));
     if (!result) return;

@@ -1,7 +1,8 @@
 // Outcomes of the rows of a list: counts, price, refused rows.
 
 import { canPass } from "./batches.js";
-import { count, csv, number } from "./format.js";
+import { csv } from "./files.js";
+import { count, number } from "./format.js";
 import { element } from "./dom.js";
 import { problemLine } from "./problem_view.js";
 

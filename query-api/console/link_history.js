@@ -4,11 +4,10 @@
 import { element, field, outwardLink, replace } from "./dom.js";
 import { instant } from "./format.js";
 import { MEMBERS } from "./link_members.js";
+import { olderPages } from "./older_pages.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
-import { stateNotes } from "./link_state.js";
-
-const PAGE_SIZE = 20;
+import { stateNotes } from "./link_marks.js";
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 
@@ -66,18 +65,7 @@ const asOfForm = (id, signal) => {
 
 /** Returns the history. */
 export const linkHistory = (id, signal) => {
-  const body = element("tbody");
-  const foot = element("div", { class: "actions" });
-  const load = async (cursor) => {
-    try {
-      const page = await read(`/v1/links/${id}/history`, { limit: PAGE_SIZE, cursor }, signal);
-      body.append(...page.items.map(row));
-      replace(foot, page.has_more && element("button", { type: "button", onclick: () => load(page.next_cursor) }, "Older events"));
-    } catch (error) {
-      if (!signal.aborted) replace(foot, problemView(error));
-    }
-  };
-  load(null);
+  const { body, foot } = olderPages(`/v1/links/${id}/history`, "Older events", row, signal);
   return element(
     "section",
     { class: "history" },

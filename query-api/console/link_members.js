@@ -1,6 +1,6 @@
 // Members of a link that its owner writes: one list for forms, files and tables.
 
-import { tagsIn } from "./tag_list.js";
+import { tagsIn } from "./format.js";
 
 /**
  * @typedef {object} Member

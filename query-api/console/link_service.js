@@ -1,6 +1,6 @@
 // Taking a link out of service, and putting it back.
 
-import { announce, element, replace } from "./dom.js";
+import { announce, element, once, replace } from "./dom.js";
 import { problemView } from "./problem_view.js";
 import { setDisabled } from "./link_store.js";
 
@@ -12,24 +12,20 @@ import { setDisabled } from "./link_store.js";
 export const serviceSwitch = (link, { signal, onchanged }) => {
   if (link.disabled_by === "operator") return null;
   const outcome = element("div");
-  let isRunning = false;
-  const change = async () => {
-    if (isRunning) return;
-    isRunning = true;
+  const button = element("button", { type: "button", onclick: () => change() }, link.disabled ? "Enable link" : "Disable link");
+  const change = once(button, async () => {
     try {
       onchanged(await setDisabled(link.id, !link.disabled, signal));
       announce(link.disabled ? "Link enabled" : "Link disabled");
     } catch (error) {
       if (!signal.aborted) replace(outcome, problemView(error));
-    } finally {
-      isRunning = false;
     }
-  };
+  });
   return [
     element(
       "p",
       { class: "actions" },
-      element("button", { type: "button", onclick: change }, link.disabled ? "Enable link" : "Disable link"),
+      button,
       element("span", { class: "quiet" }, link.disabled ? "Visitors reach the destination again." : "Visitors get “gone” until you enable it again."),
     ),
     outcome,

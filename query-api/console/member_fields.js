@@ -2,7 +2,7 @@
 
 import { element, field } from "./dom.js";
 import { fieldTextOf, valueOf } from "./link_members.js";
-import { suggestTags } from "./tag_suggestions.js";
+import { tagSuggestions } from "./tag_suggestions.js";
 
 /** Returns the input of a member; its label and help are added by the form. */
 const inputOf = (member, link, prefix) => element("input", {
@@ -23,7 +23,7 @@ export const memberFields = (members, link, prefix, signal) => {
   return {
     fields: inputs.map(([member, input]) => [
       field(member.required ? member.label : `${member.label} (optional)`, input, member.help),
-      member.name === "tags" && suggestTags(input, signal),
+      member.name === "tags" && tagSuggestions(input, signal),
     ]),
     values: () => inputs.map(([member, input]) => [member.name, valueOf(member, input.value)]),
   };

@@ -17,6 +17,7 @@ const faultView = (error) => {
     "div",
     { class: "problem", role: "alert" },
     element("p", null, element("strong", null, "The page could not be loaded"), ` ${error.message}`),
+    element("p", null, "After an update of the service, a tab that was opened before needs to be loaded again."),
     element("p", { class: "actions" }, element("button", { type: "button", onclick: () => location.reload() }, "Reload")),
   );
 };

@@ -1,13 +1,14 @@
 // Actions on selected links: one request for each link, with progress and the outcome of each.
 
 import { announce, element, field, replace } from "./dom.js";
-import { count, csv, download } from "./format.js";
+import { csv, download } from "./files.js";
+import { count } from "./format.js";
 import { problemLine } from "./problem_view.js";
 import { saveLinks } from "./link_export.js";
 import { MEMBERS } from "./link_members.js";
 import { changeLink, readLink, setDisabled } from "./link_store.js";
 import { send } from "./api.js";
-import { suggestTags } from "./tag_suggestions.js";
+import { tagSuggestions } from "./tag_suggestions.js";
 
 const FAILURES_SHOWN = 50;
 
@@ -110,7 +111,7 @@ const ask = (bar, action, links, options) => {
       { onsubmit: accept },
       element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
       action.consequence && element("p", null, action.consequence),
-      action.question && [field(action.question, input), suggestTags(input, options.signal)],
+      action.question && [field(action.question, input), tagSuggestions(input, options.signal)],
       element(
         "p",
         { class: "actions" },

@@ -1,9 +1,8 @@
 // Suggestions where tags are typed: the first tags of the account, read once a page, when such a field is first used.
 
 import { ApiProblem, send } from "./api.js";
-import { count } from "./format.js";
+import { count, tagsIn } from "./format.js";
 import { element, replace } from "./dom.js";
-import { tagsIn } from "./tag_list.js";
 
 const TAGS_MAX = 100;
 /** Text before the tag that is being typed. */
@@ -29,19 +28,19 @@ const tagsOf = (signal) => {
   return readings.get(signal);
 };
 
-/**
- * Suggests tags in an input while `isOn` says so; each suggestion completes the last tag of the text.
- * @returns {HTMLElement} list of suggestions, which must be in the page
- */
-export const suggestTags = (input, signal, isOn = () => true) => {
+/** Fills the list of an input with the tags that can complete the last one of its text. */
+export const suggestTags = async (input, list, signal) => {
+  const tags = await tagsOf(signal);
+  const [before] = BEFORE_LAST.exec(input.value);
+  const typed = tagsIn(before);
+  replace(list, tags.filter(({ tag }) => !typed.includes(tag)).map(({ tag, links }) =>
+    element("option", { value: `${before}${tag}`, label: count(links, "link") })));
+};
+
+/** Suggests tags in an input as long as the page is open; returns the list, which must be in the page. */
+export const tagSuggestions = (input, signal) => {
   const list = element("datalist", { id: `${input.id}-tags` });
-  const suggest = async () => {
-    const tags = isOn() ? await tagsOf(signal) : [];
-    const [before] = BEFORE_LAST.exec(input.value);
-    const typed = tagsIn(before);
-    replace(list, tags.filter(({ tag }) => !typed.includes(tag)).map(({ tag, links }) =>
-      element("option", { value: `${before}${tag}`, label: count(links, "link") })));
-  };
+  const suggest = () => suggestTags(input, list, signal);
   input.setAttribute("list", list.id);
   input.addEventListener("focus", suggest);
   input.addEventListener("input", suggest);

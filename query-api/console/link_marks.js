@@ -1,10 +1,18 @@
-// States of a link that keep visitors from its destination, or will: disabled, expired, an expiry ahead.
+// Marks of a link: its tags, each of which leads to the links that have the tag, and its states: disabled, expired, an
+// expiry ahead.
 
 import { element } from "./dom.js";
 import { instant } from "./format.js";
 
 const SOON_MS = 7 * 86400000;
 const GONE = "visitors get “gone” (410)";
+
+/** Returns the tags of a link. */
+export const tagList = (tags) => element(
+  "span",
+  { class: "tags" },
+  tags.map((tag) => element("a", { class: "tag", href: `#/links?${new URLSearchParams({ tag })}` }, tag)),
+);
 
 const serviceState = ({ disabled, disabled_by: by }) => disabled && (by === "operator"
   ? { kind: "bad", text: "disabled by an operator", meaning: `${GONE}. Only the operator of this service can enable the link: ask there, and name its id.` }
