@@ -7,6 +7,7 @@ import tempfile
 import threading
 
 from owners_console_browser import OVERLOADED, RUN, call_api, check, problem
+from selenium.webdriver.common.keys import Keys
 
 BATCH = "/batch$"
 EXPIRED = problem(401, "api_key_expired", "The API key has expired", "Ask for a new one.")
@@ -110,4 +111,28 @@ def files_that_are_none(console, proxy, api_url):
             console.says(words, ".outcome")
 
 
-SCENES = (reload_in_import, items_that_can_pass, items_that_do_not_pass, other_key_in_import, files_that_are_none)
+def misspelt_column(console, proxy, api_url):
+    console.open("#/create")
+    console.find("#rows").clear()
+    console.find("#rows").send_keys(f"destination_url,tag\nhttps://{RUN}-tag.example.com/,spring\n")
+    console.find(".import form .primary").click()
+    console.says("Ignored columns: tag.", ".import")
+    console.says(f"https://{RUN}-tag.example.com/", ".import table")
+
+
+def select_created(console, proxy, api_url):
+    """The links of a list are selected when the list is done, and get their tags together."""
+    preview(console, f"{RUN}-select.example.com", 3)
+    console.find(".outcome .primary").click()
+    console.says("3 links created", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("3 links selected", ".selection")
+    console.find(".selection button").click()
+    console.find("#action-text").send_keys("Capitals" + Keys.ENTER)
+    check(console.visible("dialog[open]"), "tags that no link can have are sent")
+    console.find("#action-text").clear()
+    console.find("#action-text").send_keys(f"{RUN}-made" + Keys.ENTER)
+    console.says("3 links tagged", ".selection")
+
+
+SCENES = (reload_in_import, items_that_can_pass, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)

@@ -43,6 +43,8 @@ def short_link_in_find(console, proxy, api_url):
         console.find("#find").click()
         search(console, text)
         console.find(f"tr[data-id='{link['id']}']")
+    search(console, "Title of a link")
+    console.says("Titles are not searched", ".problem")
     console.open(f"#/links?slug_prefix={slug}")
     console.find(f"tr[data-id='{link['id']}']")
     console.find("#find").click()

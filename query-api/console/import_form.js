@@ -8,10 +8,11 @@ import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { payable, priceText, refusalTable, resultAsCsv, tally, wholeOutcomes } from "./import_outcomes.js";
+import { payable, priceText, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
 import { read } from "./api.js";
 import { apiKey } from "./session.js";
-import { rowsOf } from "./link_rows.js";
+import { selectLinks } from "./links_page.js";
+import { ignoredColumns, rowsOf } from "./link_rows.js";
 import { canPass, sendItems } from "./batches.js";
 
 const ROWS_MAX = 10000;
@@ -247,6 +248,7 @@ class Import {
       refused > 0 && `${count(refused, "row")} refused`,
       unknown > 0 && `${count(unknown, "row")} with unknown outcome: preview again`,
     ].filter(Boolean).join(" · ");
+    const ignored = ignoredColumns(this.text.value);
     const create = element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, replayed > 0 && creatable === 0 ? "Show the links" : `Create ${count(creatable, "link")}`);
     replace(
       this.outcome,
@@ -254,6 +256,8 @@ class Import {
       element("p", null, priceText(created, credits), " A dry run: nothing was created or charged."),
       creatable + replayed > 0 && element("p", { class: "actions" }, create),
       refusalTable(rows, outcomes),
+      ignored.length > 0 && element("p", { class: "warn" }, `Ignored columns: ${ignored.join(", ")}. Known are: ${COLUMNS}.`),
+      sampleTable(rows),
     );
     create.focus();
     announce(counts);
@@ -272,6 +276,7 @@ class Import {
 
   showResult(rows, { outcomes, charged, balance }) {
     const { created, replayed, refused, unknown } = tally(outcomes);
+    const links = outcomes.map(({ link }) => link).filter(Boolean);
     const save = () => download("result.csv", "text/csv", resultAsCsv(rows, outcomes));
     replace(
       this.outcome,
@@ -288,8 +293,8 @@ class Import {
         "p",
         { class: "actions" },
         unknown > 0 && element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, "Run again"),
-        element("button", { type: "button", class: unknown === 0 && "primary", onclick: save }, "Result as CSV"),
-        element("a", { class: "button", href: "#/links" }, "To the links"),
+        links.length > 0 && element("a", { class: `button ${unknown === 0 ? "primary" : ""}`, href: "#/links", onclick: () => selectLinks(links) }, "Select them in the list"),
+        element("button", { type: "button", onclick: save }, "Result as CSV"),
         element("button", { type: "button", onclick: () => this.reset() }, "Next list"),
       ),
       refusalTable(rows, outcomes),

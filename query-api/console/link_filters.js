@@ -1,7 +1,6 @@
 // Form with the filters and the order of the list of links, and the query of the list that the form means.
 
 import { element, field, replace, selection } from "./dom.js";
-import { tagsIn } from "./format.js";
 
 /** Parameters of the API that the one field for text can fill. */
 const KINDS = [
@@ -21,7 +20,7 @@ const OTHERS = ["state", ...DAYS, "sort"];
 /** Last day of the years that an instant of the API can have. */
 const LAST_DAY = "9999-12-31";
 const LINK_ID = /^lnk_[0-9a-z]{26}$/;
-const PLAIN_HOST = /^[^/\s]+\.[^/\s]+$/;
+const WORD = /^[\w-]*$/;
 /** An API key, also one that was cut: it must neither be sent nor get into an address. */
 const API_KEY = /llk_[0-9A-Za-z]{16}/;
 
@@ -41,9 +40,6 @@ const beginOf = (day) => {
 export const parametersOf = (filters) =>
   Object.fromEntries(Object.entries(filters).map(([name, value]) => [name, DAYS.includes(name) ? beginOf(value) : value]));
 
-/** Returns the parameter that a text without a path most likely means: name and value. */
-const guess = (text) => [PLAIN_HOST.test(text) ? "destination_host" : "slug_prefix", text];
-
 const input = (id, type, value, more) =>
   element("input", { id, type, value, autocomplete: "off", spellcheck: "false", autocapitalize: "none", ...more });
 
@@ -55,13 +51,12 @@ export const filterForm = (filters, signal, { onfilters, onlink, onfault }) => {
   let sent = filters;
   const given = TEXTS.find((name) => filters[name]);
   const text = input("find", "search", given && filters[given], {
-    list: "find-tags", maxlength: 2048, placeholder: "Slug, short link, destination, host or lnk_…",
+    list: "find-tags", maxlength: 2048, placeholder: "Slug, short link, destination",
   });
   /** Returns name and value of the parameter for a text. */
   const parameterOf = async (wanted) => {
-    if (kind.value === "tag") return ["tag", tagsIn(wanted).join(",")];
-    if (wanted.includes("/")) return (await import("./pasted_address.js")).parameterOf(wanted, kind.value, signal);
-    return kind.value ? [kind.value, wanted] : guess(wanted);
+    if (WORD.test(wanted)) return [kind.value || "slug_prefix", wanted];
+    return (await import("./search_text.js")).parameterOf(wanted, kind.value, signal);
   };
   const send = async (event) => {
     event?.preventDefault();
@@ -79,8 +74,8 @@ export const filterForm = (filters, signal, { onfilters, onlink, onfault }) => {
     const values = Object.fromEntries(OTHERS.map((name) => [name, form.querySelector(`#${name}`).value]));
     sent = values;
     try {
-      const [name, value] = wanted ? await parameterOf(wanted) : [];
-      onfilters(name ? { ...values, [name]: value } : values);
+      const [name, value] = await parameterOf(wanted);
+      onfilters({ ...values, [name]: value });
     } catch (error) {
       onfault(error);
     }

@@ -11,6 +11,7 @@ import { tagsIn } from "./format.js";
  * @property {boolean} [mutable] true if a change can name the member
  * @property {string} [type] type of the form's input
  * @property {string} [placeholder]
+ * @property {string} [pattern] regular expression of a text that is not empty; the help says the same in words
  * @property {(text: string) => *} [parse] value of a text that is not empty
  * @property {(value: *) => string} [print] text in tables and files
  * @property {(value: *) => string} [printField] text in forms, if it differs
@@ -54,9 +55,10 @@ export const MEMBERS = [
   {
     name: "tags",
     label: "Tags",
-    help: "Separated by spaces: a-z, 0-9, ., _, : and -.",
+    help: "Separated by spaces: a-z, 0-9, ., _, : and -, no capitals.",
     mutable: true,
     placeholder: "spring newsletter",
+    pattern: "[\\s,;]*[a-z0-9][a-z0-9._:\\-]{0,63}([\\s,;]+[a-z0-9][a-z0-9._:\\-]{0,63})*[\\s,;]*",
     parse: (text) => tagsIn(text).sort(),
     print: (tags) => tags.join(" "),
   },

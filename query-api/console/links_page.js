@@ -13,6 +13,12 @@ const REQUESTS_MAX = 20;
 /** Selected links by id, on all pages of this list and others. */
 const selected = new Map();
 
+/** Selects links that another page has made. */
+export const selectLinks = (links) => {
+  selected.clear();
+  for (const link of links) selected.set(link.id, link);
+};
+
 /**
  * Reads links until a page is full or the list ends.
  * @returns {Promise<{items: object[], cursor: string|null, isPaused: boolean}>}
@@ -65,6 +71,11 @@ class LinkList {
         this.pagers[1],
       ),
     );
+    // Buttons above the list that are there before the links move nothing.
+    this.next = null;
+    this.openAddress(query);
+    this.showPager(false);
+    replace(this.pagers[1]);
     this.follow(query);
   }
 

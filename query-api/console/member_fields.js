@@ -12,6 +12,8 @@ const inputOf = (member, link, prefix) => element("input", {
   required: member.required,
   value: fieldTextOf(member, link),
   placeholder: member.placeholder,
+  pattern: member.pattern,
+  title: member.pattern && member.help,
   autocomplete: "off",
   spellcheck: "false",
   autocapitalize: "none",

@@ -10,7 +10,8 @@ import { changeLink, readLink, setDisabled } from "./link_store.js";
 import { send } from "./api.js";
 import { tagSuggestions } from "./tag_suggestions.js";
 
-const FAILURES_SHOWN = 50;
+/** Links that are named with a problem; the file has all. */
+const FAILURES_SHOWN = 5;
 
 /**
  * @typedef {object} Action
@@ -18,7 +19,7 @@ const FAILURES_SHOWN = 50;
  * @property {string} done past participle of the outcome
  * @property {string} [consequence] text beside the question
  * @property {boolean} [isDeletion] true if the links do not stay selected
- * @property {string} [question] label of a text that the action needs
+ * @property {string} [question] label of the tags that the action needs
  * @property {(link: object, signal: AbortSignal, text: string) => Promise} run
  */
 
@@ -43,13 +44,13 @@ const ACTIONS = [
   {
     label: "Add tags",
     done: "tagged",
-    question: "Tags to add, separated by spaces",
+    question: "Tags to add",
     run: (link, signal, text) => changeTags(link.id, signal, (tags) => [...new Set([...tags, ...TAGS.parse(text)])]),
   },
   {
     label: "Remove tags",
     done: "without these tags",
-    question: "Tags to remove, separated by spaces",
+    question: "Tags to remove",
     run: (link, signal, text) => changeTags(link.id, signal, (tags) => tags.filter((tag) => !TAGS.parse(text).includes(tag))),
   },
   {
@@ -97,7 +98,7 @@ export const openActions = (bar, links, options) => {
 
 /** Asks for what the action needs, or whether its consequence is meant, and runs the action. */
 const ask = (bar, action, links, options) => {
-  const input = element("input", { id: "action-text", required: true, autocomplete: "off", spellcheck: "false" });
+  const input = element("input", { id: "action-text", required: true, pattern: TAGS.pattern, title: TAGS.help, autocomplete: "off", spellcheck: "false", autocapitalize: "none" });
   const accept = (event) => {
     event.preventDefault();
     dialog.close();
@@ -111,7 +112,7 @@ const ask = (bar, action, links, options) => {
       { onsubmit: accept },
       element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
       action.consequence && element("p", null, action.consequence),
-      action.question && [field(action.question, input), tagSuggestions(input, options.signal)],
+      action.question && [field(action.question, input, TAGS.help), tagSuggestions(input, options.signal)],
       element(
         "p",
         { class: "actions" },
@@ -150,6 +151,13 @@ const run = async (bar, action, links, text, { signal, onstart, ondone, onclose 
   showOutcomes(bar, action, links, outcomes, onclose);
 };
 
+/** Returns an item for each problem, with its links. */
+const failureItems = (failed) => Object.entries(Object.groupBy(failed, ({ problem }) => problemLine(problem))).map(([line, outcomes]) => {
+  const shown = outcomes.slice(0, FAILURES_SHOWN).map(({ link }) => link.short_url).join(" ");
+  const more = outcomes.length > FAILURES_SHOWN ? ` and ${count(outcomes.length - FAILURES_SHOWN, "other")}` : "";
+  return element("li", null, `${line} `, element("span", { class: "slug" }, shown), more);
+});
+
 const showOutcomes = (bar, action, links, outcomes, onclose) => {
   const failed = outcomes.filter(({ problem }) => problem);
   const text = `${count(outcomes.length - failed.length, "link")} ${action.done}`
@@ -164,8 +172,7 @@ const showOutcomes = (bar, action, links, outcomes, onclose) => {
     element("p", { role: "status" }, text),
     element("button", { type: "button", onclick: save }, "Outcomes as CSV"),
     element("button", { type: "button", onclick: onclose }, "Close"),
-    failed.length > 0 && element("ul", { class: "failures" }, failed.slice(0, FAILURES_SHOWN).map(({ link, problem }) =>
-      element("li", null, element("span", { class: "slug" }, link.short_url), ` ${problemLine(problem)}`))),
+    failed.length > 0 && element("ul", { class: "failures" }, failureItems(failed)),
   );
   bar.querySelector("button").focus();
   announce(text);

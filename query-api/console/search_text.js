@@ -1,7 +1,9 @@
-// Meaning of an address that was pasted into the search: a short link, or a destination.
+// Meaning of a text in the search that is more than a word: a short link, a destination, a host, several tags.
 
-import { read } from "./api.js";
+import { ApiProblem, read } from "./api.js";
+import { tagsIn } from "./format.js";
 
+const HOST = /^[^/\s]+\.[^/\s]+$/;
 const HOST_AND_PATH = /^[^/\s]+\.[^/\s]+\//;
 const SCHEME = /^https?:\/\//i;
 const SLUGS = ["slug", "slug_prefix"];
@@ -22,17 +24,28 @@ const slugOf = (text) => {
   return link.slice(begin.length).split(/[?#/]/)[0] || undefined;
 };
 
+const notSearched = () => new ApiProblem(400, {
+  title: "Titles are not searched",
+  detail: "Enter the beginning of a slug, a short link, a destination or its host, or choose another meaning beside the text.",
+});
+
 /**
- * Returns the parameter of the API that an address most likely means: name and value.
+ * Returns the parameter of the API that a text most likely means: name and value.
  * @param {string} text
  * @param {string} kind parameter that was chosen; empty for any
  * @param {AbortSignal} signal
+ * @throws {ApiProblem} if no parameter can have the text
  */
 export const parameterOf = async (text, kind, signal) => {
-  shortHost ??= await readShortHost(signal);
-  const slug = !kind || SLUGS.includes(kind) ? slugOf(text) : undefined;
-  if (slug) return [kind || "slug", slug];
+  if (kind === "tag") return ["tag", tagsIn(text).join(",")];
+  if (text.includes("/") && (!kind || SLUGS.includes(kind))) {
+    shortHost ??= await readShortHost(signal);
+    const slug = slugOf(text);
+    if (slug) return [kind || "slug", slug];
+  }
   if (kind) return [kind, text];
   if (text.includes("://")) return ["destination_url", text];
-  return HOST_AND_PATH.test(text) ? ["destination_url", `https://${text}`] : ["slug_prefix", text];
+  if (HOST_AND_PATH.test(text)) return ["destination_url", `https://${text}`];
+  if (HOST.test(text)) return ["destination_host", text];
+  throw notSearched();
 };
