@@ -38,7 +38,7 @@ const row = (event) => element(
   null,
   element("th", { scope: "row" }, element("time", { datetime: event.at }, instant(event.at))),
   element("td", { "data-label": "Event" }, words(event.type)),
-  element("td", { "data-label": "Changes" }, Object.entries(event.changes).map(changeLine)),
+  element("td", { "data-label": "Changes" }, element("div", null, Object.entries(event.changes).map(changeLine))),
   element("td", { "data-label": "By" }, event.by ? element("code", null, event.by) : "–"),
 );
 
