@@ -41,7 +41,7 @@ async fn resume(pool: &PgPool) {
 async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
     let log = stage.log().await;
     let (mut tables, earlier) = (Tables::of_log(&log), Tables::of_log(&log[..events]));
-    tables.links = earlier.links;
+    (tables.links, tables.tags) = (earlier.links, earlier.tags);
     tables.checkpoints.retain(|(name, _), _| name != "links");
     let checkpoints = earlier.checkpoints.into_iter();
     let checkpoints = checkpoints.filter(|((name, _), _)| name == "links");

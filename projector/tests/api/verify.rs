@@ -10,7 +10,7 @@ mod timeouts;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{databases::Databases, event_store::SessionKind};
+use linkledger_core::{databases::Databases, event_store::SessionKind, link::LinkDetails};
 use linkledger_projector::{
     operations::{
         pause::{self, PauseChange},
@@ -22,7 +22,9 @@ use linkledger_projector::{
 use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::{
-    events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
+    events::{
+        adjusted, deleted, destination_changed, details_changed, disabled, resumed, suspended,
+    },
     redirect_changes::{changes, numbers},
     stage::Stage,
     tables::{Tables, read_tables},
@@ -103,6 +105,7 @@ pub(crate) async fn history(stage: &Stage) {
     let links = stage.append_links(account_id, "second", 3).await;
     let events = [
         destination_changed(&links[0], "https://elsewhere.example/"),
+        details_changed(&links[0], &LinkDetails::NONE),
         disabled(&links[1]),
         deleted(&links[2]),
         suspended(account_id, true),
@@ -127,9 +130,9 @@ async fn verify_of_right_rows_finds_nothing() {
         Projection::Redirects,
     ]
     .map(|it| all[it.index()].rows_expected);
-    assert_eq!(rows, [13, 7, 9]);
+    assert_eq!(rows, [13, 7 + 12, 9]);
     for verified in all {
-        assert_eq!(verified.events, 25);
+        assert_eq!(verified.events, 26);
         assert_eq!(verified.rows_found, verified.rows_expected, "{verified:?}");
         assert!(verified.findings.is_empty(), "{verified:?}");
     }
@@ -170,6 +173,25 @@ const DAMAGES: &[(&str, &[&str])] = &[
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
          WHERE slug_folded = 'second-2x'",
         &["links Orphan "],
+    ),
+    (
+        "UPDATE read_model.links SET disabled_by = NULL WHERE slug = 'second-1X'",
+        &["links Different disabled_by"],
+    ),
+    (
+        "DELETE FROM read_model.link_tags AS t USING read_model.links AS l
+         WHERE l.slug = 'first-1X' AND t.link_id = l.link_id AND t.tag = 'offers'",
+        &["link_tags Missing "],
+    ),
+    (
+        "INSERT INTO read_model.link_tags
+         SELECT 1, account_id, 'never-given', link_id FROM read_model.links WHERE slug = 'first-1X'",
+        &["link_tags Orphan "],
+    ),
+    (
+        "INSERT INTO read_model.link_tags
+         SELECT 1, account_id, 'offers', link_id FROM read_model.links WHERE slug = 'second-0X'",
+        &["link_tags Orphan "],
     ),
     (
         "DELETE FROM read_model.redirects WHERE slug_folded = 'second-2x'",
