@@ -23,6 +23,8 @@ class Fault:
     # Problem that is answered in place of the API.
     problem: dict | None = None
     retry_after: int | None = None
+    # Status, headers and body that are answered in place of the API.
+    content: tuple | None = None
     # The API answers, and the answer is lost.
     is_lost: bool = False
     # The answer breaks off in its body.
@@ -94,8 +96,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         fault = self.proxy.fault_of(self.command, path)
-        if fault and fault.problem:
-            self.answer(*injected(fault))
+        if fault and (fault.problem or fault.content):
+            self.answer(*(fault.content or injected(fault)))
             return
         headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
         answer = self.proxy.forward(self.command, path, headers, body)

@@ -6,6 +6,7 @@ DOCS is the folder for the screenshots of docs/console.md, if they are to be mad
 """
 
 import base64
+import datetime
 import os
 import pathlib
 import sys
@@ -38,7 +39,7 @@ ROWS = "<img src=x onerror=window.pwned=1>\n\"><script>window.pwned=1</script>\n
 IMAGE_FORMAT = {"format": "webp", "quality": 55}
 
 
-def pages(link):
+def pages(disabled, link):
     """Returns by name: address, and the elements that the page is complete with."""
     clicks = [".chart svg", ".totals .until", ".top-list:last-child ol.top"]
     return {
@@ -46,6 +47,7 @@ def pages(link):
         "nothing-found": ("#/links?slug_prefix=no-such-slug", [".empty"]),
         "create": ("#/create", [".price", "#rows"]),
         "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", ".history tbody tr", *clicks]),
+        "disabled-link": (f"#/links/{disabled}", [".state", ".facts", *clicks]),
         "account": ("#/account", [".credits .totals > div:nth-child(4)", ".ledger tbody tr", *clicks]),
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
@@ -144,14 +146,20 @@ def illustrate(console, folder, found):
     picture(console, *found["create"], folder / "console-create.webp", 760)
 
 
+def soon():
+    return (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def name_links(key):
-    """Gives the links of the screenshots titles and tags; returns the most clicked one."""
+    """Gives the links of the screenshots titles, tags and states; returns a disabled link and the most clicked one."""
     newest = call_api(API_URL, key, "GET", "/v1/links?limit=8")["items"]
     for link, title, tags in zip(newest, TITLES, TAGS, strict=True):
         call_api(API_URL, key, "PATCH", f"/v1/links/{link['id']}", {"title": title, "tags": tags})
+    call_api(API_URL, key, "PATCH", f"/v1/links/{newest[3]['id']}", {"disabled": True})
+    call_api(API_URL, key, "PATCH", f"/v1/links/{newest[5]['id']}", {"expires_at": soon()})
     most_clicked = call_api(API_URL, key, "GET", "/v1/clicks/top?by=link&limit=1")["items"][0]["link_id"]
     call_api(API_URL, key, "PATCH", f"/v1/links/{most_clicked}", {"title": "Spring sale", "tags": ["newsletter", "spring"]})
-    return most_clicked
+    return newest[3]["id"], most_clicked
 
 
 def main(folder, axe_file, key_file, docs=None):
@@ -162,7 +170,7 @@ def main(folder, axe_file, key_file, docs=None):
     with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
         console = Console(driver, proxy.url, key)
         files, size = first_load(console, axe, proxy)
-        found = pages(name_links(key))
+        found = pages(*name_links(key))
         for name, page in found.items():
             look_at(console, folder, axe, name, page)
         if docs:

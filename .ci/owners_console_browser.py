@@ -31,6 +31,16 @@ document.addEventListener('securitypolicyviolation', (event) => window.violation
 """
 
 
+LINKS = r"/v1/links(\?|$)"
+
+
+def problem(status, code, title, detail, **more):
+    return {"type": "about:blank", "status": status, "code": code, "title": title, "detail": detail, **more}
+
+
+OVERLOADED = problem(503, "overloaded", "The service is overloaded", "Retry later.")
+
+
 def check(is_true, complaint):
     if not is_true:
         sys.exit(f"owners' console: {complaint}")
@@ -80,8 +90,8 @@ class Console:
         self.driver.get("about:blank")
         self.driver.get(self.url + place)
 
-    def give_key(self):
-        self.find("#api-key").send_keys(self.key + Keys.ENTER)
+    def give_key(self, key=None):
+        self.find("#api-key").send_keys((key or self.key) + Keys.ENTER)
         self.wait("the dialog stays open", lambda: not self.visible("#key-dialog"))
 
     def focused(self):

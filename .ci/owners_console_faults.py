@@ -1,18 +1,11 @@
 """Faults of the API under the console: the page says what happens, loses nothing, and creates nothing twice."""
 
-import threading
+import subprocess
 
-from owners_console_browser import RUN, call_api, check
+import owners_console_imports
+import owners_console_reads
+from owners_console_browser import LINKS, OVERLOADED, RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
-
-LINKS = r"/v1/links(\?|$)"
-
-
-def problem(status, code, title, detail, **more):
-    return {"type": "about:blank", "status": status, "code": code, "title": title, "detail": detail, **more}
-
-
-OVERLOADED = problem(503, "overloaded", "The service is overloaded", "Retry later.")
 
 
 def fill(console, slug):
@@ -60,6 +53,16 @@ def missing_script(console, proxy, api_url):
     proxy.inject("GET", r"/console/account_page\.js", problem=OVERLOADED)
     console.open("#/account")
     console.says("The page could not be loaded", ".problem")
+    console.find(".problem button").click()
+    console.find(".ledger tbody tr")
+
+
+def old_tab(console, proxy, api_url):
+    """A script of a newer release needs what the scripts that are loaded lack."""
+    script = b'import { notYet } from "./dom.js";\nexport const open = notYet;\n'
+    proxy.inject("GET", r"/console/account_page\.js", content=(200, [("Content-Type", "text/javascript")], script))
+    console.open("#/account")
+    console.says("After an update of the service, a tab that was opened before needs to be loaded again.", ".problem")
     console.find(".problem button").click()
     console.find(".ledger tbody tr")
 
@@ -133,37 +136,19 @@ def conflict(console, proxy, api_url):
     check(stored == "https://example.com/mine", f"{stored} is stored")
 
 
-def links_to(console, api_url, host):
-    found, cursor = 0, ""
-    while cursor is not None:
-        page = call_api(api_url, console.key, "GET", f"/v1/links?destination_host={host}&limit=100{cursor and '&cursor='}{cursor}")
-        found, cursor = found + len(page["items"]), page["next_cursor"]
-    return found
-
-
-def reload_in_import(console, proxy, api_url):
-    host = f"{RUN}.example.com"
-    console.open("#/create")
-    console.find("#rows")
-    rows = "\n".join(f"https://{host}/{n}" for n in range(250))
-    console.driver.execute_script("""
-        const rows = document.querySelector('#rows');
-        rows.value = arguments[0];
-        rows.dispatchEvent(new Event('input', {bubbles: true}));
-    """, rows)
-    console.find(".import form .primary").click()
-    console.says("250 new links", ".counts")
-    held = proxy.inject("POST", "/batch$", release=threading.Event())
-    console.find(".outcome .primary").click()
-    console.wait("the first batch", lambda: held.times == 0)
-    console.driver.refresh()
-    held.release.set()
-    console.says("This list was interrupted", ".outcome")
-    console.find(".outcome .primary").click()
-    console.says("links created", ".counts")
-    console.says("Result as CSV", ".outcome")
-    console.wait("250 links", lambda: links_to(console, api_url, host) >= 250)
-    check(links_to(console, api_url, host) == 250, "an interrupted list has created links twice")
+def disabled_by_operator(console, proxy, api_url):
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/", "slug": f"{RUN}-stopped"})
+    console.open("#/links")
+    console.find(f"tr[data-id='{link['id']}'] input").click()
+    subprocess.run(["target/debug/command-api", "link", "disable", "--link", link["id"], "--reason", "a test"], check=True, stdout=subprocess.DEVNULL)
+    console.find(".selection button:nth-of-type(4)").click()
+    console.find("dialog[open] .primary").click()
+    console.says("0 links enabled, 1 refused", ".selection")
+    console.says("Ask the operator of this service to enable the link, and name its id.", ".failures")
+    console.says("disabled by an operator", f"tr[data-id='{link['id']}'] .badge")
+    console.open(f"#/links/{link['id']}")
+    console.says("Only the operator of this service can enable the link", ".state")
+    check(not console.visible(".service button"), "the owner is offered what only the operator can do")
 
 
 def no_key(console, proxy, api_url):
@@ -181,7 +166,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, cut_answer, missing_script, overload, rate_limit, unreachable, offline, no_credits, conflict, reload_in_import, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

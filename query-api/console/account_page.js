@@ -1,5 +1,6 @@
 // The account: credits and their use, clicks of all links, most clicked links.
 
+import "./page_style.js";
 import { element, replace } from "./dom.js";
 import { clickPanel } from "./click_panel.js";
 import { creditsPanel } from "./credits_panel.js";

@@ -3,10 +3,9 @@
 // Every request of the console can be repeated: a create has its key, a change names its version, and a
 // second deletion changes nothing.
 
-import { apiKey, askForKey } from "./session.js";
+import { apiKey, askForKey, consistencyToken, keepConsistencyToken } from "./session.js";
 import { Retries } from "./waiting.js";
 
-const TOKEN = "linkledger.consistency-token";
 const ATTEMPTS_MAX = 6;
 const FIRST_BACKOFF_MS = 500;
 const BACKOFF_MAX_MS = 8000;
@@ -40,6 +39,11 @@ const unreachable = () => new ApiProblem(0, {
   detail: navigator.onLine ? "Check the network." : "The request is sent when the network is back.",
 });
 
+const keyReplaced = () => new ApiProblem(401, {
+  title: "The API key was replaced during this run",
+  detail: "It may be of another account, so the run has stopped.",
+});
+
 /** Reads the body of an answer; that of a failure is a problem. */
 const bodyOf = async (response, form = "json") => {
   if (response.ok) return response.status === NO_CONTENT ? undefined : response[form]();
@@ -56,9 +60,9 @@ const addressOf = (path, query) => {
   return address;
 };
 
-const attempt = async (method, path, options) => {
-  const headers = { Authorization: `Bearer ${apiKey()}`, ...options.headers };
-  const token = sessionStorage.getItem(TOKEN);
+const attempt = async (method, path, options, key) => {
+  const headers = { Authorization: `Bearer ${key}`, ...options.headers };
+  const token = consistencyToken();
   if (method === "GET" && token) headers["Consistency-Token"] = token;
   if (options.body) headers["Content-Type"] = options.contentType ?? "application/json";
   const signals = [AbortSignal.timeout(TIMEOUT_MS), options.signal].filter(Boolean);
@@ -79,7 +83,7 @@ const attempt = async (method, path, options) => {
   }
   if (!response.ok) throw new ApiProblem(response.status, body, response.headers);
   const written = response.headers.get("consistency-token");
-  if (written) sessionStorage.setItem(TOKEN, written);
+  if (written) keepConsistencyToken(written, key);
   return { body, headers: response.headers };
 };
 
@@ -94,7 +98,8 @@ export const backoff = (attempts) => {
  * @param {string} method
  * @param {string} path path of the API, such as `/v1/links`
  * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, form?: "json"|"blob",
- *   signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
+ *   attempts?: number, key?: string, signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
+ *   key: the only key that the request may be sent with
  * @returns {Promise<{body: any, headers: Headers}>} the whole answer: one that breaks off is retried
  * @throws {ApiProblem}
  */
@@ -110,14 +115,19 @@ export const send = async (method, path, options = {}) => {
 const untilSettled = async (method, path, options, retries) => {
   for (let attempts = 1; ; attempts += 1) {
     if (!apiKey()) await askForKey("");
+    const key = apiKey();
+    if (options.key && options.key !== key) throw keyReplaced();
+    // Data of the account of an older key are read again.
+    const isOutdated = () => method === "GET" && key !== apiKey();
     try {
-      return await attempt(method, path, options);
+      const answer = await attempt(method, path, options, key);
+      if (!isOutdated()) return answer;
     } catch (error) {
-      if (!(error instanceof ApiProblem) || attempts >= ATTEMPTS_MAX) throw error;
+      if (isOutdated()) continue;
+      if (!(error instanceof ApiProblem) || attempts >= (options.attempts ?? ATTEMPTS_MAX)) throw error;
       if (error.status === 401) {
-        await askForKey(error.message);
-        // The next key may be of another account, which refuses the token of this one.
-        sessionStorage.removeItem(TOKEN);
+        // Another request may have asked meanwhile.
+        if (key === apiKey()) await askForKey(error.message);
       } else if (error.canPass) {
         options.onRetry?.(error);
         const told = Math.min(RETRY_AFTER_MAX_S, error.retryAfter) * 1000;

@@ -68,7 +68,8 @@ const inRounds = async (mode, batch, options, retries) => {
  * Sends items, and yields the outcomes of each batch in the order of the items.
  * @param {"partial"|"dry_run"} mode
  * @param {object[]} items
- * @param {{signal?: AbortSignal, onRetry?: () => void}} options
+ * @param {{key: string, signal?: AbortSignal, onRetry?: () => void}} options the key of another account would
+ *   make other links of the same items
  */
 export const sendItems = async function* (mode, items, options) {
   for (const batch of cut(items)) yield settle(mode, batch, options);

@@ -1,9 +1,10 @@
 // Chart of clicks over time: bars of people and bots, one above the other; visitors as dots; what lies beyond
 // the last counted instant is hatched.
 
-import { element, replace, svg } from "./dom.js";
-import { instant, number, timeIn } from "./format.js";
+import { element, fill, replace } from "./dom.js";
+import { LOCALE, number } from "./format.js";
 
+const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
 const LEFT = 56;
 const RIGHT = 8;
@@ -16,11 +17,40 @@ const LINES = 4;
 /** Part of a bucket's width that its bar fills. */
 const FILL = 0.78;
 
+const RANGE_FORMAT = { dateStyle: "medium", timeStyle: "short" };
 const FORMATS = {
   hour: { weekday: "short", hour: "2-digit", minute: "2-digit" },
   day: { day: "numeric", month: "short" },
   week: { day: "numeric", month: "short" },
   month: { month: "short", year: "2-digit" },
+};
+
+/** Returns a new SVG element. */
+const svg = (tag, properties, ...children) =>
+  fill(document.createElementNS(SVG, tag), properties, children);
+
+/** Returns a function that names instants in a time zone, without the name of the zone. */
+const timeIn = (timeZone, options) => {
+  const format = new Intl.DateTimeFormat(LOCALE, { timeZone, ...options });
+  return (value) => format.format(new Date(value));
+};
+
+/**
+ * Returns a function that names instants in the time zone of an answer; before a limit only UTC days are known, so
+ * their begins are named in UTC.
+ */
+const namesIn = ({ timezone, utc_days_before: before }, options) => {
+  const [own, utc] = [timezone, "UTC"].map((zone) => timeIn(zone, options));
+  return (value, isEnd = false) => {
+    const left = Date.parse(before) - Date.parse(value);
+    return left > 0 || (isEnd && left === 0) ? utc(value) : own(value);
+  };
+};
+
+/** Returns the range of an answer, which has whole buckets, in words. */
+export const rangeText = (clicks) => {
+  const nameOf = namesIn(clicks, RANGE_FORMAT);
+  return `${nameOf(clicks.from)} to ${nameOf(clicks.to, true)}`;
 };
 
 /** Returns a round number that is at least the value, and a multiple of the grid. */
@@ -98,8 +128,8 @@ const figureTable = (series, nameOf) => element(
  * @param {number} whole width of the chart in pixels
  */
 export const clickChart = (clicks, whole) => {
-  const { series, interval, timezone } = clicks;
-  const nameOf = timeIn(timezone, FORMATS[interval]);
+  const { series, interval } = clicks;
+  const nameOf = namesIn(clicks, FORMATS[interval]);
   const top = roof(Math.max(0, ...series.map((bucket) => Math.max(bucket.clicks + bucket.bots, bucket.visitors ?? 0))));
   const y = (value) => TOP + PLOT_HEIGHT * (1 - value / top);
   const end = whole - RIGHT;
@@ -141,7 +171,7 @@ export const clickChart = (clicks, whole) => {
     "svg",
     {
       viewBox: `0 0 ${whole} ${HEIGHT}`, role: "img", tabindex: 0, onkeydown,
-      "aria-label": `Chart: ${number(clicks.totals.clicks)} clicks by people and ${number(clicks.totals.bots)} by bots from ${instant(clicks.from)} to ${instant(clicks.to)}. Arrow keys read the bars.`,
+      "aria-label": `Chart: ${number(clicks.totals.clicks)} clicks by people and ${number(clicks.totals.bots)} by bots from ${rangeText(clicks)}. Arrow keys read the bars.`,
       onfocus: () => choose(chosen),
       onblur: hint,
       onpointerleave: hint,

@@ -1,12 +1,14 @@
 // Clicks of a link or of the account: choice of range and bucket, chart, totals, most frequent values.
 
 import { element, field, replace, selection } from "./dom.js";
-import { download, instant, number, ownTimeZone } from "./format.js";
-import { clickChart } from "./click_chart.js";
+import { download } from "./files.js";
+import { instant, number } from "./format.js";
+import { clickChart, rangeText } from "./click_chart.js";
 import { problemView } from "./problem_view.js";
 import { read, send } from "./api.js";
 import { topList } from "./top_list.js";
 
+const ownTimeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const DAY_MS = 86400000;
 const RANGES = [["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"], ["90", "Last 90 days"], ["365", "Last 12 months"]];
 const INTERVALS = [["hour", "Hours"], ["day", "Days"], ["week", "Weeks"], ["month", "Months"]];
@@ -15,6 +17,18 @@ const SUITABLE = { 1: "hour", 7: "day", 30: "day", 90: "week", 365: "month" };
 const FIRST_RANGE = "7";
 /** Longest range in hours that one chart can show, in days. */
 const HOURS_RANGE_MAX = 30;
+
+const UTC_DAY_LENGTH = "2026-11-20".length;
+
+const utcDay = (milliseconds) => new Date(milliseconds).toISOString().slice(0, UTC_DAY_LENGTH);
+
+/** Returns the ranges of the figures: the API widens those of the chart to whole buckets, those of the lists to days. */
+const rangeView = (clicks, { from, to }) => element(
+  "p",
+  { class: "quiet range" },
+  `Chart and totals: ${rangeText(clicks)}. Lists: the UTC days ${utcDay(Date.parse(from))} to ${utcDay(Date.parse(to) - 1)}.`,
+  clicks.utc_days_before && clicks.timezone !== "UTC" && ` Bars that begin before ${utcDay(Date.parse(clicks.utc_days_before))} are UTC days.`,
+);
 
 const totalsView = ({ totals, complete_until: until }) => element(
   "dl",
@@ -63,7 +77,7 @@ export const clickPanel = (path, tops, signal) => {
     replace(lists, tops.map((by) => topList(`${path}/top`, by, { from, to }, own)));
     try {
       clicks = await answered;
-      replace(figures, totalsView(clicks));
+      replace(figures, totalsView(clicks), rangeView(clicks, asked));
       draw();
     } catch (error) {
       if (!own.aborted) replace(notice, problemView(error));

@@ -1,5 +1,6 @@
 // Creating links: one by a form, many by a pasted text or a file; with price and balance before.
 
+import "./page_style.js";
 import { element, replace } from "./dom.js";
 import { count, number } from "./format.js";
 import { importForm } from "./import_form.js";

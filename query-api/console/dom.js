@@ -1,13 +1,12 @@
 // Builds elements. Data become text nodes and attributes only, so data can never become markup.
 
-const SVG = "http://www.w3.org/2000/svg";
 const WEB_SCHEMES = ["http:", "https:"];
 
 /**
  * Fills an element. A property whose name begins with `on` is a listener; `true` is an attribute
  * without value; `false`, `null` and `undefined` are left out.
  */
-const fill = (node, properties, children) => {
+export const fill = (node, properties, children) => {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === false || value === null || value === undefined) continue;
     if (typeof value === "function") node.addEventListener(name.slice(2), value);
@@ -24,14 +23,36 @@ const shown = (children) =>
 export const element = (tag, properties, ...children) =>
   fill(document.createElement(tag), properties, children);
 
-/** Returns a new SVG element. */
-export const svg = (tag, properties, ...children) =>
-  fill(document.createElementNS(SVG, tag), properties, children);
-
-/** Replaces the content of an element. */
+/** Replaces the content of an element. A focus that the old content had stays in the element. */
 export const replace = (node, ...children) => {
+  const focused = document.activeElement;
+  const hadFocus = focused !== node && node.contains(focused);
   node.replaceChildren(...shown(children));
+  if (hadFocus && !focused.isConnected) focusIn(node, focused);
   return node;
+};
+
+/** Focuses the control that takes the place of a removed one; otherwise the first button, or the element. */
+const focusIn = (node, removed) => {
+  const controls = [...node.querySelectorAll("a, button, input, select, textarea")].filter(({ disabled }) => !disabled);
+  const isSame = (control) => ["tagName", "id", "textContent"].every((name) => control[name] === removed[name]);
+  const next = controls.find(isSame) ?? controls.find(({ tagName }) => tagName === "BUTTON") ?? node;
+  if (next === node) node.tabIndex = -1;
+  next.focus();
+};
+
+/**
+ * Returns an action that does nothing while it still runs; its control shows this. A control that is disabled
+ * meanwhile would lose the focus.
+ */
+export const once = (control, action) => async (...parameters) => {
+  if (control.ariaBusy) return;
+  control.ariaBusy = "true";
+  try {
+    await action(...parameters);
+  } finally {
+    control.ariaBusy = null;
+  }
 };
 
 /** Returns a link that opens another page, or text if the address is not one of the web. */

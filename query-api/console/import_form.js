@@ -2,14 +2,17 @@
 // text and name, since the keys of its rows follow from these: a second run continues the first.
 
 import { announce, element, field, replace } from "./dom.js";
-import { count, download, number } from "./format.js";
+import { download } from "./files.js";
+import { count, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { payable, priceText, refusalTable, resultAsCsv, tally, wholeOutcomes } from "./import_outcomes.js";
+import { payable, priceText, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
 import { read } from "./api.js";
-import { rowsOf } from "./link_rows.js";
+import { apiKey } from "./session.js";
+import { selectLinks } from "./links_page.js";
+import { ignoredColumns, rowsOf } from "./link_rows.js";
 import { canPass, sendItems } from "./batches.js";
 
 const ROWS_MAX = 10000;
@@ -153,13 +156,8 @@ class Import {
   offerToContinue() {
     this.say(
       "This list was interrupted. Links that exist are not created again, and not charged again.",
-      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.goOn() }, "Continue")),
+      element("p", { class: "actions" }, element("button", { type: "button", class: "primary", onclick: () => this.preview() }, "Continue")),
     );
-  }
-
-  async goOn() {
-    const rows = await this.rows();
-    if (rows) await this.create(rows);
   }
 
   /** Reads the rows; undefined, with a message, if there are none or too many, or the browser makes no keys. */
@@ -193,6 +191,7 @@ class Import {
     replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
     const result = { outcomes: [], charged: 0, balance: null };
     const options = {
+      key: this.key,
       signal: AbortSignal.any([this.signal, stop.signal]),
       onRetry: () => replace(again, "The last rows are sent again under the same keys: nothing is created or charged twice."),
     };
@@ -222,6 +221,7 @@ class Import {
 
   async preview(event) {
     event?.preventDefault();
+    this.key = apiKey();
     const rows = await this.rows();
     const result = rows && (await this.run("dry_run", "Checking", rows));
     if (!result) return;
@@ -248,6 +248,7 @@ class Import {
       refused > 0 && `${count(refused, "row")} refused`,
       unknown > 0 && `${count(unknown, "row")} with unknown outcome: preview again`,
     ].filter(Boolean).join(" · ");
+    const ignored = ignoredColumns(this.text.value);
     const create = element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, replayed > 0 && creatable === 0 ? "Show the links" : `Create ${count(creatable, "link")}`);
     replace(
       this.outcome,
@@ -255,6 +256,8 @@ class Import {
       element("p", null, priceText(created, credits), " A dry run: nothing was created or charged."),
       creatable + replayed > 0 && element("p", { class: "actions" }, create),
       refusalTable(rows, outcomes),
+      ignored.length > 0 && element("p", { class: "warn" }, `Ignored columns: ${ignored.join(", ")}. Known are: ${COLUMNS}.`),
+      sampleTable(rows),
     );
     create.focus();
     announce(counts);
@@ -273,6 +276,7 @@ class Import {
 
   showResult(rows, { outcomes, charged, balance }) {
     const { created, replayed, refused, unknown } = tally(outcomes);
+    const links = outcomes.map(({ link }) => link).filter(Boolean);
     const save = () => download("result.csv", "text/csv", resultAsCsv(rows, outcomes));
     replace(
       this.outcome,
@@ -289,8 +293,8 @@ class Import {
         "p",
         { class: "actions" },
         unknown > 0 && element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, "Run again"),
-        element("button", { type: "button", class: unknown === 0 && "primary", onclick: save }, "Result as CSV"),
-        element("a", { class: "button", href: "#/links" }, "To the links"),
+        links.length > 0 && element("a", { class: `button ${unknown === 0 ? "primary" : ""}`, href: "#/links", onclick: () => selectLinks(links) }, "Select them in the list"),
+        element("button", { type: "button", onclick: save }, "Result as CSV"),
         element("button", { type: "button", onclick: () => this.reset() }, "Next list"),
       ),
       refusalTable(rows, outcomes),

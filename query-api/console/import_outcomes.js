@@ -1,11 +1,14 @@
 // Outcomes of the rows of a list: counts, price, refused rows.
 
 import { canPass } from "./batches.js";
-import { count, csv, number } from "./format.js";
+import { csv } from "./files.js";
+import { count, number } from "./format.js";
 import { element } from "./dom.js";
+import { MEMBERS, textOf } from "./link_members.js";
 import { problemLine } from "./problem_view.js";
 
 const REPEATED = { code: "slug_taken", title: "An earlier row of this list has the slug" };
+const SAMPLE_SIZE = 3;
 const REFUSALS_SHOWN = 100;
 const UNPAID = "insufficient_credits";
 
@@ -54,6 +57,23 @@ export const resultAsCsv = (rows, outcomes) => csv([
     link?.destination_url ?? rows[index].members.destination_url, problem?.code, problem && problemLine(problem),
   ]),
 ]);
+
+/** Returns a table of the first rows, with the members that were read from them. */
+export const sampleTable = (rows) => {
+  const sample = rows.slice(0, SAMPLE_SIZE);
+  const members = MEMBERS.filter(({ name }) => sample.some((row) => name in row.members));
+  return element(
+    "table",
+    null,
+    element("caption", null, "The first rows, as they are understood"),
+    element("thead", null, element("tr", null, members.map(({ label }) => element("th", { scope: "col" }, label)))),
+    element("tbody", null, sample.map((row) => element("tr", null, members.map((member, index) => element(
+      index === 0 ? "th" : "td",
+      { scope: index === 0 && "row", "data-label": member.label, class: "address" },
+      textOf(member, row.members),
+    ))))),
+  );
+};
 
 /** Returns a table of the refused rows; null if there are none. */
 export const refusalTable = (rows, outcomes) => {

@@ -1,11 +1,8 @@
 // Entries of the ledger, newest first, page after page.
 
-import { element, replace } from "./dom.js";
+import { element } from "./dom.js";
 import { instant, number } from "./format.js";
-import { problemView } from "./problem_view.js";
-import { read } from "./api.js";
-
-const PAGE_SIZE = 20;
+import { olderPages } from "./older_pages.js";
 
 const row = (entry) => element(
   "tr",
@@ -19,19 +16,7 @@ const row = (entry) => element(
 
 /** Returns the ledger. */
 export const ledger = (signal) => {
-  const body = element("tbody");
-  const foot = element("div", { class: "actions" });
-  const load = async (cursor) => {
-    for (const button of foot.children) button.disabled = true;
-    try {
-      const page = await read("/v1/credits/entries", { limit: PAGE_SIZE, cursor }, signal);
-      body.append(...page.items.map(row));
-      replace(foot, page.has_more && element("button", { type: "button", onclick: () => load(page.next_cursor) }, "Older entries"));
-    } catch (error) {
-      if (!signal.aborted) replace(foot, problemView(error));
-    }
-  };
-  load(null);
+  const { body, foot } = olderPages("/v1/credits/entries", "Older entries", row, signal);
   const heads = [["Time"], ["Kind"], ["Link"], ["Amount", "number"], ["Balance after", "number"]];
   return element(
     "section",

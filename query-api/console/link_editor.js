@@ -1,6 +1,6 @@
 // Changes a link under the version that was shown. If somebody else was faster, both versions are shown.
 
-import { announce, element, replace } from "./dom.js";
+import { announce, element, once, replace } from "./dom.js";
 import { MEMBERS, fieldTextOf, textOf } from "./link_members.js";
 import { changeLink, readLink } from "./link_store.js";
 import { memberFields } from "./member_fields.js";
@@ -50,38 +50,43 @@ const conflictView = (patch, stored, { onkeep, ontake }) => {
  * Returns the form.
  * @param {object} link
  * @param {string} tag version of the link
- * @param {{signal: AbortSignal, onchanged: (read: {link: object, tag: string}) => void}} options
+ * @param {{signal: AbortSignal, notice?: string, onchanged: (stored: object, notice?: string) => void}} options
  */
-export const linkEditor = (link, tag, { signal, onchanged }) => {
-  const { fields, values } = memberFields(MUTABLE, link, "edit");
-  const outcome = element("div", { class: "outcome" });
+export const linkEditor = (link, tag, { signal, notice, onchanged }) => {
+  const { fields, values } = memberFields(MUTABLE, link, "edit", signal);
+  const outcome = element("div", { class: "outcome" }, notice && element("p", { role: "status", class: "good" }, notice));
+  if (notice) announce(notice);
   const submit = element("button", { class: "primary" }, "Save");
 
-  const save = async (version, patch) => {
-    submit.disabled = true;
+  const save = once(submit, async (version, patch) => {
     try {
       await saveOrSettle(version, patch);
     } catch (error) {
       if (!signal.aborted) replace(outcome, problemView(error));
-    } finally {
-      submit.disabled = false;
     }
-  };
+  });
   const saveOrSettle = async (version, patch) => {
     try {
-      onchanged(await changeLink(link.id, version, patch, signal));
-      announce("Saved");
+      onchanged(await changeLink(link.id, version, patch, signal), "Saved.");
     } catch (error) {
       if (error.status !== 412) throw error;
       await settle(patch);
     }
   };
-  /** Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. */
+  /**
+   * Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. A link that was
+   * only disabled or enabled since is changed as wanted.
+   */
   const settle = async (patch) => {
     const stored = await readLink(link.id, signal);
+    const others = MUTABLE.map(({ name }) => [name, stored.link[name]]);
+    if (Object.keys(patchOf(link, others)).length === 0) {
+      await saveOrSettle(stored.tag, patch);
+      return;
+    }
     const missing = patchOf(stored.link, Object.entries(patch));
     if (Object.keys(missing).length === 0) {
-      onchanged(stored);
+      onchanged(stored, "Saved.");
       return;
     }
     replace(outcome, conflictView(patch, stored.link, {

@@ -1,6 +1,6 @@
 // Form with the filters and the order of the list of links, and the query of the list that the form means.
 
-import { element, field, selection } from "./dom.js";
+import { element, field, replace, selection } from "./dom.js";
 
 /** Parameters of the API that the one field for text can fill. */
 const KINDS = [
@@ -20,7 +20,9 @@ const OTHERS = ["state", ...DAYS, "sort"];
 /** Last day of the years that an instant of the API can have. */
 const LAST_DAY = "9999-12-31";
 const LINK_ID = /^lnk_[0-9a-z]{26}$/;
-const PLAIN_HOST = /^[^/\s]+\.[^/\s]+$/;
+const WORD = /^[\w-]*$/;
+/** An API key, also one that was cut: it must neither be sent nor get into an address. */
+const API_KEY = /llk_[0-9A-Za-z]{16}/;
 
 /** Returns the filters of an address of the console; days are without a time. */
 export const filtersOf = (query) => {
@@ -38,46 +40,45 @@ const beginOf = (day) => {
 export const parametersOf = (filters) =>
   Object.fromEntries(Object.entries(filters).map(([name, value]) => [name, DAYS.includes(name) ? beginOf(value) : value]));
 
-/**
- * Returns the parameter that a text most likely means.
- * @param {string} text
- * @param {string|undefined} shortHost beginning of the short addresses, if a link was seen
- * @returns {[string, string]} name and value
- */
-export const guess = (text, shortHost) => {
-  if (shortHost && text.startsWith(`${shortHost}/`)) return ["slug", text.slice(shortHost.length + 1)];
-  if (text.includes("://")) return ["destination_url", text];
-  if (PLAIN_HOST.test(text)) return ["destination_host", text];
-  return ["slug_prefix", text];
-};
-
 const input = (id, type, value, more) =>
   element("input", { id, type, value, autocomplete: "off", spellcheck: "false", autocapitalize: "none", ...more });
 
 /**
  * Returns the form. `onfilters` gets the filters when the form is sent, a choice changes, or a field for a day
- * is left; `onlink` gets the id of a link that was looked for.
+ * is left; `onlink` gets the id of a link that was looked for, `onfault` an error.
  */
-export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
+export const filterForm = (filters, signal, { onfilters, onlink, onfault }) => {
   let sent = filters;
   const given = TEXTS.find((name) => filters[name]);
   const text = input("find", "search", given && filters[given], {
-    maxlength: 2048, placeholder: "Slug, short link, destination, host or lnk_…",
+    list: "find-tags", maxlength: 2048, placeholder: "Slug, short link, destination",
   });
-  const send = (event) => {
+  /** Returns name and value of the parameter for a text. */
+  const parameterOf = async (wanted) => {
+    if (WORD.test(wanted)) return [kind.value || "slug_prefix", wanted];
+    return (await import("./search_text.js")).parameterOf(wanted, kind.value, signal);
+  };
+  const send = async (event) => {
     event?.preventDefault();
     const wanted = text.value.trim();
-    if (LINK_ID.test(wanted)) {
+    if (API_KEY.test(wanted)) {
+      text.value = "";
+      text.setCustomValidity("This was an API key, which nobody should see: it was not sent.");
+      text.reportValidity();
+      return;
+    }
+    if (!kind.value && LINK_ID.test(wanted)) {
       onlink(wanted);
       return;
     }
     const values = Object.fromEntries(OTHERS.map((name) => [name, form.querySelector(`#${name}`).value]));
-    if (wanted) {
-      const [name, value] = kind.value ? [kind.value, wanted] : guess(wanted, shortHost());
-      values[name] = value;
-    }
     sent = values;
-    onfilters(values);
+    try {
+      const [name, value] = await parameterOf(wanted);
+      onfilters({ ...values, [name]: value });
+    } catch (error) {
+      onfault(error);
+    }
   };
   const day = (name) => {
     // While a year is typed, the field changes with each digit.
@@ -85,9 +86,17 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     const control = input(name, "date", filters[name], { max: LAST_DAY, onblur });
     return control;
   };
-  // What was guessed for one text means nothing for the next.
+  const tags = element("datalist", { id: "find-tags" });
+  const suggest = async () => {
+    if (kind.value === "tag") (await import("./tag_suggestions.js")).suggestTags(text, tags, signal);
+    else replace(tags);
+  };
+  text.addEventListener("focus", suggest);
+  text.addEventListener("input", suggest);
+  // What was guessed for one text means nothing for the next; but a tag can get others.
   text.addEventListener("input", () => {
-    if (!isChosen) kind.value = "";
+    text.setCustomValidity("");
+    if (!isChosen && !(filters.tag && text.value.startsWith(filters.tag))) kind.value = "";
   });
   let isChosen = false;
   const kind = selection("kind", KINDS, given ?? "", () => {
@@ -98,6 +107,7 @@ export const filterForm = (filters, { shortHost, onfilters, onlink }) => {
     "form",
     { class: "filters", role: "search", onsubmit: send },
     field("Find", text),
+    tags,
     field("In", kind),
     field("State", selection("state", STATES, filters.state ?? "", send)),
     field("Created from", day("created_from")),

@@ -4,14 +4,20 @@
 import { element, field, outwardLink, replace } from "./dom.js";
 import { instant } from "./format.js";
 import { MEMBERS } from "./link_members.js";
+import { olderPages } from "./older_pages.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { stateNotes } from "./link_marks.js";
 
-const PAGE_SIZE = 20;
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 
-const labelOf = (name) => MEMBERS.find((member) => member.name === name)?.label ?? name;
+const labelOf = (name) => MEMBERS.find((member) => member.name === name)?.label ?? sentence(name.replaceAll("_", " "));
 
-const valueText = (value) => (value === null ? "(none)" : Array.isArray(value) ? value.join(" ") : String(value));
+const valueText = (value) => {
+  if (value === null) return "(none)";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return Array.isArray(value) ? value.join(" ") : String(value);
+};
 
 const changeLine = ([name, { from, to }]) => element(
   "div",
@@ -32,7 +38,7 @@ const row = (event) => element(
   null,
   element("th", { scope: "row" }, element("time", { datetime: event.at }, instant(event.at))),
   element("td", { "data-label": "Event" }, words(event.type)),
-  element("td", { "data-label": "Changes" }, Object.entries(event.changes).map(changeLine)),
+  element("td", { "data-label": "Changes" }, element("div", null, Object.entries(event.changes).map(changeLine))),
   element("td", { "data-label": "By" }, event.by ? element("code", null, event.by) : "–"),
 );
 
@@ -44,7 +50,7 @@ const asOfForm = (id, signal) => {
     event.preventDefault();
     try {
       const link = await read(`/v1/links/${id}`, { at: new Date(time.value).toISOString() }, signal);
-      replace(outcome, element("p", { role: "status" }, `At ${instant(time.value)} the link led to `, outwardLink(link.destination_url), "."));
+      replace(outcome, element("p", { role: "status" }, `At ${instant(time.value)} the link led to `, outwardLink(link.destination_url), "."), stateNotes(link, Date.parse(time.value)));
     } catch (error) {
       if (!signal.aborted) replace(outcome, problemView(error));
     }
@@ -59,18 +65,7 @@ const asOfForm = (id, signal) => {
 
 /** Returns the history. */
 export const linkHistory = (id, signal) => {
-  const body = element("tbody");
-  const foot = element("div", { class: "actions" });
-  const load = async (cursor) => {
-    try {
-      const page = await read(`/v1/links/${id}/history`, { limit: PAGE_SIZE, cursor }, signal);
-      body.append(...page.items.map(row));
-      replace(foot, page.has_more && element("button", { type: "button", onclick: () => load(page.next_cursor) }, "Older events"));
-    } catch (error) {
-      if (!signal.aborted) replace(foot, problemView(error));
-    }
-  };
-  load(null);
+  const { body, foot } = olderPages(`/v1/links/${id}/history`, "Older events", row, signal);
   return element(
     "section",
     { class: "history" },

@@ -1,5 +1,7 @@
 // Members of a link that its owner writes: one list for forms, files and tables.
 
+import { tagsIn } from "./format.js";
+
 /**
  * @typedef {object} Member
  * @property {string} name name in the API, and of the column in files
@@ -9,6 +11,7 @@
  * @property {boolean} [mutable] true if a change can name the member
  * @property {string} [type] type of the form's input
  * @property {string} [placeholder]
+ * @property {string} [pattern] regular expression of a text that is not empty; the help says the same in words
  * @property {(text: string) => *} [parse] value of a text that is not empty
  * @property {(value: *) => string} [print] text in tables and files
  * @property {(value: *) => string} [printField] text in forms, if it differs
@@ -52,10 +55,11 @@ export const MEMBERS = [
   {
     name: "tags",
     label: "Tags",
-    help: "Separated by spaces: a-z, 0-9, ., _, : and -.",
+    help: "Separated by spaces: a-z, 0-9, ., _, : and -, no capitals.",
     mutable: true,
     placeholder: "spring newsletter",
-    parse: (text) => text.split(/[\s,;]+/).filter(Boolean).sort(),
+    pattern: "[\\s,;]*[a-z0-9][a-z0-9._:\\-]{0,63}([\\s,;]+[a-z0-9][a-z0-9._:\\-]{0,63})*[\\s,;]*",
+    parse: (text) => tagsIn(text).sort(),
     print: (tags) => tags.join(" "),
   },
   {

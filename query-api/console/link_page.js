@@ -1,5 +1,6 @@
 // One link: its addresses, change, deletion, QR code, clicks.
 
+import "./page_style.js";
 import { copyButton, element, outwardLink, replace } from "./dom.js";
 import { clickPanel } from "./click_panel.js";
 import { deletion } from "./link_deletion.js";
@@ -10,7 +11,8 @@ import { MEMBERS, textOf } from "./link_members.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
 import { readLink } from "./link_store.js";
-import { tagList } from "./tag_list.js";
+import { serviceSwitch } from "./link_service.js";
+import { stateNotes, tagList } from "./link_marks.js";
 
 /** Members that have a place of their own on the page. */
 const PLACED = ["destination_url", "slug", "title", "tags", "expires_at"];
@@ -36,7 +38,11 @@ const facts = (link) => element(
   ].map(([name, value]) => element("div", null, element("dt", null, name), element("dd", null, value))),
 );
 
+const NOT_FOUND = 404;
 const TOPS = ["country", "referrer_host", "browser", "os", "device"];
+
+/** Returns the way to a link whose slug looks like an id. */
+const slugSearch = (text) => element("p", null, element("a", { href: `#/links?${new URLSearchParams({ slug: text })}` }, "Look for a link with this slug"));
 
 /** Opens the page. Nothing is shown before the link is read, so that nothing moves. */
 export const open = async ({ main, parts: [id], signal }) => {
@@ -44,25 +50,33 @@ export const open = async ({ main, parts: [id], signal }) => {
   const clicks = () => clickPanel(`/v1/links/${id}/clicks`, TOPS, signal);
   const heading = element("h1", null, "Link");
   const about = element("div");
+  const service = element("div", { class: "service" });
   const edit = element("section", { class: "edit" });
   const past = element("div");
-  const show = ({ link, tag }) => {
+  /** Shows all but the form, which may have unsent content. */
+  const showState = ({ link }) => {
     const slug = link.short_url.slice(link.short_url.lastIndexOf("/") + 1);
     const name = link.title ?? slug;
     document.title = `${name} · linkledger`;
     replace(heading, name);
-    replace(about, facts(link));
+    replace(about, stateNotes(link), facts(link));
+    replace(service, serviceSwitch(link, { signal, onchanged: showState }));
     replace(past, linkHistory(id, signal));
-    replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, onchanged: show }), deletion(link, signal));
+  };
+  const show = ({ link, tag }, notice) => {
+    showState({ link });
+    replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, notice, onchanged: show }));
   };
   try {
-    show(await readLink(id, signal));
+    const stored = await readLink(id, signal);
+    show(stored);
     const code = element("section", { class: "qr" }, qrCode(id, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, code), clicks(), past);
+    const ending = element("section", { class: "ending" }, element("h2", null, "Disable or delete"), service, deletion(stored.link, signal));
+    main.append(heading, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), clicks(), past);
   } catch (error) {
     if (signal.aborted) return;
     replace(past, linkHistory(id, signal));
     // Clicks and history of a deleted link stay readable.
-    main.append(heading, element("section", null, problemView(error)), clicks(), past);
+    main.append(heading, element("section", null, problemView(error), error.status === NOT_FOUND && slugSearch(id)), clicks(), past);
   }
 };

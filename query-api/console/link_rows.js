@@ -5,6 +5,8 @@ import { MEMBERS, valueOf } from "./link_members.js";
 const MANDATORY = "destination_url";
 const EXCESS = { title: "The row has more cells than there are columns: quote cells that contain the separator" };
 const EXCESS_WORDS = { title: "The line has more than a destination and a slug" };
+/** Columns of the files of this console that are no members of a new link. */
+const WRITTEN = ["id", "short_url", "disabled_by", "created_at", "line", "status", "replayed", "code", "detail"];
 const SEPARATORS = [",", ";", "\t"];
 
 /**
@@ -43,12 +45,20 @@ const plainLines = (text) => text.split("\n").map((line, index) => {
   return { cells: source.trim().split(/\s+/), text: source, line: index + 1 };
 }).filter(({ text: source }) => source.trim() !== "");
 
+const firstLine = (source) => source.replace(/^\uFEFF/, "").split("\n", 1)[0].trim();
+
 const namesIn = (line) => {
   for (const separator of SEPARATORS) {
     const names = line.split(separator).map((name) => name.trim().replace(/^"|"$/g, "").toLowerCase());
     if (names.includes(MANDATORY)) return { separator, names };
   }
   return undefined;
+};
+
+/** Returns the columns of a text that name no member of a link, and none that the console itself writes. */
+export const ignoredColumns = (source) => {
+  const names = namesIn(firstLine(source))?.names ?? [];
+  return names.filter((name) => name && !WRITTEN.includes(name) && !MEMBERS.some((member) => member.name === name));
 };
 
 /**
@@ -60,7 +70,7 @@ const namesIn = (line) => {
  */
 export const rowsOf = (source) => {
   const text = source.replace(/^\uFEFF/, "");
-  const head = namesIn(text.split("\n", 1)[0].trim());
+  const head = namesIn(firstLine(source));
   const names = head?.names ?? [MANDATORY, "slug"];
   const rows = head ? records(text, head.separator).slice(1) : plainLines(text);
   return rows.map(({ cells, text: row, line }) => {

@@ -23,3 +23,9 @@ export const changeLink = async (id, tag, patch, signal) => storedOf(await send(
   headers: { "If-Match": tag },
   signal,
 }));
+
+/**
+ * Takes a link out of service, or puts it back, whatever else was changed meanwhile.
+ * @returns {Promise<Stored>}
+ */
+export const setDisabled = (id, isDisabled, signal) => changeLink(id, "*", { disabled: isDisabled }, signal);

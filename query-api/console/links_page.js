@@ -1,11 +1,10 @@
 // The list of links: filters, pages, selection. Each page is its own address, so that "back" works.
 
-import { announce, copyButton, element, outwardLink, replace } from "./dom.js";
+import { announce, copyButton, element, once, outwardLink, replace } from "./dom.js";
 import { count, instant } from "./format.js";
 import { filterForm, filtersOf, parametersOf } from "./link_filters.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
-import { tagList } from "./tag_list.js";
 
 const PAGE_SIZE = 50;
 /** Requests for one page before the user is asked: a request looks at 10,000 links, and can find none. */
@@ -14,7 +13,11 @@ const REQUESTS_MAX = 20;
 /** Selected links by id, on all pages of this list and others. */
 const selected = new Map();
 
-const shortHostOf = (link) => link.short_url.slice(0, link.short_url.lastIndexOf("/"));
+/** Selects links that another page has made. */
+export const selectLinks = (links) => {
+  selected.clear();
+  for (const link of links) selected.set(link.id, link);
+};
 
 /**
  * Reads links until a page is full or the list ends.
@@ -42,6 +45,9 @@ class LinkList {
     this.bar = element("div", { class: "selection" });
     this.state = element("p", { class: "quiet summary", role: "status" });
     this.body = element("tbody");
+    this.saving = element("div", { class: "saving", role: "status" });
+    this.save = element("button", { type: "button", onclick: () => exportOnce() }, "List as CSV");
+    const exportOnce = once(this.save, () => this.exportList());
     // Above and below the list, which has a hundred stops of the Tab key.
     this.pagers = ["Pages of the list", "Pages, below the list"].map((label) => element("nav", { class: "pager", "aria-label": label }));
     this.all = element("input", {
@@ -59,11 +65,17 @@ class LinkList {
         { class: "list" },
         this.form,
         this.bar,
-        element("div", { class: "above" }, this.state, this.pagers[0]),
+        element("div", { class: "above" }, this.state, element("div", { class: "actions" }, this.save, this.pagers[0])),
+        this.saving,
         this.table(),
         this.pagers[1],
       ),
     );
+    // Buttons above the list that are there before the links move nothing.
+    this.next = null;
+    this.openAddress(query);
+    this.showPager(false);
+    replace(this.pagers[1]);
     this.follow(query);
   }
 
@@ -97,18 +109,16 @@ class LinkList {
   }
 
   showForm() {
-    const focused = document.activeElement?.id;
-    const form = filterForm(this.filters, {
-      shortHost: () => this.shortHost,
+    const form = filterForm(this.filters, this.signal, {
       // A field that is removed with its form loses the focus too.
       onfilters: (filters) => form === this.shown && !this.signal.aborted && this.go(filters, null, []),
       onlink: (id) => {
         location.hash = `#/links/${id}`;
       },
+      onfault: (error) => this.showProblem(error),
     });
     this.shown = form;
     replace(this.form, form);
-    if (focused) this.form.querySelector(`#${focused}`)?.focus();
   }
 
   /** Opens another page of the list as an address of its own. The form, which may be in use, stays. */
@@ -127,27 +137,33 @@ class LinkList {
     this.reading = reading;
     const signal = AbortSignal.any([this.signal, reading.signal]);
     this.body.setAttribute("aria-busy", "true");
-    for (const pager of this.pagers) {
-      for (const button of pager.children) button.disabled = true;
-    }
     try {
       const onprogress = (requests) => replace(this.state, `Searching: ${count(requests * 10000, "link")} looked at …`);
       const page = await readPage(this.filters, this.cursor, signal, onprogress);
+      // Most lists have neither; the script must be there before the rows, so that nothing moves.
+      if (page.items.some(({ tags, disabled, expires_at: at }) => tags?.length > 0 || disabled || at)) this.marks = await import("./link_marks.js");
+      signal.throwIfAborted();
       this.show(page);
     } catch (error) {
-      if (signal.aborted) return;
-      replace(this.body, element("tr", null, element("td", { colspan: 4, class: "whole" }, problemView(error))));
-      replace(this.state);
-      for (const pager of this.pagers) replace(pager);
+      if (!signal.aborted) this.showProblem(error);
     } finally {
-      if (this.reading === reading) this.body.removeAttribute("aria-busy");
+      if (this.reading === reading) {
+        this.body.removeAttribute("aria-busy");
+        this.reading = undefined;
+      }
     }
+  }
+
+  showProblem(error) {
+    if (this.signal.aborted) return;
+    replace(this.body, element("tr", null, element("td", { colspan: 4, class: "whole" }, problemView(error))));
+    replace(this.state);
+    for (const pager of this.pagers) replace(pager);
   }
 
   show({ items, cursor, isPaused }) {
     this.links = items;
     for (const link of items.filter(({ id }) => selected.has(id))) selected.set(link.id, link);
-    this.shortHost ??= items[0] && shortHostOf(items[0]);
     this.next = cursor;
     const isFiltered = Object.keys(this.filters).length > 0;
     replace(this.body, items.length > 0 ? items.map((link) => this.row(link)) : element(
@@ -182,15 +198,18 @@ class LinkList {
         element("a", { class: "slug", href: `#/links/${link.id}` }, slug),
         " ",
         copyButton(link.short_url, link.short_url),
+        this.marks?.stateBadges(link),
         link.title && element("span", { class: "link-title" }, link.title),
       ),
-      element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url), link.tags?.length > 0 && tagList(link.tags)),
+      element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url), link.tags?.length > 0 && this.marks.tagList(link.tags)),
       element("td", { "data-label": "Created", class: "when" }, element("time", { datetime: link.created_at }, instant(link.created_at))),
     );
   }
 
   showPager(isPaused) {
-    const button = (label, isOn, onclick) => element("button", { type: "button", disabled: !isOn, onclick }, label);
+    const isBelow = this.pagers[1].contains(document.activeElement);
+    // While a page is read, the cursors of the next one are unknown.
+    const button = (label, isOn, action) => element("button", { type: "button", disabled: !isOn, onclick: () => this.reading || action() }, label);
     const back = () => {
       const before = this.before.slice(0, -1);
       this.go(this.filters, this.before.at(-1), before);
@@ -202,9 +221,10 @@ class LinkList {
         button("⇤ First", this.cursor !== null, () => this.go(this.filters, null, [])),
         button("← Back", this.before.length > 0, back),
         button(isPaused ? "Search on →" : "Next →", this.next !== null, on),
-        button("List as CSV", true, () => this.exportList()),
       );
     }
+    // Who turned the page below the list reads on at its top.
+    if (isBelow) this.pagers[0].children[[...this.pagers[1].children].indexOf(document.activeElement)]?.focus();
   }
 
   select(links, isOn) {
@@ -259,6 +279,7 @@ class LinkList {
   }
 
   clear() {
+    this.all.focus();
     selected.clear();
     for (const check of this.body.querySelectorAll("input[type=checkbox]")) check.checked = false;
     this.showSelection();
@@ -271,8 +292,9 @@ class LinkList {
   }
 
   async exportList() {
-    const loaded = await this.loaded(import("./link_export.js"), this.state);
-    await loaded?.exportLinks(parametersOf(this.filters), this.state, this.signal);
+    const filters = parametersOf(this.filters);
+    const loaded = await this.loaded(import("./link_export.js"), this.saving);
+    await loaded?.exportLinks(filters, this.saving, this.signal);
   }
 }
 

@@ -1,7 +1,7 @@
 // Form for one new link. The key of the create is kept with the form until the link exists, so that each
 // further attempt, also after a reload, makes the same link or none.
 
-import { copyButton, element, outwardLink, replace } from "./dom.js";
+import { copyButton, element, once, outwardLink, replace } from "./dom.js";
 import { count, number } from "./format.js";
 import { draftOf } from "./draft.js";
 import { MEMBERS } from "./link_members.js";
@@ -33,7 +33,7 @@ export const oneLinkForm = ({ signal, oncreated }) => {
   const outcome = element("div", { class: "outcome" });
 
   const show = () => {
-    const { fields, values } = memberFields(MEMBERS, kept.members, "new");
+    const { fields, values } = memberFields(MEMBERS, kept.members, "new", signal);
     const keep = () => {
       kept.members = Object.fromEntries(values().filter(([, value]) => value !== undefined));
       draft.write(kept);
@@ -41,16 +41,14 @@ export const oneLinkForm = ({ signal, oncreated }) => {
     const submit = element("button", { class: "primary" }, "Create link");
     const reset = element("button", { type: "button", onclick: begin }, "Start over");
     form.oninput = keep;
-    form.onsubmit = async (event) => {
-      event.preventDefault();
+    const submitOnce = once(submit, () => {
       keep();
-      submit.disabled = true;
       replace(outcome);
-      try {
-        await create();
-      } finally {
-        submit.disabled = false;
-      }
+      return create();
+    });
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      submitOnce();
     };
     replace(form, element("div", { class: "fields" }, fields), element("p", { class: "actions" }, submit, reset));
   };

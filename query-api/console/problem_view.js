@@ -3,6 +3,11 @@
 import { element } from "./dom.js";
 import { number } from "./format.js";
 
+/** Advice on problems that only somebody else can mend. */
+const ADVICE = {
+  link_disabled_by_operator: "Ask the operator of this service to enable the link, and name its id.",
+};
+
 const places = (entry) => entry.pointer?.replace(/^#\//, "") ?? entry.parameter ?? entry.header;
 
 /** Returns a notice about an error that is none of the API: a script that cannot be loaded, a missing function. */
@@ -12,6 +17,7 @@ const faultView = (error) => {
     "div",
     { class: "problem", role: "alert" },
     element("p", null, element("strong", null, "The page could not be loaded"), ` ${error.message}`),
+    element("p", null, "After an update of the service, a tab that was opened before needs to be loaded again."),
     element("p", { class: "actions" }, element("button", { type: "button", onclick: () => location.reload() }, "Reload")),
   );
 };
@@ -19,7 +25,7 @@ const faultView = (error) => {
 /** Returns a notice about any error. */
 export const problemView = (error) => {
   if (!error.problem) return faultView(error);
-  const { title, detail, errors = [], balance, required, request_id: requestId } = error.problem;
+  const { code, title, detail, errors = [], balance, required, request_id: requestId } = error.problem;
   return element(
     "div",
     { class: "problem", role: "alert" },
@@ -34,12 +40,13 @@ export const problemView = (error) => {
       null,
       `Price: ${number(required)}. Balance: ${number(balance)}. The operator of this service grants credits.`,
     ),
+    ADVICE[code] && element("p", null, ADVICE[code]),
     requestId && element("p", { class: "quiet" }, "Request ", element("code", null, requestId)),
   );
 };
 
 /** Returns the words of a problem as one line. */
-export const problemLine = ({ title, detail, errors = [] }) => {
+export const problemLine = ({ code, title, detail, errors = [] }) => {
   const faults = errors.map((entry) => `${places(entry)}: ${entry.detail}`);
-  return [title, ...(faults.length > 0 ? faults : [detail])].filter(Boolean).join(" · ");
+  return [title, ...(faults.length > 0 ? faults : [ADVICE[code] ?? detail])].filter(Boolean).join(" · ");
 };

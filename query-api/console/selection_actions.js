@@ -1,22 +1,25 @@
 // Actions on selected links: one request for each link, with progress and the outcome of each.
 
 import { announce, element, field, replace } from "./dom.js";
-import { count, csv, download } from "./format.js";
+import { csv, download } from "./files.js";
+import { count } from "./format.js";
 import { problemLine } from "./problem_view.js";
 import { saveLinks } from "./link_export.js";
 import { MEMBERS } from "./link_members.js";
-import { changeLink, readLink } from "./link_store.js";
+import { changeLink, readLink, setDisabled } from "./link_store.js";
 import { send } from "./api.js";
+import { tagSuggestions } from "./tag_suggestions.js";
 
-const FAILURES_SHOWN = 50;
+/** Links that are named with a problem; the file has all. */
+const FAILURES_SHOWN = 5;
 
 /**
  * @typedef {object} Action
  * @property {string} label
  * @property {string} done past participle of the outcome
- * @property {string} [warning] consequence that must be confirmed
+ * @property {string} [consequence] text beside the question
  * @property {boolean} [isDeletion] true if the links do not stay selected
- * @property {string} [question] label of a text that the action needs
+ * @property {string} [question] label of the tags that the action needs
  * @property {(link: object, signal: AbortSignal, text: string) => Promise} run
  */
 
@@ -41,20 +44,32 @@ const ACTIONS = [
   {
     label: "Add tags",
     done: "tagged",
-    question: "Tags to add, separated by spaces",
+    question: "Tags to add",
     run: (link, signal, text) => changeTags(link.id, signal, (tags) => [...new Set([...tags, ...TAGS.parse(text)])]),
   },
   {
     label: "Remove tags",
     done: "without these tags",
-    question: "Tags to remove, separated by spaces",
+    question: "Tags to remove",
     run: (link, signal, text) => changeTags(link.id, signal, (tags) => tags.filter((tag) => !TAGS.parse(text).includes(tag))),
+  },
+  {
+    label: "Disable",
+    done: "disabled",
+    consequence: "Visitors of these links get “gone” until you enable them again.",
+    run: (link, signal) => setDisabled(link.id, true, signal),
+  },
+  {
+    label: "Enable",
+    done: "enabled",
+    consequence: "Visitors reach the destinations again, except those of expired links.",
+    run: (link, signal) => setDisabled(link.id, false, signal),
   },
   {
     label: "Delete",
     done: "deleted",
     isDeletion: true,
-    warning: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
+    consequence: "Deleted links never come back: their short addresses answer “gone”, their slugs are never given out again, and nothing is refunded.",
     run: (link, signal) => send("DELETE", `/v1/links/${link.id}`, { signal }),
   },
 ];
@@ -69,7 +84,7 @@ const ACTIONS = [
 export const openActions = (bar, links, options) => {
   const action = (each) => element(
     "button",
-    { type: "button", class: each.warning && "danger", onclick: () => ask(bar, each, links, options) },
+    { type: "button", class: each.isDeletion && "danger", onclick: () => ask(bar, each, links, options) },
     each.label,
   );
   replace(
@@ -83,7 +98,7 @@ export const openActions = (bar, links, options) => {
 
 /** Asks for what the action needs, or whether its consequence is meant, and runs the action. */
 const ask = (bar, action, links, options) => {
-  const input = element("input", { id: "action-text", required: true, autocomplete: "off", spellcheck: "false" });
+  const input = element("input", { id: "action-text", required: true, pattern: TAGS.pattern, title: TAGS.help, autocomplete: "off", spellcheck: "false", autocapitalize: "none" });
   const accept = (event) => {
     event.preventDefault();
     dialog.close();
@@ -96,13 +111,13 @@ const ask = (bar, action, links, options) => {
       "form",
       { onsubmit: accept },
       element("h2", { id: "action-title" }, `${action.label}: ${count(links.length, "link")}?`),
-      action.warning && element("p", null, action.warning),
-      action.question && field(action.question, input),
+      action.consequence && element("p", null, action.consequence),
+      action.question && [field(action.question, input, TAGS.help), tagSuggestions(input, options.signal)],
       element(
         "p",
         { class: "actions" },
-        element("button", { type: "button", onclick: () => dialog.close() }, action.warning ? "Keep them" : "Cancel"),
-        element("button", { class: action.warning ? "danger" : "primary" }, action.label),
+        element("button", { type: "button", onclick: () => dialog.close() }, action.isDeletion ? "Keep them" : "Cancel"),
+        element("button", { class: action.isDeletion ? "danger" : "primary" }, action.label),
       ),
     ),
   );
@@ -136,6 +151,13 @@ const run = async (bar, action, links, text, { signal, onstart, ondone, onclose 
   showOutcomes(bar, action, links, outcomes, onclose);
 };
 
+/** Returns an item for each problem, with its links. */
+const failureItems = (failed) => Object.entries(Object.groupBy(failed, ({ problem }) => problemLine(problem))).map(([line, outcomes]) => {
+  const shown = outcomes.slice(0, FAILURES_SHOWN).map(({ link }) => link.short_url).join(" ");
+  const more = outcomes.length > FAILURES_SHOWN ? ` and ${count(outcomes.length - FAILURES_SHOWN, "other")}` : "";
+  return element("li", null, `${line} `, element("span", { class: "slug" }, shown), more);
+});
+
 const showOutcomes = (bar, action, links, outcomes, onclose) => {
   const failed = outcomes.filter(({ problem }) => problem);
   const text = `${count(outcomes.length - failed.length, "link")} ${action.done}`
@@ -150,8 +172,7 @@ const showOutcomes = (bar, action, links, outcomes, onclose) => {
     element("p", { role: "status" }, text),
     element("button", { type: "button", onclick: save }, "Outcomes as CSV"),
     element("button", { type: "button", onclick: onclose }, "Close"),
-    failed.length > 0 && element("ul", { class: "failures" }, failed.slice(0, FAILURES_SHOWN).map(({ link, problem }) =>
-      element("li", null, element("span", { class: "slug" }, link.short_url), ` ${problemLine(problem)}`))),
+    failed.length > 0 && element("ul", { class: "failures" }, failureItems(failed)),
   );
   bar.querySelector("button").focus();
   announce(text);

@@ -3,12 +3,21 @@
 import { replace } from "./dom.js";
 
 const KEY = "linkledger.api-key";
+const TOKEN = "linkledger.consistency-token";
 const SHAPE = /^llk_[0-9A-Za-z]{36}$/;
 
 /** Question that is open; all requests without a valid key share it. */
 let question;
 
 export const apiKey = () => sessionStorage.getItem(KEY);
+
+/** Returns the token of the latest write. */
+export const consistencyToken = () => sessionStorage.getItem(TOKEN);
+
+/** Keeps the token of a write under a key; not if the key was replaced since, as the next may be of another account. */
+export const keepConsistencyToken = (token, key) => {
+  if (key === apiKey()) sessionStorage.setItem(TOKEN, token);
+};
 
 /** Forgets the key, and all else that the tab has kept. */
 export const signOut = () => {
@@ -43,6 +52,7 @@ const ask = (reason) => {
     );
     const accept = (event) => {
       event.preventDefault();
+      if (input.value.trim() !== apiKey()) sessionStorage.removeItem(TOKEN);
       sessionStorage.setItem(KEY, input.value.trim());
       input.value = "";
       dialog.removeEventListener("close", reopen);

@@ -50,6 +50,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "credits_panel.js",
     "dom.js",
     "draft.js",
+    "files.js",
     "format.js",
     "import_form.js",
     "import_outcomes.js",
@@ -60,19 +61,24 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "link_export.js",
     "link_filters.js",
     "link_history.js",
+    "link_marks.js",
     "link_members.js",
     "link_page.js",
     "link_rows.js",
+    "link_service.js",
     "link_store.js",
     "links_page.js",
     "main.js",
     "member_fields.js",
+    "older_pages.js",
     "one_link_form.js",
+    "page_style.js",
     "problem_view.js",
     "qr_code.js",
+    "search_text.js",
     "selection_actions.js",
     "session.js",
-    "tag_list.js",
+    "tag_suggestions.js",
     "top_list.js",
     "waiting.js",
 ];
@@ -93,6 +99,10 @@ pub(crate) fn router() -> Router {
         .route(
             &path_of("owners.css"),
             file(CSS, include_str!("../console/owners.css")),
+        )
+        .route(
+            &path_of("pages.css"),
+            file(CSS, include_str!("../console/pages.css")),
         );
     SCRIPTS.iter().fold(pages, |router, (name, script)| {
         router.route(&path_of(name), file(JS, script))

@@ -8,6 +8,7 @@ use crate::service::TestService;
 const FILES: &[&str] = &[
     "/console/console.css",
     "/console/owners.css",
+    "/console/pages.css",
     "/console/main.js",
     "/console/api.js",
 ];

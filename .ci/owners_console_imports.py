@@ -1,0 +1,138 @@
+"""Faults while a list of links is created: interruptions, items that can pass, another key, files that are none."""
+
+import json
+import os
+import pathlib
+import tempfile
+import threading
+
+from owners_console_browser import OVERLOADED, RUN, call_api, check, problem
+from selenium.webdriver.common.keys import Keys
+
+BATCH = "/batch$"
+EXPIRED = problem(401, "api_key_expired", "The API key has expired", "Ask for a new one.")
+
+
+def links_to(api_url, key, host):
+    found, cursor = 0, ""
+    while cursor is not None:
+        page = call_api(api_url, key, "GET", f"/v1/links?destination_host={host}&limit=100{cursor and '&cursor='}{cursor}")
+        found, cursor = found + len(page["items"]), page["next_cursor"]
+    return found
+
+
+def preview(console, host, count):
+    console.open("#/create")
+    console.find("#rows")
+    rows = "\n".join(f"https://{host}/{n}" for n in range(count))
+    console.driver.execute_script("""
+        const rows = document.querySelector('#rows');
+        rows.value = arguments[0];
+        rows.dispatchEvent(new Event('input', {bubbles: true}));
+    """, rows)
+    console.find(".import form .primary").click()
+    console.says(f"{count} new links", ".counts")
+
+
+def reload_in_import(console, proxy, api_url):
+    host = f"{RUN}.example.com"
+    preview(console, host, 250)
+    held = proxy.inject("POST", BATCH, release=threading.Event())
+    console.find(".outcome .primary").click()
+    console.wait("the first batch", lambda: held.times == 0)
+    console.driver.refresh()
+    held.release.set()
+    console.says("This list was interrupted", ".outcome")
+    console.find(".outcome .primary").click()
+    console.says("100 links of an earlier run, not charged again", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("150 links created", ".counts")
+    console.says("Result as CSV", ".outcome")
+    console.wait("250 links", lambda: links_to(api_url, console.key, host) >= 250)
+    check(links_to(api_url, console.key, host) == 250, "an interrupted list has created links twice")
+
+
+def answer_items(proxy, times):
+    """Answers batches of two items in place of the API: both can pass."""
+    items = [{"status": 503, "replayed": False, "problem": OVERLOADED}] * 2
+    body = json.dumps({"items": items, "credits_charged": 0, "credits_balance": None}).encode()
+    proxy.inject("POST", BATCH, times=times, content=(207, [("Content-Type", "application/json")], body))
+
+
+def items_that_can_pass(console, proxy, api_url):
+    host = f"{RUN}-rounds.example.com"
+    preview(console, host, 2)
+    answer_items(proxy, 2)
+    console.find(".outcome .primary").click()
+    console.says("sent again under the same keys", ".outcome")
+    console.says("2 links created", ".counts")
+    console.says("Charged 2 credits", ".outcome")
+    check(not console.visible("#banner button"), "the banner stays")
+
+
+def items_that_do_not_pass(console, proxy, api_url):
+    host = f"{RUN}-unknown.example.com"
+    preview(console, host, 2)
+    answer_items(proxy, 4)
+    console.find(".outcome .primary").click()
+    console.says("2 with unknown outcome: run again", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("2 links created", ".counts")
+
+
+def other_key_in_import(console, proxy, api_url):
+    """The key ends in a run, and the next key is of another account."""
+    host, other = f"{RUN}-other.example.com", os.environ["API_KEY"]
+    preview(console, host, 250)
+    held = proxy.inject("POST", BATCH, release=threading.Event())
+    proxy.inject("POST", BATCH, problem=EXPIRED)
+    console.find(".outcome .primary").click()
+    console.wait("the first batch", lambda: held.times == 0)
+    held.release.set()
+    console.give_key(other)
+    console.says("The API key was replaced during this run", ".outcome")
+    console.says("100 rows of 250 were answered", ".outcome")
+    check(links_to(api_url, other, host) == 0, "the run goes on under another account")
+    console.find("#sign-out").click()
+    console.give_key()
+    console.find("#rows")
+
+
+def files_that_are_none(console, proxy, api_url):
+    console.open("#/create")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content, words in (
+            ("latin.csv", "https://example.com/straße".encode("latin-1"), "latin.csv is no text in UTF-8"),
+            ("long.csv", b"https://example.com/\n" * 10_001, "These are 10,001 rows; the console takes 10,000."),
+        ):
+            file = pathlib.Path(folder, name)
+            file.write_bytes(content)
+            console.find("#file").send_keys(str(file))
+            console.says(words, ".outcome")
+
+
+def misspelt_column(console, proxy, api_url):
+    console.open("#/create")
+    console.find("#rows").clear()
+    console.find("#rows").send_keys(f"destination_url,tag\nhttps://{RUN}-tag.example.com/,spring\n")
+    console.find(".import form .primary").click()
+    console.says("Ignored columns: tag.", ".import")
+    console.says(f"https://{RUN}-tag.example.com/", ".import table")
+
+
+def select_created(console, proxy, api_url):
+    """The links of a list are selected when the list is done, and get their tags together."""
+    preview(console, f"{RUN}-select.example.com", 3)
+    console.find(".outcome .primary").click()
+    console.says("3 links created", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("3 links selected", ".selection")
+    console.find(".selection button").click()
+    console.find("#action-text").send_keys("Capitals" + Keys.ENTER)
+    check(console.visible("dialog[open]"), "tags that no link can have are sent")
+    console.find("#action-text").clear()
+    console.find("#action-text").send_keys(f"{RUN}-made" + Keys.ENTER)
+    console.says("3 links tagged", ".selection")
+
+
+SCENES = (reload_in_import, items_that_can_pass, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)
