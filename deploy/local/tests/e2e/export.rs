@@ -171,7 +171,7 @@ fn interrupted_export_continues_its_file() {
     assert_eq!(
         lines[3],
         "lnk_00000000000000000000000003,http://127.0.0.1:8081/slug-3,slug-3,\
-         \"https://example.com/?a,b\",,,,,,2026-11-20T09:51:00.003Z"
+         \"https://example.com/?a,b\",,,,,,2026-11-20T09:51:00.003Z,"
     );
 }
 
