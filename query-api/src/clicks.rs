@@ -6,6 +6,7 @@
 //! are in no log, trace, metric or record.
 
 mod buffer;
+mod claim;
 mod classifier;
 mod counters;
 mod countries;
@@ -47,6 +48,7 @@ use tokio::sync::{Mutex, watch};
 
 use self::{
     buffer::{Buffer, ClickBuffers},
+    claim::ClaimedUntil,
     classifier::{Agents, Classifier},
     counters::ClickCounters,
     folded::milliseconds_of,
@@ -117,8 +119,10 @@ impl Clicks {
         let started_at = clock.now();
         let recorder_id = RecorderId(new_uuid(started_at));
         let salts = Salts::default();
+        let started_at_ms = milliseconds_of(started_at);
+        let claimed_until = ClaimedUntil::new(started_at_ms);
         let (progress, receiver) = watch::channel(Progress {
-            recorded_until_ms: milliseconds_of(started_at),
+            recorded_until_ms: started_at_ms,
             sequences: PerPartition::default(),
             end: None,
         });
@@ -135,6 +139,7 @@ impl Clicks {
             clock: Arc::clone(clock),
             salts: salts.clone(),
             progress: receiver,
+            claimed_until: claimed_until.clone(),
         };
         let recorder = Recorder {
             recording: Arc::clone(&recording),
@@ -148,6 +153,7 @@ impl Clicks {
             outbox: Outbox::new(settings.buffer_bytes()),
             publisher: Some(ClickPublisher::new(&kafka, recorder_id)?),
             progress,
+            claimed_until,
             counters: ClickCounters::default(),
             same_address: SameAddress::default(),
             drained: Buffer::default(),
