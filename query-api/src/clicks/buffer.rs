@@ -195,6 +195,7 @@ mod tests {
             is_prefetch: false,
             wants_privacy: false,
             client_address: None,
+            is_of_unnamed_proxy: false,
             user_agent,
             referer: b"",
         }

@@ -177,7 +177,7 @@ impl Recorder {
             };
             // Before anything that could panic: a click that panics is not read again.
             self.offset = self.drained.frames.len() - after.len();
-            self.same_address.observe(frame.click.client_address);
+            self.same_address.observe(&frame.click);
             let click = self.classifier.classify(&frame);
             self.counters.recorded(click.kind, click.count);
             match self.outbox.add(&click) {
