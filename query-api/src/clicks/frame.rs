@@ -18,6 +18,10 @@ const IS_OF_UNNAMED_PROXY: u8 = 32;
 
 /// A click as the request tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a request, each a bit of the frame"
+)]
 pub(super) struct RawClick<'a> {
     pub(super) link_id: LinkId,
     pub(super) account_id: AccountId,
