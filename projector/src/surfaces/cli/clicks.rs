@@ -152,6 +152,9 @@ fn counting_line(it: &CountingStatus, recorders: i64) -> String {
     }
     if let Some(since) = it.paused_at {
         line.extend([", paused since ", &timestamp::format(since)]);
+        let by = it.paused_by.iter().flat_map(|operator| [" by ", operator]);
+        let reason = it.pause_reason.iter().flat_map(|reason| [": ", reason]);
+        line.extend(by.chain(reason));
     }
     line
 }
