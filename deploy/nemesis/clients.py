@@ -26,6 +26,8 @@ class World:
         self.lock, self.links, self.hot, self.creates = threading.Lock(), {}, [], []
         self.is_ending = threading.Event()
         self.counter = 0
+        # False while processes of an earlier release may run that do not know details of links.
+        self.has_details = True
 
     def unique(self):
         with self.lock:
@@ -120,6 +122,8 @@ class Creator(Client):
         if self.draw.random() < 0.3:
             # Few slugs, so that many are taken.
             body["slug"] = f"shared-{self.draw.randrange(5 + number // 4)}"
+        if self.world.has_details and self.draw.random() < 0.3:
+            body |= {"title": f"Link {number}", "tags": ["all", f"tag-{number % 7}"], "external_id": f"id:{number}"}
         return body
 
     def create(self, account, key, sent):

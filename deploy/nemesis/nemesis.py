@@ -1,7 +1,7 @@
 """Faults under load, judged from outside (docs/reliability.md).
 
 usage: nemesis.py PROGRAMS POSTGRES_PROGRAMS [--seed N] [--minutes M] [--faults KIND,…] [--failover] [--times N]
-                   [--keep FOLDER]
+                   [--upgrade-from PROGRAMS] [--keep FOLDER]
 """
 
 import argparse
@@ -22,12 +22,15 @@ from history import History
 from operator_client import Operator
 from stack import JVM_OPTIONS, REPOSITORY, Service
 from topology import DISK_BYTES, DISKS, Topology
+from upgrade import Upgrade
 
 FAULT_THREADS = 3
 # Credits of the accounts; the third one runs out of credits again and again.
 ACCOUNTS = {"first": 1_000_000, "second": 1_000_000, "poor": 20, "suspended": 100_000}
 EVENTS_TOPIC = "linkledger.events.v1"
 THREAD_END_S = 400
+# Part of the run after which an upgrade begins.
+UPGRADE_BEGIN = 0.25
 
 
 def arguments():
@@ -40,6 +43,7 @@ def arguments():
     parser.add_argument("--failover", action="store_true", help="three Postgres servers with Patroni and HAProxy")
     parser.add_argument("--times", type=int, help="end after so many faults, whatever the minutes")
     parser.add_argument("--broken", default="", help="SERVICE=FAULT,…: faults on purpose (deploy/nemesis/prove)")
+    parser.add_argument("--upgrade-from", metavar="PROGRAMS", help="folder of the programs of an earlier release")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
     known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
@@ -87,13 +91,23 @@ def run(stack, history, chosen):
     busy = {}
     names = [f"nemesis-{number}" for number in range(FAULT_THREADS)] if chosen.kinds else []
     faults = [Faults(stack, history, name, chosen.seed, chosen.kinds, busy) for name in names]
-    for thread in (*clients, *faults):
+    upgrades = []
+    if chosen.upgrade_from:
+        world.has_details = False
+        account = stack.account("upgrade", 10)
+        begin_s = UPGRADE_BEGIN * 60 * chosen.minutes
+        upgrades = [Upgrade(world, pathlib.Path(chosen.programs).resolve(), busy, begin_s, chosen.seed, *account)]
+    for thread in (*clients, *faults, *upgrades):
         thread.start()
     until = time.monotonic() + 60 * chosen.minutes
     while time.monotonic() < until and not (chosen.times and sum(it.inflicted for it in faults) >= chosen.times):
         time.sleep(0.5)
-        if failed := next((thread for thread in (*faults, *clients) if thread.failure), None):
+        if failed := next((thread for thread in (*faults, *clients, *upgrades) if thread.failure), None):
             raise SystemExit(f"{failed.name} has failed: {failed.failure!r}")
+    for upgrade in upgrades:
+        upgrade.join(THREAD_END_S)
+        if upgrade.failure or upgrade.is_alive():
+            raise SystemExit(f"the upgrade does not end: {upgrade.failure!r}")
     for fault in faults:
         fault.is_ending.set()
     for fault in faults:
@@ -118,7 +132,7 @@ def main():
     print(f"== nemesis: seed {chosen.seed}, {chosen.minutes} minutes, faults {','.join(chosen.kinds)}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     has_disks = not set(OF_DISKS).isdisjoint(chosen.kinds)
-    stack = Topology(chosen.programs, chosen.postgres_programs, chosen.failover, chosen.broken, has_disks)
+    stack = Topology(chosen.upgrade_from or chosen.programs, chosen.postgres_programs, chosen.failover, chosen.broken, has_disks)
     keep = chosen.keep or REPOSITORY / "target" / "nemesis" / str(chosen.seed)
     keep.mkdir(parents=True, exist_ok=True)
     print(f"   logs and history: {keep}", flush=True)

@@ -104,7 +104,7 @@ def losable_clicks(evidence):
     and any number if the broker was away at a stop, or if nobody could ask a process before its kill."""
     allowed = 0
     for fault in evidence.of["fault"]:
-        if not fault["target"].startswith("query-api") or fault["kind"] not in ("kill", "restart"):
+        if not fault["target"].startswith("query-api") or fault["kind"] not in ("kill", "restart", "upgrade"):
             continue
         if fault["kind"] == "kill":
             if fault.get("unacknowledged") is None:

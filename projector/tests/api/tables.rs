@@ -8,7 +8,7 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
-    link::{Expiry, Link, Tags},
+    link::{DisabledBy, Expiry, Link, LinkEvent, Tags},
     projection::Projection,
     shard::Position,
 };
@@ -63,19 +63,30 @@ struct Entry {
 
 impl Tables {
     /// Returns the rows that the log expects, event by event. Rows of links follow from the state of
-    /// the link as the command side derives it.
+    /// the link as the command side derives it; an event says by whom the link is disabled afterwards, even if
+    /// earlier events are skipped.
     pub(crate) fn of_log(log: &[PublishedEvent]) -> Self {
         let mut tables = Self {
             checkpoints: checkpoints_of(log),
             ..Self::default()
         };
         let mut links: HashMap<Uuid, Link> = HashMap::new();
+        let mut disabled_by: HashMap<Uuid, DisabledBy> = HashMap::new();
         for PublishedEvent { event, .. } in log {
             match event.decode().unwrap() {
                 Event::Link(happened) => {
                     let link = links.entry(event.stream_id).or_default();
                     *link = std::mem::take(link).apply(&happened);
-                    tables.set_link(event, link);
+                    let role = match &happened {
+                        LinkEvent::Disabled(disabled) => Some(disabled.disabled_by),
+                        LinkEvent::Enabled(enabled) => enabled.disabled_by,
+                        _ => disabled_by.get(&event.stream_id).copied(),
+                    };
+                    match role {
+                        Some(role) => disabled_by.insert(event.stream_id, role),
+                        None => disabled_by.remove(&event.stream_id),
+                    };
+                    tables.set_link(event, link, role);
                 }
                 Event::Credits(happened) => tables.apply_credits(event, &happened),
                 Event::Account(AccountEvent::Suspended(it)) if it.stop_redirects => {
@@ -99,13 +110,13 @@ impl Tables {
     }
 
     /// Sets the rows of a link to its state after the event.
-    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link) {
+    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link, disabled_by: Option<DisabledBy>) {
         let Link::Existing(link) = link else {
             panic!("{}: the stream lacks its first event", recorded.stream_id);
         };
         let (link_id, account) = (recorded.stream_id, recorded.account_id.uuid());
         let (slug, url) = (&link.created.slug, &link.state.destination_url);
-        let state = match (link.state.deleted, link.state.disabled_by()) {
+        let state = match (link.state.deleted, disabled_by) {
             (true, _) => "deleted",
             (false, Some(_)) => "disabled",
             (false, None) => "active",
@@ -138,7 +149,7 @@ impl Tables {
             let details = serde_json::to_value(link.state.details()).unwrap();
             members_mut.extend(details.as_object().unwrap().clone());
             members["destination_url"] = url.as_str().into();
-            if let Some(role) = link.state.disabled_by() {
+            if let Some(role) = disabled_by {
                 members["disabled_by"] = role.name().into();
             }
             let row = LinkRow {

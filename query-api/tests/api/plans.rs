@@ -22,8 +22,9 @@ const FULL_LISTS: i64 = 8;
 const OTHER_ENTRIES_MAX: i64 = 1_000;
 /// Index entries for finding out, for each page, that many links have the prefix `slug-`.
 const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 2_001;
-/// Index entries for two lists of the links with the tag `half`, of which each takes two, and for counting them twice.
-const TAGGED_ENTRIES: i64 = 3 * LINKS;
+/// Index entries for two lists of the links with the tag `half`, of which each takes two, for counting them twice, and for
+/// further pages.
+const TAGGED_ENTRIES: i64 = 4 * LINKS;
 const ENTRIES_MAX: i64 = FULL_LISTS * LINKS + COUNTED_ENTRIES + TAGGED_ENTRIES + OTHER_ENTRIES_MAX;
 /// Number of links whose redirects are disabled.
 const DISABLED: i64 = 100;

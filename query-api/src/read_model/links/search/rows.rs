@@ -307,6 +307,8 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
               AND hashtextextended(account_id::text, 0) = hashtextextended($2::uuid::text, 0)
               AND lower(slug COLLATE "C") >= $7 AND lower(slug COLLATE "C") < $8
               AND account_id IS NOT DISTINCT FROM $2
+            -- The order of the index of slugs: planned on an empty table, the primary key would seem as good.
+            ORDER BY lower(slug COLLATE "C")
             LIMIT $5::bigint / 4 + 1
         )
         (
