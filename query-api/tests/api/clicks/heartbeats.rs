@@ -180,9 +180,12 @@ async fn set_back_clock_never_claims_uncounted_clicks() {
         .await
         .unwrap();
     stage.service.clock.set_back(Duration::from_hours(1));
-    for _ in 0..7 {
+    for clicks in 2..8 {
         stage.visit("spring", &AGENT).await;
+        // The next click comes after another drain.
+        stage.received(clicks).await;
     }
+    stage.visit("spring", &AGENT).await;
     let received = stage.received(8).await;
     assert_eq!(assert_promise(&stage, &received, 1).await, ahead);
     outage.commit().await.unwrap();
