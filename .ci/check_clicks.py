@@ -1,7 +1,8 @@
 """Reads the topic of clicks until it has the expected clicks, and compares every record with the documents of
-docs/ and with the requests that were made.
+docs/ and with the requests that were made. Neither the topic nor the tables of clicks may have more of a client.
 
-usage: check_clicks.py ASYNCAPI_SCHEMA EXPECTED, with KAFKA_BROKERS and KAFKA_CLICKS_TOPIC in the environment;
+usage: check_clicks.py ASYNCAPI_SCHEMA EXPECTED, with KAFKA_BROKERS, KAFKA_CLICKS_TOPIC and DATABASE_URL in the
+environment;
 EXPECTED is a JSON object: by slug, the number of clicks of each kind, such as {"spring": {"human": 3, "bot": 1}}
 """
 
@@ -12,6 +13,7 @@ import re
 import sys
 import time
 
+import psycopg
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from kafka_partition import SHARDS, partition_of
 from stream_documents import DOCUMENT, check, check_documents, valid
@@ -21,6 +23,8 @@ DEADLINE_S = 60
 SETTLING_S = 2
 TYPE = "linkledger.LinkClicked.v1"
 SCHEMA = "urn:linkledger:schema:LinkClicked:v1"
+# Addresses, user agents and paths of referrers of the requests.
+PERSONAL = re.compile(rb"127\.0\.0\.1|Mozilla/|Gecko|curl/|/today")
 
 
 class Clicks:
@@ -45,8 +49,7 @@ class Clicks:
         recorder = headers["ce_source"].rsplit("/", 1)[1]
         record_id = f"{recorder}-{message.partition()}-{headers['ce_sequence']}"
         check(headers["ce_id"] == record_id, f"{place} has the id {headers['ce_id']}")
-        # Nothing of a client but what the schema has: no address, and no user agent.
-        check(not re.search(rb"127\.0\.0\.1|Mozilla/|curl/", message.value()), f"{place} has too much")
+        check(not PERSONAL.search(message.value()), f"{place} has too much")
         last, sequence = self.last.get((recorder, message.partition()), 0), int(headers["ce_sequence"])
         if sequence <= last:
             self.repeats += 1
@@ -54,6 +57,23 @@ class Clicks:
         check(sequence == last + 1, f"{place} has the sequence {sequence}, after {last}")
         self.last[recorder, message.partition()] = sequence
         self.by_slug[data["slug"]][data["kind"]] += data.get("count", 1)
+
+
+def check_tables():
+    """Reads all rows of the schema clicks as text, and their bytes, once both countings have written."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as database:
+        until = time.monotonic() + DEADLINE_S
+        while not database.execute("SELECT FROM clicks.link_values, clicks.link_days LIMIT 1").fetchall():
+            check(time.monotonic() < until, f"no figures within {DEADLINE_S} s")
+            time.sleep(0.2)
+        tables = database.execute("SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'clicks'").fetchall()
+        rows = 0
+        for (table,) in tables:
+            for (row,) in database.execute(f'SELECT t::text FROM clicks."{table}" AS t'):
+                parts = [row.encode(), *map(bytes.fromhex, re.findall(r"\\x((?:[0-9a-f]{2})+)", row))]
+                check(not any(map(PERSONAL.search, parts)), f"a row of the table clicks.{table} has too much")
+                rows += 1
+        return f"{rows} rows of {len(tables)} tables"
 
 
 def main(asyncapi_schema, expected):
@@ -73,6 +93,7 @@ def main(asyncapi_schema, expected):
                 until = min(until, time.monotonic() + SETTLING_S)
     consumer.close()
     check(dict(clicks.by_slug) == expected, f"{dict(clicks.by_slug)} were recorded, and {expected} were made")
+    print(f"nothing of a client in {check_tables()}")
     print(f"{total} clicks, {clicks.repeats} repeats, {len(clicks.last)} sequences without a gap; valid against {DOCUMENT}")
 
 

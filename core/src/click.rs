@@ -37,7 +37,9 @@ use crate::{
 pub use self::{
     agent::{AgentFamilies, AgentTables},
     bots::{BotPatterns, BotPatternsError},
-    client_address::{ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address},
+    client_address::{
+        ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address, is_unnamed_proxy,
+    },
     referrer::referrer_host,
     signals::{asks_for_privacy, is_prefetch},
     visitor::{VisitorSalt, visitor_hash},
@@ -91,7 +93,7 @@ pub struct Click {
     pub details: ClickDetails,
 }
 
-/// Details of a click. Absent details are unknown, or the visitor asked not to be tracked.
+/// Details of a click. Absent details are unknown; `visitor` is absent too if the visitor asked not to be tracked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClickDetails {
     /// Keyed hash of client address and user agent, under the salt of the UTC day and the account.

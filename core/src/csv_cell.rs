@@ -15,6 +15,15 @@ pub fn guarded(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the cell, in quotes if a reader with comma or semicolon as separator could take it for several.
+pub fn quoted(cell: &str) -> Cow<'_, str> {
+    if cell.contains([',', ';', '"', '\r', '\n']) {
+        Cow::Owned(format!("\"{}\"", cell.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(cell)
+    }
+}
+
 /// Returns the text of a cell without the `'` that [`guarded`] put before it.
 pub fn unguarded(cell: &str) -> &str {
     match cell.strip_prefix('\'') {

@@ -4,6 +4,7 @@ usage: clicks_by_day.py FILE...    files of `consume_clicks.py --archive`; a pat
 """
 
 import argparse
+import os
 import sys
 
 import duckdb
@@ -40,9 +41,14 @@ def main():
         database.execute(CLICKS, [files])
     except duckdb.Error as error:
         sys.exit(f"clicks_by_day.py: {str(error).splitlines()[0]}")
-    print("\t".join(["day", "slug", "country", "clicks", "visitors", "bots"]))
-    for row in database.execute(DAYS).fetchall():
-        print("\t".join(map(str, row)))
+    try:
+        print("\t".join(["day", "slug", "country", "clicks", "visitors", "bots"]))
+        for row in database.execute(DAYS).fetchall():
+            print("\t".join(map(str, row)))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has enough, as `head` has. Python must not flush again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

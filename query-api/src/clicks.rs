@@ -6,6 +6,7 @@
 //! are in no log, trace, metric or record.
 
 mod buffer;
+mod claim;
 mod classifier;
 mod counters;
 mod countries;
@@ -32,7 +33,7 @@ use axum::http::{
 use linkledger_core::{
     click::{
         BotPatterns, ForwardingHeaders, RecorderId, TrustedProxy, asks_for_privacy, client_address,
-        cut, is_prefetch,
+        cut, is_prefetch, is_unnamed_proxy,
     },
     clock::{Clock, new_uuid},
     event_store::{self, SessionKind},
@@ -47,6 +48,7 @@ use tokio::sync::{Mutex, watch};
 
 use self::{
     buffer::{Buffer, ClickBuffers},
+    claim::ClaimedUntil,
     classifier::{Agents, Classifier},
     counters::ClickCounters,
     folded::milliseconds_of,
@@ -117,8 +119,10 @@ impl Clicks {
         let started_at = clock.now();
         let recorder_id = RecorderId(new_uuid(started_at));
         let salts = Salts::default();
+        let started_at_ms = milliseconds_of(started_at);
+        let claimed_until = ClaimedUntil::new(started_at_ms);
         let (progress, receiver) = watch::channel(Progress {
-            recorded_until_ms: milliseconds_of(started_at),
+            recorded_until_ms: started_at_ms,
             sequences: PerPartition::default(),
             end: None,
         });
@@ -135,6 +139,7 @@ impl Clicks {
             clock: Arc::clone(clock),
             salts: salts.clone(),
             progress: receiver,
+            claimed_until: claimed_until.clone(),
         };
         let recorder = Recorder {
             recording: Arc::clone(&recording),
@@ -148,6 +153,7 @@ impl Clicks {
             outbox: Outbox::new(settings.buffer_bytes()),
             publisher: Some(ClickPublisher::new(&kafka, recorder_id)?),
             progress,
+            claimed_until,
             counters: ClickCounters::default(),
             same_address: SameAddress::default(),
             drained: Buffer::default(),
@@ -174,6 +180,7 @@ impl Clicks {
             is_prefetch: is_prefetch(value(&SEC_PURPOSE), value(&PURPOSE), value(&X_MOZ)),
             wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
             client_address: recording.client_address(visit),
+            is_of_unnamed_proxy: recording.is_of_unnamed_proxy(visit),
             user_agent: cut(value(&USER_AGENT).unwrap_or_default()),
             referer: cut(value(&REFERER).unwrap_or_default()),
         };
@@ -193,6 +200,14 @@ impl Recording {
         };
         let peer = visit.peer?.ip();
         Some(client_address(peer, &self.trusted_proxies, headers))
+    }
+
+    fn is_of_unnamed_proxy(&self, visit: &Visit<'_>) -> bool {
+        let has = |name: &HeaderName| visit.headers.contains_key(name);
+        let is_forwarded = has(&FORWARDED) || has(&X_FORWARDED_FOR);
+        visit
+            .peer
+            .is_some_and(|peer| is_unnamed_proxy(peer.ip(), &self.trusted_proxies, is_forwarded))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
 
@@ -94,6 +94,25 @@ pub fn client_address<'a>(
     }
 }
 
+/// Returns true if a peer that is no trusted proxy seems to be one: it has an address of a private network, and the
+/// request has a line of a forwarding header.
+pub fn is_unnamed_proxy(peer: IpAddr, trusted: &[TrustedProxy], is_forwarded: bool) -> bool {
+    let peer = peer.to_canonical();
+    let is_private = match peer {
+        IpAddr::V4(v4) => {
+            v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared(v4)
+        }
+        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_loopback() || v6.is_unicast_link_local(),
+    };
+    is_forwarded && is_private && !trusted.iter().any(|network| network.contains(peer))
+}
+
+/// Returns true for the addresses that carriers and clouds share, `100.64.0.0/10`.
+fn is_shared(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    first == 100 && second & 0xc0 == 64
+}
+
 /// Returns the elements of a list, the last one first. An element that a comma inside quotes has cut
 /// is malformed, which ends the reading.
 fn elements_from_the_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -176,6 +195,29 @@ mod tests {
     fn by_forwarded(lines: &[&str]) -> String {
         let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
         address("10.1.1.1", &lines, &[b"198.51.100.99"])
+    }
+
+    #[test]
+    fn private_untrusted_peer_that_forwards_is_unnamed_proxy() {
+        let trusted = PROXIES.map(|proxy| proxy.parse().unwrap());
+        let is_unnamed = |peer: &str, is_forwarded| {
+            is_unnamed_proxy(peer.parse().unwrap(), &trusted, is_forwarded)
+        };
+        for peer in [
+            "172.16.0.1",
+            "192.168.7.7",
+            "127.0.0.1",
+            "100.64.0.1",
+            "::ffff:172.16.0.1",
+            "fd00::1",
+            "::1",
+        ] {
+            assert!(is_unnamed(peer, true), "{peer}");
+            assert!(!is_unnamed(peer, false), "{peer}");
+        }
+        for peer in ["10.1.1.1", "203.0.113.5", "100.128.0.1", "2001:db8:2::1"] {
+            assert!(!is_unnamed(peer, true), "{peer}");
+        }
     }
 
     #[test]

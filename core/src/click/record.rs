@@ -54,8 +54,7 @@ pub enum ClickRecordError {
 
 /// A visitor followed a short link; or, with `count`, several visits of one link, hour and kind.
 ///
-/// Details that are unknown are absent, and so are those of a visitor who asks not to be tracked, and of a
-/// record with `count`.
+/// Details that are unknown are absent, and so are all details of a record with `count`.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "LinkClicked"))]
@@ -76,7 +75,8 @@ struct ClickValue<'a> {
     #[serde(borrow)]
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["human", "bot"])))]
     kind: Cow<'a, str>,
-    /// Keyed hash of client address and user agent; equal only for one visitor, account and UTC day.
+    /// Keyed hash of client address and user agent; equal only for one visitor, account and UTC day. Absent for
+    /// bots, for a visitor who asks not to be tracked (`DNT`, `Sec-GPC`), and while the day has no salt.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",

@@ -27,11 +27,18 @@ pub fn referrer_host(referer: &[u8], short_host: Option<&str>) -> Option<String>
     }
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);
-    // `*` alone would be a host by the URL standard, and is the mark of other values in figures.
-    let is_recorded = host.contains(|part: char| part.is_ascii_alphanumeric())
+    let is_recorded = is_host_name(host)
         && host.len() <= HOST_LENGTH_MAX
         && !short_host.is_some_and(|short| short.eq_ignore_ascii_case(host));
     is_recorded.then(|| host.to_owned())
+}
+
+/// Returns true for names as in DNS, and addresses. By the URL standard `*` alone and `a;=1+1;` would be hosts too:
+/// the former is the mark of other values in figures, the latter a formula for some spreadsheets.
+fn is_host_name(host: &str) -> bool {
+    let is_name = |part: char| part.is_ascii_alphanumeric() || matches!(part, '-' | '_' | '.');
+    host.starts_with('[')
+        || host.chars().all(is_name) && host.contains(|part: char| part.is_ascii_alphanumeric())
 }
 
 /// Returns true if the host of an address ends before the end of the text.
@@ -58,6 +65,7 @@ mod tests {
             ("https://user:secret@news.example./", "news.example"),
             ("https://bücher.example/", "xn--bcher-kva.example"),
             ("https://192.0.2.1/", "192.0.2.1"),
+            ("https://a_b.news-1.example/", "a_b.news-1.example"),
             ("https://[2001:DB8::1]/", "[2001:db8::1]"),
         ] {
             assert_eq!(host(referer).as_deref(), Some(expected), "{referer}");
@@ -77,6 +85,9 @@ mod tests {
             "https://sho.rt/spring",
             "https://SHO.RT./",
             "https://exa mple/",
+            "https://*/",
+            "https://a;=1+1;/",
+            "https://a$b.example/",
             "about:blank",
         ] {
             assert_eq!(host(referer), None, "{referer}");

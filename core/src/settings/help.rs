@@ -38,16 +38,26 @@ fn name_sources_below(command: Command, inherits_variables: bool) -> Command {
     command.mut_subcommands(|command| name_sources_below(command, inherited))
 }
 
-/// Adds the variables of the missing settings to an error about missing arguments.
+/// Adds the variables of the settings to an error about missing or empty arguments.
 pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap::Error {
-    if error.kind() != ErrorKind::MissingRequiredArgument {
-        return error;
-    }
-    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
     let mut variables = Vec::new();
-    collect_variables(command, missing, &mut variables);
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            collect_variables(command, missing, &mut variables);
+        }
+        (ErrorKind::InvalidValue, Some(ContextValue::String(empty))) if is_empty(&error) => {
+            collect_variables(command, std::slice::from_ref(empty), &mut variables);
+            if let Some(name) = variables.first() {
+                let tip = format!(
+                    "the flag or its variable {name} is empty: leave it out, or give it a value"
+                );
+                let tip = ContextValue::StyledStrs(vec![tip.into()]);
+                error.insert(ContextKind::Suggested, tip);
+            }
+            return error;
+        }
+        _ => return error,
+    }
     variables.sort_unstable();
     variables.dedup();
     if !variables.is_empty() {
@@ -59,6 +69,15 @@ pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap:
         error.insert(ContextKind::Suggested, tip);
     }
     error
+}
+
+/// Returns true if the value of an invalid argument is empty, or there is none.
+fn is_empty(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidValue) {
+        None => true,
+        Some(ContextValue::String(value)) => value.is_empty(),
+        Some(_) => false,
+    }
 }
 
 fn collect_variables(command: &Command, missing: &[String], variables: &mut Vec<String>) {

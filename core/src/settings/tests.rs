@@ -2,9 +2,9 @@
 //!
 //! clap reads variables from the process: `deploy/local/tests` tests that.
 
-use std::{ffi::OsString, fs};
+use std::{ffi::OsString, fs, path::PathBuf};
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _, Parser, value_parser};
 
 use super::{Variables, read, unknown};
 
@@ -122,6 +122,20 @@ fn missing_setting_is_named_with_variable() {
         help.contains("Exit codes: 0\n\nEach setting with a variable, [env: NAME], is also read"),
         "{help}"
     );
+}
+
+#[test]
+fn empty_setting_is_named_with_variable() {
+    let folder = Arg::new("folder")
+        .long("folder")
+        .env("NOT_IN_THIS_PROCESS_FOLDER")
+        .value_parser(value_parser!(PathBuf));
+    let command = Command::new("program").arg(folder);
+    let arguments = ["program", "--folder="].map(OsString::from);
+    let refused = read(command, arguments, &Variables::new());
+    let refused = refused.map(drop).unwrap_err().to_string();
+    let named = "its variable NOT_IN_THIS_PROCESS_FOLDER is empty";
+    assert!(refused.contains(named), "{refused}");
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl FixedClock {
     pub fn advance(&self, time: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
+
+    /// Moves the clock backward.
+    pub fn set_back(&self, time: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) -= time;
+    }
 }
 
 impl Clock for FixedClock {

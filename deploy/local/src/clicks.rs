@@ -11,6 +11,7 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock},
     id::LinkId,
     link::{LinkName, Slug},
+    timestamp,
 };
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -26,6 +27,9 @@ use crate::{
 
 /// Most items of a ranking: the largest number that the service returns.
 const LIMIT_MAX: u32 = 100;
+
+/// Sentence below an empty range.
+const NEWER: &str = "A click shows once the figures are complete beyond it, after some seconds";
 
 /// Width of a chart that is not printed to a terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 80;
@@ -51,8 +55,8 @@ pub(crate) struct ClicksOptions {
     /// Length of a bar's time. Default: day.
     #[arg(long, conflicts_with = "by")]
     interval: Option<IntervalOption>,
-    /// Time zone of days, weeks and months, such as Europe/Berlin. Default: UTC.
-    #[arg(long, value_name = "ZONE")]
+    /// Time zone of days, weeks and months, such as Europe/Berlin. Default: UTC. Top values are of whole UTC days.
+    #[arg(long, value_name = "ZONE", conflicts_with = "by")]
     timezone: Option<String>,
     /// Show the most frequent values instead of bars over time.
     #[arg(long)]
@@ -98,11 +102,6 @@ pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
     let link = clicks.link.clone().or(by_slug);
     if clicks.by == Some(ByOption::Link) && link.is_some() {
         bail!("--by link ranks the links of the account; leave out the link");
-    }
-    if clicks.by.is_some() && clicks.timezone.is_some() {
-        bail!(
-            "--timezone has no effect with --by: top values are of whole UTC days; leave out --timezone"
-        );
     }
     let now = SystemClock.now();
     let client = clicks.api.client()?;
@@ -205,7 +204,17 @@ async fn print_csv(
     if let Some(other) = other.filter(|other| *other > 0) {
         note(&format!("other: {other} clicks beyond these rows"));
     }
-    let until = short_time(complete_until);
-    note(&format!("complete until {until}"));
+    note(&completeness(complete_until));
     Ok(())
+}
+
+/// Returns the sentence about the instant before which every click is in the figures.
+fn completeness(complete_until: &str) -> String {
+    // Of a service whose clicks were never counted to the end of the topic.
+    match timestamp::parse(complete_until) {
+        Some(until) if until == OffsetDateTime::UNIX_EPOCH => {
+            "Not complete yet: no click was counted, or clicks are switched off".to_owned()
+        }
+        _ => format!("Complete until {}", short_time(complete_until)),
+    }
 }

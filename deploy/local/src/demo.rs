@@ -2,7 +2,7 @@
 //!
 //! Links are created through the HTTP API, with fixed idempotency keys. Clicks are records on the topic: those of
 //! a day have a recorder of their own, and depend on nothing but seed, account and day. So a second run creates
-//! nothing twice, and counts nothing twice.
+//! nothing twice, counts nothing twice, and publishes only records that are not counted yet.
 
 mod made_up;
 
@@ -21,12 +21,14 @@ use linkledger_core::{
     kafka_config::KafkaConfig,
     timestamp,
 };
+use linkledger_projector::clicks::counted_sequences;
 use rdkafka::{
     ClientConfig,
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
@@ -78,6 +80,8 @@ struct MadeUpLink {
 struct Published {
     people: u64,
     bots: u64,
+    /// Records of this run.
+    records: usize,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +106,11 @@ pub(crate) async fn run(demo: DemoOptions) -> anyhow::Result<()> {
     let links = create_links(&stack, &key).await?;
     note("publishing made-up clicks …");
     let now = SystemClock.now();
-    let published = publish(&kafka, account_id, &links, now).await?;
+    let pool = event_store::pool(variable(&stack, "DATABASE_URL")?, SessionKind::Reader, 1)?;
+    let published = publish(&kafka, &pool, account_id, &links, now).await;
+    pool.close().await;
+    let published = published?;
+    note(&format!("published {} clicks", published.records));
     print(&text(&folder, account_id, &published, now))
 }
 
@@ -192,9 +200,11 @@ fn made_up_link(link: Value) -> anyhow::Result<MadeUpLink> {
     })
 }
 
-/// Publishes the clicks of the last days up to now: those of each day as a recorder of their own.
+/// Publishes the clicks of the last days up to now, except counted ones: those of each day as a recorder of their
+/// own.
 async fn publish(
     kafka: &KafkaConfig,
+    pool: &PgPool,
     account_id: AccountId,
     links: &[MadeUpLink],
     now: OffsetDateTime,
@@ -215,9 +225,11 @@ async fn publish(
     for age in (0..DAYS).rev() {
         let day = today - time::Duration::days(age.into());
         let seed = Uuid::new_v5(&NAMESPACE, format!("{account_id} {day}").as_bytes());
+        let counted = counted_sequences(pool, RecorderId(seed)).await;
+        let counted = counted.context("cannot read which clicks are counted")?;
         let mut sequences = [0; CLICK_PARTITIONS as usize];
         let clicks = DayClicks::new(seed.as_u64_pair().1, day, LINKS).up_to(now);
-        let records = clicks.into_iter().map(|made_up| {
+        let records = clicks.into_iter().filter_map(|made_up| {
             let link = &links[made_up.link];
             let click = made_up.click(account_id, link.id, link.slug.clone());
             let partition = click_partition(click.link_id);
@@ -227,13 +239,16 @@ async fn publish(
                 ClickKind::Human => published.people += 1,
                 ClickKind::Bot => published.bots += 1,
             }
+            if counted
+                .get(&partition.into())
+                .is_some_and(|last| *sequence <= *last)
+            {
+                return None;
+            }
+            published.records += 1;
             // The producer takes the record now, so its order is that of the sequences.
-            send(
-                &producer,
-                kafka,
-                (RecorderId(seed), partition, *sequence),
-                &click,
-            )
+            let place = (RecorderId(seed), partition, *sequence);
+            Some(send(&producer, kafka, place, &click))
         });
         let mut sent = stream::iter(records).buffered(RECORDS_MAX);
         while let Some(sent) = sent.next().await {
@@ -270,7 +285,7 @@ fn text(
     published: &Published,
     now: OffsetDateTime,
 ) -> String {
-    let Published { people, bots } = published;
+    let Published { people, bots, .. } = published;
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("linkledger");
     let (key_file, data_dir) = (folder.path(ACCOUNT.key_file), folder.data_dir_argument());

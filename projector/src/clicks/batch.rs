@@ -8,7 +8,7 @@ use linkledger_core::{
     fail_point,
 };
 use sqlx::{PgConnection, PgPool};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::{
@@ -88,6 +88,31 @@ pub(super) async fn count<'a>(
         position,
         rows,
     })))
+}
+
+/// Returns the sequence up to which both countings have counted the records of a recorder, by partition.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn counted_sequences(
+    pool: &PgPool,
+    recorder: RecorderId,
+) -> sqlx::Result<BTreeMap<i16, u64>> {
+    let rows = sqlx::query!(
+        r#"
+        SELECT partition, min(sequence) AS "sequence!" FROM clicks.sequences
+        WHERE recorder_id = $1
+        GROUP BY partition
+        HAVING count(*) = 2
+        "#,
+        recorder.0
+    )
+    .fetch_all(pool)
+    .await?;
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|row| (row.partition, row.sequence.cast_unsigned()))
+        .collect())
 }
 
 /// Reads the counted sequences of recorders.

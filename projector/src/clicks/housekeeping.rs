@@ -155,7 +155,7 @@ pub async fn delete_salts(pool: &PgPool) -> sqlx::Result<()> {
 }
 
 /// Deletes recorders that have ended or are dead for a day, and of which both countings have counted
-/// everything. Returns the number of deleted recorders.
+/// everything. The last one stays: without living recorders, figures are complete until its last sign. Returns the number of deleted recorders.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -167,6 +167,8 @@ pub async fn prune_recorders(pool: &PgPool) -> sqlx::Result<u64> {
             WHERE greatest(seen_at, ended_at) < now() - interval '1 day'
               AND greatest(seen_at, ended_at) + interval '60 s'
                   < (SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions)
+              AND greatest(seen_at, ended_at)
+                  < (SELECT max(greatest(seen_at, ended_at)) FROM clicks.recorders)
             ORDER BY recorder_id
             LIMIT $1
         )

@@ -47,6 +47,8 @@ pub struct RecountScope {
 pub struct Recounted {
     /// Records that were read.
     pub records: u64,
+    /// Records of them with clicks of the days, repeats included.
+    pub records_of_days: u64,
     /// Clicks of the replaced figures.
     pub clicks_before: i64,
     /// Clicks of the new figures.
@@ -96,7 +98,7 @@ impl<'a> Recount<'a> {
         self.scope.from
     }
 
-    /// Returns the number of records to read, and the clicks of the figures. Changes nothing.
+    /// Reads the records, and returns their numbers, and the clicks of the figures. Changes nothing.
     ///
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
@@ -108,8 +110,25 @@ impl<'a> Recount<'a> {
         figures::set_scans_in_tx(&mut tx, true).await?;
         let before = figures::clicks_by_partition(&mut tx, self.scope.from).await?;
         tx.rollback().await?;
+        let now = position::clock(self.pool).await?;
+        self.progress.begin(plan.records());
+        let mut read = ReadRecords::default();
+        for range in &plan.ranges {
+            let mut reading = self.reader.read(range.partition, range.begin)?;
+            loop {
+                let mut records = reading
+                    .next(range.topic_end, LIMITS_MAX.records_max)
+                    .await?;
+                if records.is_empty() {
+                    break;
+                }
+                keep_clicks_since(self.scope.from, &mut records, now);
+                self.progress.advance(read.add(range, &records));
+            }
+        }
         Ok(Recounted {
-            records: plan.records(),
+            records: read.all,
+            records_of_days: read.of_days,
             clicks_before: before.values().sum(),
             clicks: 0,
         })
@@ -140,9 +159,9 @@ impl<'a> Recount<'a> {
         self.progress.begin(plan.records());
         figures::delete_in_tx(tx, self.scope.from).await?;
         figures::set_scans_in_tx(tx, false).await?;
-        let mut records = 0;
+        let mut read = ReadRecords::default();
         for range in &plan.ranges {
-            records += self.count_in_tx(tx, range, now).await?;
+            self.count_in_tx(tx, range, now, &mut read).await?;
         }
         figures::set_scans_in_tx(tx, true).await?;
         let after = figures::clicks_by_partition(tx, self.scope.from).await?;
@@ -151,7 +170,8 @@ impl<'a> Recount<'a> {
         }
         fail_point::reached("clicks.recounted");
         Ok(Recounted {
-            records,
+            records: read.all,
+            records_of_days: read.of_days,
             clicks_before: before.values().sum(),
             clicks: after.values().sum(),
         })
@@ -163,23 +183,23 @@ impl<'a> Recount<'a> {
         plan::plan(&self.reader, &positions, self.scope).await
     }
 
-    /// Counts the records of a partition, and returns their number. Reads to the end of the topic: a counting must
+    /// Counts the records of a partition, and adds their numbers. Reads to the end of the topic: a counting must
     /// not drop later clicks that the recount has deleted.
     async fn count_in_tx(
         &mut self,
         tx: &mut PgConnection,
         range: &PartitionRange,
         now: OffsetDateTime,
-    ) -> anyhow::Result<u64> {
+        read: &mut ReadRecords,
+    ) -> anyhow::Result<()> {
         let mut sequences = [Sequences::default(), Sequences::default()];
         let mut reading = self.reader.read(range.partition, range.begin)?;
-        let mut total = 0;
         loop {
             let mut records = reading
                 .next(range.topic_end, LIMITS_MAX.records_max)
                 .await?;
             if records.is_empty() {
-                return Ok(total);
+                return Ok(());
             }
             let days = keep_clicks_since(self.scope.from, &mut records, now);
             ensure_days(&mut self.days, self.pool, days).await?;
@@ -194,10 +214,26 @@ impl<'a> Recount<'a> {
                 add_in_tx(tx, place, counted, &mut sequences[index]).await?;
                 ensure_new_in_tx(tx, place, later, &sequences[index]).await?;
             }
-            let count = records.partition_point(|it| it.offset < range.end()) as u64;
-            total += count;
-            self.progress.advance(count);
+            self.progress.advance(read.add(range, &records));
         }
+    }
+}
+
+/// Numbers of records that were read.
+#[derive(Debug, Default)]
+struct ReadRecords {
+    all: u64,
+    of_days: u64,
+}
+
+impl ReadRecords {
+    /// Adds the counted ones of the records, which have only clicks of the days. Returns their number.
+    fn add(&mut self, range: &PartitionRange, records: &[PartitionRecord]) -> u64 {
+        let end = records.partition_point(|it| it.offset < range.end());
+        let of_days = records[..end].iter().filter(|it| it.click.is_some());
+        self.of_days += of_days.count() as u64;
+        self.all += end as u64;
+        end as u64
     }
 }
 

@@ -53,6 +53,10 @@ pub struct CountingStatus {
     /// Start of a pause; `None` if no partition is paused.
     #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
+    /// Operator of the last pause; `None` if not paused.
+    pub paused_by: Option<String>,
+    /// Reason of the last pause, if the operator gave one.
+    pub pause_reason: Option<String>,
 }
 
 /// State of a counting after a pause or a resume.
@@ -103,9 +107,18 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
                    AS last_batch_seconds_ago,
                (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
                 WHERE s.counting = $1) AS "missing!",
-               min(p.paused_at) AS paused_at
+               min(p.paused_at) AS paused_at,
+               pause.operator AS "paused_by?",
+               pause.reason AS pause_reason
         FROM clicks.positions AS p
+        LEFT JOIN LATERAL (
+            SELECT o.operator, o.reason FROM read_model.operations AS o
+            WHERE o.command = 'clicks pause' AND o.subject = $1
+            ORDER BY o.operation_id DESC
+            LIMIT 1
+        ) AS pause ON true
         WHERE p.counting = $1
+        GROUP BY pause.operator, pause.reason
         "#,
         counting.name()
     )
@@ -120,6 +133,8 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
         last_batch_seconds_ago: seconds_ago(row.last_batch_seconds_ago),
         missing: row.missing,
         paused_at: row.paused_at,
+        paused_by: row.paused_by.filter(|_| row.paused_at.is_some()),
+        pause_reason: row.pause_reason.filter(|_| row.paused_at.is_some()),
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A click takes the lock of its thread's buffer, which only the drain takes too, and copies its bytes.
 //! Its instant is taken inside the lock and is never before the begin of an earlier drain: after a drain
-//! that began at T, every later click is at T or later.
+//! that began at T, every later click is at T or later, until the clock is set back and no heartbeat claims T.
 
 use std::{
     mem,
@@ -27,7 +27,7 @@ pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of bytes of the folded clicks in one buffer.
 const FOLDED_BYTES_MAX: usize = 1 << 20;
 /// Longest step back of the clock during which clicks keep the instant of before. After a longer step the clock was
-/// wrong before, and instants follow the corrected clock.
+/// wrong before, and instants follow the corrected clock once no heartbeat claims later ones.
 const SET_BACK_MAX_MS: i64 = 60_000;
 /// Bytes of a buffer that has seen no burst.
 const BUFFER_BYTES_USUAL: usize = 256 << 10;
@@ -45,6 +45,15 @@ pub(super) struct ClickBuffers {
     clock: Arc<dyn Clock>,
     /// Begin of the latest drain, in milliseconds since 1970.
     drained_at_ms: AtomicI64,
+}
+
+/// Instants of a drain, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drain {
+    /// Begin: clicks that are recorded from now on are not earlier.
+    pub(super) began_at_ms: i64,
+    /// Instant up to which clicks are recorded after the drain: the begin, or less while the clock is set back.
+    pub(super) recorded_until_ms: i64,
 }
 
 /// Buffer of a thread, in cache lines of its own.
@@ -108,22 +117,27 @@ impl ClickBuffers {
         }
     }
 
-    /// Begins a drain, and returns its instant: clicks that are recorded from now on are not earlier.
-    pub(super) fn begin_drain(&self) -> i64 {
+    /// Begins a drain. Heartbeats claim that all clicks before `claimed_until_ms` are recorded.
+    pub(super) fn begin_drain(&self, claimed_until_ms: i64) -> Drain {
         let now_ms = milliseconds_of(self.clock.now());
         let before = self.drained_at_ms.load(Ordering::Relaxed);
-        let drained_at_ms = if before - now_ms > SET_BACK_MAX_MS {
+        let is_set_back = before - now_ms > SET_BACK_MAX_MS;
+        let began_at_ms = if is_set_back && claimed_until_ms - now_ms <= SET_BACK_MAX_MS {
             tracing::warn!(
                 milliseconds = before - now_ms,
                 "the clock of this machine was set back; clicks from before have later instants"
             );
-            now_ms
+            now_ms.max(claimed_until_ms)
         } else {
             before.max(now_ms)
         };
         // Ordered before the locks of `take`, so that a click after its buffer's `take` sees the value.
-        self.drained_at_ms.store(drained_at_ms, Ordering::Relaxed);
-        drained_at_ms
+        self.drained_at_ms.store(began_at_ms, Ordering::Relaxed);
+        let recorded_until_ms = if is_set_back { now_ms } else { began_at_ms };
+        Drain {
+            began_at_ms,
+            recorded_until_ms,
+        }
     }
 
     /// Takes the clicks of a buffer, and gives the buffer the empty memory of `taken`.
@@ -181,6 +195,7 @@ mod tests {
             is_prefetch: false,
             wants_privacy: false,
             client_address: None,
+            is_of_unnamed_proxy: false,
             user_agent,
             referer: b"",
         }
@@ -243,7 +258,7 @@ mod tests {
         let buffers = ClickBuffers::new(1, Arc::clone(&clock) as Arc<dyn Clock>);
         let bots = BotPatterns::built_in();
         clock.advance(std::time::Duration::from_secs(1));
-        let drained_at = buffers.begin_drain();
+        let drained_at = buffers.begin_drain(0).began_at_ms;
         let mut taken = Buffer::default();
         buffers.take(0, &mut taken);
         // The clock of the machine is set back.
@@ -252,8 +267,40 @@ mod tests {
             ..buffers
         };
         set_back.record(&click(1, b"x"), &bots);
-        assert_eq!(set_back.begin_drain(), drained_at);
+        let drain = Drain {
+            began_at_ms: drained_at,
+            recorded_until_ms: drained_at,
+        };
+        assert_eq!(set_back.begin_drain(0), drain);
         set_back.take(0, &mut taken);
         assert_eq!(instants(&taken), [drained_at]);
+    }
+
+    #[test]
+    fn instants_follow_set_back_clock_once_unclaimed() {
+        let clock = Arc::new(FixedClock::default());
+        let buffers = ClickBuffers::new(1, Arc::clone(&clock) as Arc<dyn Clock>);
+        let bots = BotPatterns::built_in();
+        let hour = std::time::Duration::from_hours(1);
+        clock.advance(hour);
+        let ahead_ms = buffers.begin_drain(0).began_at_ms;
+        clock.set_back(hour);
+        let now_ms = milliseconds_of(clock.now());
+        // A heartbeat claims the instant that is ahead: clicks keep it, and the next heartbeat claims less.
+        let drain = Drain {
+            began_at_ms: ahead_ms,
+            recorded_until_ms: now_ms,
+        };
+        assert_eq!(buffers.begin_drain(ahead_ms), drain);
+        buffers.record(&click(1, b"x"), &bots);
+        let drain = Drain {
+            began_at_ms: now_ms,
+            recorded_until_ms: now_ms,
+        };
+        assert_eq!(buffers.begin_drain(now_ms), drain);
+        buffers.record(&click(1, b"x"), &bots);
+        let mut taken = Buffer::default();
+        buffers.take(0, &mut taken);
+        assert_eq!(instants(&taken), [ahead_ms, now_ms]);
     }
 }

@@ -96,3 +96,20 @@ impl Classifier {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_user_agents_leave_cache_bounded() {
+        let (mut agents, bots) = (Agents::default(), BotPatterns::built_in());
+        for number in 0..5 * AGENTS_CACHED_MAX {
+            let agent = format!("Mozilla/5.0 (X11; Linux x86_64; rv:{number}.0) Gecko/20100101");
+            let class = agents.class_of(agent.as_bytes(), &bots);
+            assert!(!class.is_bot);
+            assert!(agents.cache.len() <= AGENTS_CACHED_MAX);
+        }
+        assert!(agents.cache.len() > AGENTS_CACHED_MAX / 2);
+    }
+}

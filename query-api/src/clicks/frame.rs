@@ -14,9 +14,14 @@ const IS_PREFETCH: u8 = 2;
 const WANTS_PRIVACY: u8 = 4;
 const HAS_IPV4: u8 = 8;
 const HAS_IPV6: u8 = 16;
+const IS_OF_UNNAMED_PROXY: u8 = 32;
 
 /// A click as the request tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a request, each a bit of the frame"
+)]
 pub(super) struct RawClick<'a> {
     pub(super) link_id: LinkId,
     pub(super) account_id: AccountId,
@@ -27,6 +32,8 @@ pub(super) struct RawClick<'a> {
     /// True if the visitor asks not to be tracked.
     pub(super) wants_privacy: bool,
     pub(super) client_address: Option<IpAddr>,
+    /// True if the address seems to be that of a proxy that is not named in `TRUSTED_PROXIES`.
+    pub(super) is_of_unnamed_proxy: bool,
     /// `User-Agent`, cut; empty if absent.
     pub(super) user_agent: &'a [u8],
     /// `Referer`, cut; empty if absent.
@@ -51,6 +58,7 @@ impl RawClick<'_> {
         flag(self.is_head, IS_HEAD)
             | flag(self.is_prefetch, IS_PREFETCH)
             | flag(self.wants_privacy, WANTS_PRIVACY)
+            | flag(self.is_of_unnamed_proxy, IS_OF_UNNAMED_PROXY)
             | match self.client_address {
                 None => 0,
                 Some(IpAddr::V4(_)) => HAS_IPV4,
@@ -107,6 +115,7 @@ impl<'a> Frame<'a> {
             is_prefetch: flags & IS_PREFETCH != 0,
             wants_privacy: flags & WANTS_PRIVACY != 0,
             client_address: client_address(flags, address),
+            is_of_unnamed_proxy: flags & IS_OF_UNNAMED_PROXY != 0,
             user_agent: parts.take(user_agent_length.into())?,
             referer: parts.take(referer_length.into())?,
         };
@@ -158,7 +167,7 @@ mod tests {
             ids in any::<[u128; 2]>(),
             clicked_at_ms in any::<i64>(),
             slug in "[a-z0-9_-]{3,64}",
-            flags in any::<[bool; 3]>(),
+            flags in any::<[bool; 4]>(),
             address in prop::option::of(any::<IpAddr>()),
             user_agent in prop::collection::vec(any::<u8>(), 0..8_192),
             referer in prop::collection::vec(any::<u8>(), 0..8_192),
@@ -171,6 +180,7 @@ mod tests {
                 is_prefetch: flags[1],
                 wants_privacy: flags[2],
                 client_address: address,
+                is_of_unnamed_proxy: flags[3],
                 user_agent: cut(&user_agent),
                 referer: cut(&referer),
             };

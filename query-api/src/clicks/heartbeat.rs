@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use linkledger_core::{click::RecorderId, clock::Clock, metrics::CLICKS_HEARTBEAT_AGE_SECONDS};
 use metrics::gauge;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use tokio::{
     sync::watch,
@@ -17,6 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    claim::ClaimedUntil,
     folded::instant_of,
     recorder::{Progress, RecorderEnd},
     salts::Salts,
@@ -46,6 +47,7 @@ pub(super) struct Heartbeats {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) salts: Salts,
     pub(super) progress: watch::Receiver<Progress>,
+    pub(super) claimed_until: ClaimedUntil,
 }
 
 impl Heartbeats {
@@ -105,11 +107,18 @@ impl Heartbeats {
             if reads_salts {
                 self.salts.read(&self.pool, self.clock.now().date()).await?;
             }
-            let progress = self.progress.borrow().clone();
+            let progress = self.claim();
             self.beat(&progress).await
         };
         let beat = timeout(HEARTBEAT_TIME_MAX, beat).await;
         Ok(beat.context("the database does not answer within 3 s")??)
+    }
+
+    /// Returns the progress, after its instant is claimed: the recorder changes neither meanwhile.
+    fn claim(&self) -> Progress {
+        let progress = self.progress.borrow();
+        self.claimed_until.raise(progress.recorded_until_ms);
+        progress.clone()
     }
 
     /// Writes the last heartbeat. Without it the recorder counts as dead after 60 s.
@@ -141,6 +150,8 @@ impl Heartbeats {
         let mut tx = self.pool.begin().await?;
         self.upsert_recorder(&mut *tx).await?;
         let recorder_id = self.recorder_id.0;
+        let recorded_until = instant_of(progress.recorded_until_ms);
+        self.withdraw_later_ones(&mut tx, recorded_until).await?;
         // Rows before the newest one that both countings have passed say nothing any more.
         sqlx::query!(
             "
@@ -191,12 +202,39 @@ impl Heartbeats {
             ON CONFLICT (recorder_id, recorded_until) DO NOTHING
             ",
             recorder_id,
-            instant_of(progress.recorded_until_ms),
+            recorded_until,
             &sequences
         )
         .execute(&mut *tx)
         .await?;
-        tx.commit().await
+        tx.commit().await?;
+        self.claimed_until.set(progress.recorded_until_ms);
+        Ok(())
+    }
+
+    /// Replaces heartbeats of later instants, after the clock was set back, by one of this instant, with the
+    /// sequences of the earliest: more than this instant needs.
+    async fn withdraw_later_ones(
+        &self,
+        session: &mut PgConnection,
+        recorded_until: OffsetDateTime,
+    ) -> sqlx::Result<()> {
+        sqlx::query!(
+            "
+            WITH later AS (
+                DELETE FROM clicks.heartbeats WHERE recorder_id = $1 AND recorded_until > $2
+                RETURNING recorded_until, sequences
+            )
+            INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)
+            SELECT $1, $2, sequences FROM later ORDER BY recorded_until LIMIT 1
+            ON CONFLICT (recorder_id, recorded_until) DO NOTHING
+            ",
+            self.recorder_id.0,
+            recorded_until
+        )
+        .execute(session)
+        .await?;
+        Ok(())
     }
 
     /// Inserts the recorder, or records that it lives.

@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Recording,
-    buffer::Buffer,
+    buffer::{Buffer, Drain},
+    claim::ClaimedUntil,
     classifier::Classifier,
     counters::{ClickCounters, LossReason},
     frame::Frame,
@@ -65,6 +66,7 @@ pub(super) struct Recorder {
     /// `None` after the end.
     pub(super) publisher: Option<ClickPublisher>,
     pub(super) progress: watch::Sender<Progress>,
+    pub(super) claimed_until: ClaimedUntil,
     pub(super) counters: ClickCounters,
     pub(super) same_address: SameAddress,
     /// Clicks of the buffer that is being drained.
@@ -105,7 +107,7 @@ impl Recorder {
     async fn step(&mut self) {
         // Clicks that an earlier run left when it panicked.
         self.classify_drained().await;
-        let drained_at_ms = self.recording.buffers.begin_drain();
+        let drain = self.begin_drain();
         for number in 0..self.recording.buffers.count() {
             self.recording.buffers.take(number, &mut self.drained);
             self.offset = 0;
@@ -113,13 +115,27 @@ impl Recorder {
         }
         self.outbox.unfold();
         self.publish().await;
+        let until_ms = drain.recorded_until_ms;
         let first_folded_ms = self.outbox.first_folded_ms();
-        let recorded_until_ms = first_folded_ms.map_or(drained_at_ms, |it| it.min(drained_at_ms));
+        let recorded_until_ms = first_folded_ms.map_or(until_ms, |it| it.min(until_ms));
         let sequences = self.outbox.last_sequences();
         self.progress.send_modify(|progress| {
             progress.recorded_until_ms = recorded_until_ms;
             progress.sequences = sequences;
         });
+    }
+
+    /// Begins a drain. No heartbeat reads the progress and raises the claim meanwhile: a heartbeat after it claims
+    /// nothing above the instants of the next clicks.
+    fn begin_drain(&self) -> Drain {
+        let mut begun = None;
+        self.progress.send_modify(|progress| {
+            let claimed_until_ms = self.claimed_until.milliseconds();
+            let drain = self.recording.buffers.begin_drain(claimed_until_ms);
+            progress.recorded_until_ms = progress.recorded_until_ms.min(drain.began_at_ms);
+            begun = Some(drain);
+        });
+        begun.expect("the change of the progress runs at once")
     }
 
     async fn publish(&mut self) {
@@ -161,7 +177,7 @@ impl Recorder {
             };
             // Before anything that could panic: a click that panics is not read again.
             self.offset = self.drained.frames.len() - after.len();
-            self.same_address.observe(frame.click.client_address);
+            self.same_address.observe(&frame.click);
             let click = self.classifier.classify(&frame);
             self.counters.recorded(click.kind, click.count);
             match self.outbox.add(&click) {

@@ -1,29 +1,55 @@
-//! Notices that all clicks have one client address: a proxy that is not named in `TRUSTED_PROXIES`.
+//! Notices that clicks have the address of a proxy: one that is not named in `TRUSTED_PROXIES`.
 
 use std::net::IpAddr;
 
 use linkledger_core::metrics::CLICKS_SAME_ADDRESS;
 use metrics::gauge;
 
-/// Number of clicks in a row with one address that are suspicious.
+use super::frame::RawClick;
+
+/// Number of clicks in a row from one source that are suspicious.
 const SUSPICIOUS_MIN: u32 = 1_000;
 
-/// Length of the run of clicks with one address.
+/// Length of the run of clicks from one source.
 #[derive(Debug, Default)]
 pub(super) struct SameAddress {
-    address: Option<IpAddr>,
+    source: Source,
     count: u32,
     is_logged: bool,
 }
 
+/// Source of a click, as query-api sees it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    #[default]
+    Unknown,
+    Address(IpAddr),
+    /// One of several peers with private addresses, which report addresses of clients in vain.
+    UnnamedProxies,
+}
+
+impl Source {
+    fn of(click: &RawClick<'_>) -> Self {
+        match click.client_address {
+            _ if click.is_of_unnamed_proxy => Self::UnnamedProxies,
+            Some(address) => Self::Address(address),
+            None => Self::Unknown,
+        }
+    }
+}
+
 impl SameAddress {
     /// Adds a click.
-    pub(super) fn observe(&mut self, address: Option<IpAddr>) {
-        if address != self.address || address.is_none() {
+    pub(super) fn observe(&mut self, click: &RawClick<'_>) {
+        self.add(Source::of(click));
+    }
+
+    fn add(&mut self, source: Source) {
+        if source != self.source || source == Source::Unknown {
             if self.is_suspicious() {
                 gauge!(CLICKS_SAME_ADDRESS).set(0.0);
             }
-            (self.address, self.count) = (address, 0);
+            (self.source, self.count) = (source, 0);
         }
         self.count = self.count.saturating_add(1);
         if self.count == SUSPICIOUS_MIN {
@@ -32,8 +58,9 @@ impl SameAddress {
             if !std::mem::replace(&mut self.is_logged, true) {
                 tracing::warn!(
                     clicks = SUSPICIOUS_MIN,
-                    "all recent clicks have the same client address; if query-api is behind a proxy, name \
-                     the proxy in --trusted-proxies (TRUSTED_PROXIES), or visitors and countries are wrong"
+                    "all recent clicks have the same client address, or private addresses of peers that send \
+                     Forwarded or X-Forwarded-For; if query-api is behind proxies, name them in \
+                     --trusted-proxies (TRUSTED_PROXIES), or visitors and countries are wrong"
                 );
             }
         }
@@ -46,19 +73,47 @@ impl SameAddress {
 
 #[cfg(test)]
 mod tests {
+    use linkledger_core::id::{AccountId, LinkId};
+    use uuid::Uuid;
+
     use super::*;
+
+    fn observe(same: &mut SameAddress, address: &str, is_of_unnamed_proxy: bool) {
+        same.observe(&RawClick {
+            link_id: LinkId::from_uuid(Uuid::nil()),
+            account_id: AccountId::from_uuid(Uuid::nil()),
+            slug: "spring",
+            is_head: false,
+            is_prefetch: false,
+            wants_privacy: false,
+            client_address: address.parse().ok(),
+            is_of_unnamed_proxy,
+            user_agent: b"",
+            referer: b"",
+        });
+    }
 
     #[test]
     fn long_run_of_one_address_is_suspicious() {
-        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|it| it.parse().ok());
         let mut same = SameAddress::default();
         for _ in 1..SUSPICIOUS_MIN {
-            same.observe(one);
+            observe(&mut same, "192.0.2.1", false);
         }
         assert!(!same.is_suspicious());
-        same.observe(one);
+        observe(&mut same, "192.0.2.1", false);
         assert!(same.is_suspicious() && same.is_logged);
-        same.observe(other);
+        observe(&mut same, "192.0.2.2", false);
+        assert!(!same.is_suspicious());
+    }
+
+    #[test]
+    fn unnamed_proxies_in_turn_are_suspicious() {
+        let mut same = SameAddress::default();
+        for number in 0..SUSPICIOUS_MIN {
+            observe(&mut same, &format!("10.0.0.{}", number % 2), true);
+        }
+        assert!(same.is_suspicious());
+        observe(&mut same, "10.0.0.1", false);
         assert!(!same.is_suspicious());
     }
 }

@@ -1,7 +1,6 @@
 //! Figures of clicks as CSV: RFC 4180, with a header row, and cells that no spreadsheet takes for formulas.
 
-use csv::{Terminator, WriterBuilder};
-use linkledger_core::csv_cell::guarded;
+use linkledger_core::csv_cell::{guarded, quoted};
 
 /// Row of a table.
 pub(crate) trait CsvRow {
@@ -14,19 +13,16 @@ pub(crate) trait CsvRow {
 
 /// Returns the table with a header row.
 pub(crate) fn rows<R: CsvRow>(rows: &[R]) -> Vec<u8> {
-    let mut writer = WriterBuilder::new()
-        .terminator(Terminator::CRLF)
-        .from_writer(Vec::new());
-    let written = "writing to memory never fails, and every row has a cell for each column";
-    writer.write_record(R::COLUMNS).expect(written);
+    let mut table = R::COLUMNS.join(",");
+    table.push_str("\r\n");
     for row in rows {
         let cells = row.cells();
-        let cells = cells.iter().map(|cell| guarded(cell).into_owned());
-        writer.write_record(cells).expect(written);
+        let cells: Vec<_> = cells.iter().map(|cell| guarded(cell)).collect();
+        let cells: Vec<_> = cells.iter().map(|cell| quoted(cell)).collect();
+        table.push_str(&cells.join(","));
+        table.push_str("\r\n");
     }
-    writer
-        .into_inner()
-        .expect("a buffer in memory can be flushed")
+    table.into_bytes()
 }
 
 /// Returns the cell of an optional number.
@@ -54,11 +50,13 @@ mod tests {
             Row("a,b\"c", Some(1)),
             Row("=HYPERLINK(\"x\")", None),
             Row("\tx\n", Some(2)),
+            Row("a;=1+1;", Some(4)),
             Row("", Some(3)),
         ]);
         assert_eq!(
             String::from_utf8(table).unwrap(),
-            "value,clicks\r\n\"a,b\"\"c\",1\r\n\"'=HYPERLINK(\"\"x\"\")\",\r\n\"'\tx\n\",2\r\n,3\r\n"
+            "value,clicks\r\n\"a,b\"\"c\",1\r\n\"'=HYPERLINK(\"\"x\"\")\",\r\n\"'\tx\n\",2\r\n\
+             \"a;=1+1;\",4\r\n,3\r\n"
         );
     }
 }

@@ -4,14 +4,23 @@ use std::fmt::Write as _;
 
 use linkledger_core::{click::buckets::Zone, timestamp};
 use serde::Deserialize;
-use time::{OffsetDateTime, format_description::BorrowedFormatItem, macros::format_description};
+use time::{
+    OffsetDateTime, UtcOffset, format_description::BorrowedFormatItem, macros::format_description,
+};
 
-use super::chart::{Chart, ChartRow};
+use super::{
+    NEWER,
+    chart::{Chart, ChartRow},
+    completeness,
+};
 use crate::table::short_time;
 
 const DATE: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 const MONTH: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]");
 const HOUR: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day] [hour]:[minute]");
+const HOUR_WITH_OFFSET: &[BorrowedFormatItem<'_>] = format_description!(
+    "[year]-[month]-[day] [hour]:[minute] [offset_hour sign:mandatory]:[offset_minute]"
+);
 
 /// Clicks over time, as the API returns them.
 #[derive(Deserialize)]
@@ -59,11 +68,10 @@ pub(super) fn text(document: &SeriesDocument, width: usize) -> String {
     match document.totals {
         Figures {
             clicks: 0, bots: 0, ..
-        } => text.push_str("No clicks in this range\n"),
+        } => writeln!(text, "No clicks in this range. {NEWER}").expect("a string"),
         _ => text.push_str(&chart(document, width)),
     }
-    let until = short_time(&document.complete_until);
-    writeln!(text, "Complete until {until}").expect("a string");
+    writeln!(text, "{}", completeness(&document.complete_until)).expect("a string");
     text
 }
 
@@ -77,11 +85,11 @@ fn chart(document: &SeriesDocument, width: usize) -> String {
         &[&title, "CLICKS", "VISITORS", "BOTS"]
     };
     let row = |figures: &Figures, label| figures.row(label, is_of_hours);
-    let buckets = document.series.iter();
+    let buckets = document.series.iter().zip(labels(document));
     let chart = Chart {
         titles,
         rows: buckets
-            .map(|bucket| row(&bucket.figures, label(document, &bucket.start)))
+            .map(|(bucket, label)| row(&bucket.figures, label))
             .collect(),
         sums: vec![row(&document.totals, "Total".to_owned())],
     };
@@ -107,19 +115,40 @@ fn range(document: &SeriesDocument) -> String {
     format!("{from} to {to}, {}\n", document.timezone)
 }
 
+/// Returns the label of each bucket. An hour that repeats, when clocks are set back, has its offset from UTC.
+fn labels(document: &SeriesDocument) -> Vec<String> {
+    let starts: Vec<&str> = document.series.iter().map(|it| it.start.as_str()).collect();
+    let labels: Vec<String> = starts.iter().map(|it| label(document, it, false)).collect();
+    let is_repeated = |index: usize, other: Option<usize>| {
+        other.and_then(|it| labels.get(it)) == Some(&labels[index])
+    };
+    let labelled = starts.iter().enumerate().map(|(index, start)| {
+        let has_offset =
+            is_repeated(index, index.checked_sub(1)) || is_repeated(index, Some(index + 1));
+        label(document, start, has_offset)
+    });
+    labelled.collect()
+}
+
 /// Returns the local begin of a bucket; the instant itself if this program does not know the time zone.
-fn label(document: &SeriesDocument, start: &str) -> String {
+fn label(document: &SeriesDocument, start: &str, has_offset: bool) -> String {
     let zone = match &document.utc_days_before {
         // Instants of equal form are ordered like their texts.
         Some(until) if start < until.as_str() => Some(Zone::UTC),
         _ => Zone::of_name(&document.timezone),
     };
     let format = match document.interval.as_str() {
+        "hour" if has_offset => HOUR_WITH_OFFSET,
         "hour" => HOUR,
         "month" => MONTH,
         _ => DATE,
     };
-    let local = |instant: OffsetDateTime| zone?.local(instant).format(format).ok();
+    let local = |instant: OffsetDateTime| {
+        let local = zone?.local(instant);
+        let offset = (local.assume_utc() - instant).whole_seconds();
+        let offset = UtcOffset::from_whole_seconds(offset.try_into().ok()?).ok()?;
+        local.assume_offset(offset).format(format).ok()
+    };
     let local = timestamp::parse(start).and_then(local);
     local.unwrap_or_else(|| short_time(start))
 }
@@ -144,10 +173,23 @@ mod tests {
             "series": starts.iter().map(bucket).collect::<Vec<_>>(),
         }))
         .unwrap();
-        let series = document.series.iter();
-        series
-            .map(|bucket| label(&document, &bucket.start))
-            .collect()
+        super::labels(&document)
+    }
+
+    #[test]
+    fn repeated_hour_has_its_offset() {
+        let starts = ["23", "00", "01", "02"].map(|hour| {
+            let day = if hour == "23" { 24 } else { 25 };
+            format!("2026-10-{day}T{hour}:00:00.000Z")
+        });
+        let starts = starts.each_ref().map(String::as_str);
+        let expected = [
+            "2026-10-25 01:00",
+            "2026-10-25 02:00 +02:00",
+            "2026-10-25 02:00 +01:00",
+            "2026-10-25 03:00",
+        ];
+        assert_eq!(labels("hour", "Europe/Berlin", &starts, None), expected);
     }
 
     #[test]
@@ -172,7 +214,10 @@ Complete until 2026-11-20T09:51:00Z
 ";
         assert_eq!(text(&document(7), 1), expected);
         let empty = text(&document(0), 80);
-        assert!(empty.contains("\nNo clicks in this range\n"), "{empty}");
+        assert!(
+            empty.contains("\nNo clicks in this range. A click"),
+            "{empty}"
+        );
     }
 
     #[test]

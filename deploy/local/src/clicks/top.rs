@@ -2,8 +2,11 @@
 
 use serde::Deserialize;
 
-use super::chart::{Chart, ChartRow};
-use crate::table::short_time;
+use super::{
+    NEWER,
+    chart::{Chart, ChartRow},
+    completeness,
+};
 
 /// Label of the clicks without a value.
 const NO_VALUE: &str = "(none)";
@@ -54,9 +57,12 @@ pub(super) fn links(document: &TopDocument<TopLink>, title: &str, width: usize) 
 
 impl<T> TopDocument<T> {
     fn text(&self, title: &str, rows: Vec<ChartRow>, width: usize) -> String {
-        let until = short_time(&self.complete_until);
+        let completeness = completeness(&self.complete_until);
         if rows.is_empty() && self.other == 0 {
-            return format!("No clicks in this range\nComplete until {until}\n");
+            return format!(
+                "No clicks of people in this range; bots are left out, and shown without --by. {NEWER}\n\
+                 {completeness}\n"
+            );
         }
         let sum = |label: &str, clicks| ChartRow {
             label: label.to_owned(),
@@ -70,6 +76,6 @@ impl<T> TopDocument<T> {
             rows,
             sums: other.into_iter().chain([sum("Total", total)]).collect(),
         };
-        format!("{}Complete until {until}\n", chart.text(width))
+        format!("{}{completeness}\n", chart.text(width))
     }
 }

@@ -148,6 +148,21 @@ fn clicks_by_value_and_by_link_are_ranked() {
 }
 
 #[test]
+fn empty_ranking_names_bots_and_incomplete_figures() {
+    let ranking = json!({ "items": [], "other": 0, "complete_until": "1970-01-01T00:00:00.000Z" });
+    let script = vec![Reply::json(200, &ranking)];
+    let (output, _server) = run(script, &["clicks", "--by", "device"]);
+    let shown = text(&output.stdout);
+    for part in [
+        "bots are left out",
+        "after some seconds",
+        "Not complete yet",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}
+
+#[test]
 fn clicks_as_csv_are_printed_as_sent() {
     let table = "value,clicks,visitors\r\n'=1,9,7\r\n";
     let csv = || Reply::Answer {
@@ -166,7 +181,7 @@ fn clicks_as_csv_are_printed_as_sent() {
     let notes = text(&output.stderr);
     assert!(notes.contains("other: 4 clicks beyond"), "{notes}");
     assert!(
-        notes.contains("complete until 2026-11-20T09:51:00Z"),
+        notes.contains("Complete until 2026-11-20T09:51:00Z"),
         "{notes}"
     );
     assert_ne!(server.request().header("accept"), Some("text/csv"));
@@ -189,7 +204,7 @@ fn contradictory_options_of_clicks_send_nothing() {
         (&["clicks", "--by", "os", "--limit", "101"], 2),
         (&["clicks", "--interval", "year"], 2),
         (&["clicks", ID, "--by", "link"], 1),
-        (&["clicks", "--by", "os", "--timezone", "Asia/Kolkata"], 1),
+        (&["clicks", "--by", "os", "--timezone", "Asia/Kolkata"], 2),
     ] {
         let (output, server) = run(Vec::new(), arguments);
         assert_eq!(

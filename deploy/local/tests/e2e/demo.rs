@@ -5,6 +5,7 @@ use std::path::Path;
 use linkledger_core::timestamp;
 use linkledger_testing::eventually;
 use serde_json::Value;
+use sqlx::PgPool;
 use time::Duration;
 
 use crate::{
@@ -12,8 +13,9 @@ use crate::{
     process::{Stack, data_folder, linkledger, run},
 };
 
-/// Runs the command, and returns its numbers of clicks (of people, of bots), and its first UTC day.
-fn demo(folder: &Path) -> ((u64, u64), String) {
+/// Runs the command, and returns its numbers of clicks (of people, of bots), its first UTC day, and the number of
+/// published clicks.
+fn demo(folder: &Path) -> ((u64, u64), String, u64) {
     let output = run(folder, &["demo"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let printed = text(&output.stdout);
@@ -23,7 +25,10 @@ fn demo(folder: &Path) -> ((u64, u64), String) {
     let (until, _) = rest.split_once(".\n").unwrap();
     let first_day = timestamp::parse(until).unwrap().date() - Duration::days(6);
     let clicks = (people.parse().unwrap(), bots.parse().unwrap());
-    (clicks, first_day.to_string())
+    let said = text(&output.stderr);
+    let (_, published) = said.split_once("published ").unwrap();
+    let (published, _) = published.split_once(" clicks").unwrap();
+    (clicks, first_day.to_string(), published.parse().unwrap())
 }
 
 /// Returns the figures of the account since a day, as `linkledger clicks` shows them.
@@ -38,13 +43,28 @@ fn totals(folder: &Path, from: &str) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn demo_run_twice_makes_each_click_once() {
+async fn demo_run_twice_publishes_and_counts_each_click_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
-    let ((people, bots), _) = demo(folder.path());
+    let ((people, bots), _, published) = demo(folder.path());
     assert!(people > 25_000 && bots > 3_000, "{people} {bots}");
+    assert_eq!(published, people + bots);
+    let url = &stack.environment()["DATABASE_URL"];
+    let pool = PgPool::connect(url).await.unwrap();
+    let are_counted = async || {
+        let statement = "SELECT min(records)::bigint FROM
+            (SELECT sum(sequence) AS records FROM clicks.sequences GROUP BY counting) AS countings
+            HAVING count(*) = 2";
+        let counted: Option<i64> = sqlx::query_scalar(statement)
+            .fetch_optional(&pool)
+            .await
+            .unwrap();
+        (counted?.unsigned_abs() == published).then_some(())
+    };
+    eventually("both countings have the clicks", are_counted).await;
     // The second run also has the clicks of the meantime, and after midnight of UTC its first day is a later one.
-    let (again, first_day) = demo(folder.path());
+    let (again, first_day, published) = demo(folder.path());
+    assert!(published < 3_500, "{published}");
     assert!(
         again.0 < people + 3_000 && again.1 < bots + 500,
         "{again:?}"

@@ -42,8 +42,10 @@ pub enum RecountRefusal {
     /// The topic is not the one that was counted.
     #[error(
         "the topic is another one than partition {partition} was counted from (`{counting}`): check \
-         --kafka-brokers and --kafka-clicks-topic, or let projector count the new topic first, for which the \
-         partition needs a record"
+         --kafka-brokers and --kafka-clicks-topic; or, if the topic is new, let projector count it first, for \
+         which the partition needs a record. The embedded broker of a local stack forgets its records when it \
+         stops: clicks from before cannot be counted again, except from an archive \
+         (docs/clicks-operation.md#count-again)"
     )]
     OtherTopic {
         /// Partition of the topic.

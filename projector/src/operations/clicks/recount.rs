@@ -36,8 +36,10 @@ pub struct RecountReport {
     pub dry_run: bool,
     /// First UTC day, such as `2026-11-23`.
     pub from: String,
-    /// Records that were read, or are to be read.
+    /// Records that were read.
     pub records: u64,
+    /// Records of them with clicks of the days, repeats included.
+    pub records_of_days: u64,
     /// Clicks of the figures before, bots included.
     pub clicks_before: i64,
     /// Clicks of the new figures; absent for a dry run.
@@ -61,7 +63,7 @@ impl RecountProgress for Phase<'_> {
     }
 }
 
-/// Returns what a recount would read. Changes nothing.
+/// Returns what a recount would count. Changes nothing.
 ///
 /// # Errors
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is known before the count, or an error
@@ -194,6 +196,7 @@ impl RecountReport {
             dry_run: false,
             from: scope.from.to_string(),
             records: recounted.records,
+            records_of_days: recounted.records_of_days,
             clicks_before: recounted.clicks_before,
             clicks: Some(recounted.clicks),
             paused,
@@ -206,11 +209,13 @@ impl fmt::Display for RecountReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, before) = (&self.from, grouped(self.clicks_before));
         let records = counted(self.records, "record");
+        let of_days = grouped(self.records_of_days.cast_signed());
         match self.clicks {
             None => write!(
                 f,
-                "The figures since {from} UTC have {before} clicks; {records} of the topic would be counted again. \
-                 Nothing refuses it before the count."
+                "The figures since {from} UTC have {before} clicks. {records} of the topic were read, {of_days} of \
+                 them with clicks since {from}: the figures would be deleted, and made again from those. Nothing \
+                 refuses it before the count."
             )?,
             Some(clicks) => write!(
                 f,

@@ -224,6 +224,8 @@ mod tests {
             last_batch_seconds_ago: None,
             missing: 0,
             paused_at: None,
+            paused_by: None,
+            pause_reason: None,
         };
         let finding = of_counting(&lagging(121.0), 1).unwrap();
         assert!(finding.contains("`values` lag"), "{finding}");

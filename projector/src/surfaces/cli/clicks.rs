@@ -117,22 +117,26 @@ fn text_of(paused: PausedCounting, change: PauseChange, dry_run: bool) -> String
 /// Returns the lines of the status.
 pub(in crate::surfaces::cli) fn lines(status: &ClickStatus) -> Vec<String> {
     let recorders = match status.recorders {
-        0 => "clicks: no recorder sends heartbeats".to_owned(),
+        0 => "clicks: no recorder sends heartbeats: query-api is stopped, runs with --no-clicks, or cannot reach \
+              Postgres"
+            .to_owned(),
         recorders => format!(
             "clicks: {} alive",
             counted(recorders.unsigned_abs(), "recorder")
         ),
     };
-    let countings = status.countings.iter().map(counting_line);
+    let countings = status.countings.iter();
+    let countings = countings.map(|it| counting_line(it, status.recorders));
     std::iter::once(recorders).chain(countings).collect()
 }
 
-fn counting_line(it: &CountingStatus) -> String {
+fn counting_line(it: &CountingStatus, recorders: i64) -> String {
     let ago = |seconds: Option<f64>| match seconds {
         Some(seconds) => format!("{} ago", duration(seconds)),
         None => "never".to_owned(),
     };
     let complete = match it.complete_until {
+        Some(until) if recorders == 0 => format!("complete until {}", timestamp::format(until)),
         Some(_) => format!("complete until {} ago", duration(it.lag_seconds)),
         None => "not complete yet".to_owned(),
     };
@@ -148,6 +152,9 @@ fn counting_line(it: &CountingStatus) -> String {
     }
     if let Some(since) = it.paused_at {
         line.extend([", paused since ", &timestamp::format(since)]);
+        let by = it.paused_by.iter().flat_map(|operator| [" by ", operator]);
+        let reason = it.pause_reason.iter().flat_map(|reason| [": ", reason]);
+        line.extend(by.chain(reason));
     }
     line
 }

@@ -4,6 +4,7 @@ use linkledger_core::{
     click::{Counting, RecorderId},
     clock::{Clock as _, SystemClock},
 };
+use linkledger_projector::clicks::housekeeping::prune_recorders;
 use linkledger_testing::eventually;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
@@ -55,6 +56,12 @@ async fn complete_until(pool: &PgPool) -> (OffsetDateTime, OffsetDateTime) {
         .fetch_one(pool)
         .await
         .unwrap()
+}
+
+/// Returns the last heartbeat or end of a recorder.
+async fn last_sign(pool: &PgPool) -> OffsetDateTime {
+    let statement = "SELECT max(greatest(seen_at, ended_at)) FROM clicks.recorders";
+    sqlx::query_scalar(statement).fetch_one(pool).await.unwrap()
 }
 
 /// Waits until every partition is read to its end after this moment.
@@ -128,10 +135,38 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
     }
     assert_eq!(complete_until(pool).await.0, started);
     let counting = read_to_end(&stage).await;
-    let (until, now) = complete_until(pool).await;
-    assert_eq!(until, now);
+    assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
+    assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
     assert_eq!(clicks(pool).await, 1);
     counting.stop().await;
+}
+
+#[tokio::test]
+async fn figures_without_living_recorder_end_with_its_last_sign() {
+    let stage = ClickStage::set().await;
+    let pool = stage.pool();
+    read_long_ago(pool).await;
+    // Clicks are switched off from the first start on.
+    assert_eq!(complete_until(pool).await.0, OffsetDateTime::UNIX_EPOCH);
+    assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
+    let started = SystemClock.now() - Duration::days(9);
+    let [older, last, living] = [8, 3, 0].map(Duration::days);
+    for silent in [older, last] {
+        register(pool, TestRecorder::new().id, started, silent).await;
+    }
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now()")
+        .execute(pool)
+        .await
+        .unwrap();
+    assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
+    assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
+    // The last recorder tells it for ever.
+    assert_eq!(prune_recorders(pool).await.unwrap(), 1);
+    assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
+    // Clicks are switched on again.
+    register(pool, TestRecorder::new().id, started, living).await;
+    assert_eq!(complete_until(pool).await.0, started);
+    assert_eq!(prune_recorders(pool).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -144,8 +179,7 @@ async fn dead_recorder_counts_for_a_minute_longer() {
     read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
     let counting = read_to_end(&stage).await;
-    let (until, now) = complete_until(pool).await;
-    assert_eq!(until, now);
+    assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
     counting.stop().await;
     // Silent for a little more than 60 s: records may still be on their way to the broker.
     register(pool, dead.id, started, Duration::seconds(61)).await;

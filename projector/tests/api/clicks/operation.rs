@@ -111,7 +111,7 @@ async fn commands_pause_resume_and_show_a_counting() {
     let text = command(&stage, &["status"]).await;
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
-        text.contains("clicks, values: ") && text.contains("paused since"),
+        text.contains("clicks, values: ") && text.contains(" by ada: ticket 7\n"),
         "{text}"
     );
     let resumed = command(&stage, &["resume", "--all"]).await;

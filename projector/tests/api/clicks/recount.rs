@@ -203,13 +203,23 @@ async fn dry_run_of_recount_changes_nothing() {
     counted(&stage, &mut recorder, now).await;
     damage(stage.pool()).await;
     let damaged = stored(stage.pool()).await;
-    let from = (now - Duration::days(4)).date().to_string();
+    let from = (now - Duration::days(1)).date();
+    let hours = (0..120).map(|index| now - Duration::hours(11 * (index % 7)));
+    // A record is there twice.
+    let of_days = 1 + hours.filter(|at| at.date() >= from).count();
+    assert!((30..120).contains(&of_days), "{of_days}");
+    let from = from.to_string();
     let shown = command(&stage, "none:1", &["--from", &from, "--dry-run", "--json"]).await;
     let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(report["dry_run"], true);
     assert_eq!(
-        (&report["dry_run"], &report["records"]),
-        (&true.into(), &122.into())
+        (&report["records"], &report["records_of_days"]),
+        (&122.into(), &of_days.into())
     );
+    let shown = command(&stage, "none:1", &["--from", &from, "--dry-run"]).await;
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let read = format!("122 records of the topic were read, {of_days} of them with clicks");
+    assert!(text.contains(&read), "{text}");
     assert_eq!(stored(stage.pool()).await, damaged);
     assert!(!is_any_paused(stage.pool()).await);
     let future = (now + Duration::days(2)).date().to_string();

@@ -7,7 +7,7 @@ use linkledger_testing as testing;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::stage::{ClickStage, FIREFOX};
+use super::stage::{ClickStage, FIREFOX, Received};
 
 const AGENT: [(&str, &str); 1] = [("user-agent", FIREFOX)];
 
@@ -139,4 +139,68 @@ async fn orderly_end_is_recorded_with_all_sequences() {
             .await
             .unwrap();
     assert_eq!(ended, [true]);
+}
+
+/// Panics if a click that is not counted is before `complete_until`, and returns the latter.
+async fn assert_promise(stage: &ClickStage, received: &[Received], counted: u64) -> OffsetDateTime {
+    let statement = "SELECT clicks.complete_until('totals')";
+    let until: OffsetDateTime = sqlx::query_scalar(statement)
+        .fetch_one(stage.service.pool())
+        .await
+        .unwrap();
+    for it in received.iter().filter(|it| it.record.sequence > counted) {
+        let clicked_at = it.record.click.clicked_at;
+        assert!(clicked_at >= until, "{clicked_at} is before {until}");
+    }
+    until
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn set_back_clock_never_claims_uncounted_clicks() {
+    let stage = ClickStage::start().await;
+    let pool = stage.service.pool();
+    let link = stage.link("spring").await;
+    let partition = click_partition(link.link.link_id);
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = '2026-11-20T08:00:00Z'")
+        .execute(pool)
+        .await
+        .unwrap();
+    let before = stage.service.clock.now();
+    stage.service.clock.advance(Duration::from_hours(1));
+    stage.visit("spring", &AGENT).await;
+    stage.received(1).await;
+    beat(&stage).await;
+    count_to(pool, partition, 1).await;
+    let ahead = assert_promise(&stage, &[], 0).await;
+    assert_eq!(ahead, before + Duration::from_secs(3_601));
+    // No heartbeat can be written after the step back.
+    let mut outage = pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE clicks.heartbeats IN SHARE MODE")
+        .execute(&mut *outage)
+        .await
+        .unwrap();
+    stage.service.clock.set_back(Duration::from_hours(1));
+    for clicks in 2..8 {
+        stage.visit("spring", &AGENT).await;
+        // The next click comes after another drain.
+        stage.received(clicks).await;
+    }
+    stage.visit("spring", &AGENT).await;
+    let received = stage.received(8).await;
+    assert_eq!(assert_promise(&stage, &received, 1).await, ahead);
+    outage.commit().await.unwrap();
+    beat(&stage).await;
+    let now = stage.service.clock.now();
+    let corrected = assert_promise(&stage, &received, 1).await;
+    assert!(before < corrected && corrected <= now, "{corrected}");
+    // Clicks have the corrected time again.
+    let is_corrected = async || {
+        stage.visit("spring", &AGENT).await;
+        let received = stage.received(9).await;
+        let last = received.into_iter().max_by_key(|it| it.record.sequence)?;
+        (last.record.click.clicked_at == now).then_some(())
+    };
+    testing::eventually("clicks follow the clock that was set back", is_corrected).await;
+    let all = stage.received(9).await;
+    assert_promise(&stage, &all, 1).await;
 }
