@@ -80,7 +80,10 @@ impl Tables {
                     let role = match &happened {
                         LinkEvent::Disabled(disabled) => Some(disabled.disabled_by),
                         LinkEvent::Enabled(enabled) => enabled.disabled_by,
-                        _ => disabled_by.get(&event.stream_id).copied(),
+                        LinkEvent::Created(_)
+                        | LinkEvent::DestinationChanged(_)
+                        | LinkEvent::DetailsChanged(_)
+                        | LinkEvent::Deleted(_) => disabled_by.get(&event.stream_id).copied(),
                     };
                     match role {
                         Some(role) => disabled_by.insert(event.stream_id, role),
