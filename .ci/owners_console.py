@@ -141,8 +141,8 @@ def picture(console, place, complete, path, height):
 
 def illustrate(console, folder, found):
     """Makes the screenshots of docs/console.md."""
-    picture(console, *found["links"], folder / "console-links.webp", 560)
-    picture(console, *found["link"], folder / "console-link.webp", 1180)
+    picture(console, *found["links"], folder / "console-links.webp", 820)
+    picture(console, *found["link"], folder / "console-link.webp", 1580)
     picture(console, *found["create"], folder / "console-create.webp", 760)
 
 
