@@ -11,8 +11,8 @@ use std::{
 
 use linkledger_core::{
     batch::{
-        CommandBatch, DecisionIds, IdempotencyKey, LinkCommand, LoadedState, Pricing, SlugPlan,
-        SlugPlanInput, with_ids,
+        CommandBatch, DecisionIds, EVENTS_MAX, IdempotencyKey, LinkCommand, LoadedState, Pricing,
+        SlugPlan, SlugPlanInput, with_ids,
     },
     clock::{Clock, new_uuid},
     credits::Credits,
@@ -263,7 +263,7 @@ impl CommandHandler {
             DecisionIds {
                 now,
                 link_id: LinkId::from_uuid(new_uuid(now)),
-                event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
+                event_ids: [(); EVENTS_MAX].map(|()| EventId::from_uuid(new_uuid(now))),
                 generated_slug: Slug::generate(),
             }
         };

@@ -88,6 +88,9 @@ impl LinkCommand {
     }
 }
 
+/// Most events of one decision: a change of a link on its destination, its details and its service.
+pub const EVENTS_MAX: usize = 3;
+
 /// Ids and time of one decision, drawn right before the decision.
 #[derive(Debug, Clone)]
 pub struct DecisionIds {
@@ -96,8 +99,8 @@ pub struct DecisionIds {
     pub now: OffsetDateTime,
     /// Id of the link, if the command creates one.
     pub link_id: LinkId,
-    /// Ids of the events; a decision has at most two.
-    pub event_ids: [EventId; 2],
+    /// Ids of the events.
+    pub event_ids: [EventId; EVENTS_MAX],
     /// Slug of a new link if the caller chose none.
     pub generated_slug: Slug,
 }

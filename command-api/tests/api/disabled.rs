@@ -87,6 +87,36 @@ async fn owner_and_operator_disable_a_link_independently() {
 }
 
 #[tokio::test]
+async fn patch_of_all_members_appends_all_events() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let destination = json!({ "destination_url": "https://example.com/" });
+    let created = send(&app.router, create(&key, fresh_key(), &destination)).await;
+    let id = created.json()["id"].as_str().unwrap().to_owned();
+    let patch = json!({
+        "destination_url": "https://example.com/new", "title": "A", "disabled": true,
+    });
+    let changed = send(&app.router, change(&key, &id, &patch)).await;
+    assert_eq!(service(&changed), (200, "\"4\"", json!([true, "owner"])));
+    let events: Vec<(i64, String)> = sqlx::query_as(
+        "SELECT version, type FROM event_store.events WHERE type LIKE 'Link%' ORDER BY version",
+    )
+    .fetch_all(app.database.pool())
+    .await
+    .unwrap();
+    let expected = [
+        (1, "LinkCreated"),
+        (2, "LinkDestinationChanged"),
+        (3, "LinkDetailsChanged"),
+        (4, "LinkDisabled"),
+    ];
+    assert_eq!(
+        events,
+        expected.map(|(version, kind)| (version, kind.to_owned()))
+    );
+}
+
+#[tokio::test]
 async fn only_booleans_and_null_disable_a_link() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;

@@ -52,7 +52,7 @@ impl AcceptedCommand {
         settled: SettledCreate,
         account_version: i64,
     ) -> Self {
-        let [link_event_id, charge_event_id] = ids.event_ids;
+        let [link_event_id, charge_event_id, ..] = ids.event_ids;
         let link_created = NewEvent {
             event_id: link_event_id,
             account_id: create.account_id,
@@ -84,12 +84,19 @@ impl AcceptedCommand {
     }
 
     /// Returns the accepted change; `events` has the events with the link after each.
+    ///
+    /// # Panics
+    /// Panics if there are more than [`EVENTS_MAX`](super::EVENTS_MAX) events: none may be dropped.
     pub(super) fn change(
         change: &LinkChange,
         ids: &DecisionIds,
         events: Vec<(LinkEvent, ExistingLink)>,
         settled: SettledLink,
     ) -> Self {
+        assert!(
+            events.len() <= ids.event_ids.len(),
+            "each event needs an id"
+        );
         let events = events.into_iter().zip(ids.event_ids);
         let events = events.map(|((event, after), event_id)| {
             let metadata = change.metadata.clone();

@@ -36,7 +36,7 @@ fn ids(number: u128) -> DecisionIds {
     DecisionIds {
         now: datetime!(2026-11-20 10:00 UTC),
         link_id: LinkId::from_uuid(Uuid::from_u128(number)),
-        event_ids: [1, 2].map(|n| EventId::from_uuid(Uuid::from_u128(number * 10 + n))),
+        event_ids: [1, 2, 3].map(|n| EventId::from_uuid(Uuid::from_u128(number * 10 + n))),
         generated_slug: Slug::parse(&format!("gen{number}")).unwrap(),
     }
 }
@@ -82,7 +82,8 @@ fn point_to(to: &str, expected_version: ExpectedVersion) -> ChangeRequest {
     }))
 }
 
-/// Sets or removes the external id; a change of the destination comes with it.
+/// Sets or removes the external id; a change of the destination comes with it, and links with an external id are
+/// disabled.
 fn identify(external_id: Option<&str>, expected_version: ExpectedVersion) -> ChangeRequest {
     let patch = LinkPatch {
         destination: Some(destination("https://identified.com")),
@@ -90,7 +91,7 @@ fn identify(external_id: Option<&str>, expected_version: ExpectedVersion) -> Cha
             external_id: ValueUpdate::to(external_id.map(str::to_owned)),
             ..DetailsPatch::default()
         },
-        disabled: None,
+        disabled: Some(external_id.is_some()),
     };
     ChangeRequest::Patch(Ok(ChangeLink {
         patch,
@@ -348,7 +349,7 @@ fn external_id_is_held_by_one_link_of_an_account() {
 }
 
 #[test]
-fn patch_of_destination_and_details_appends_two_events() {
+fn patch_of_all_members_appends_three_events() {
     let mut world = World::with_balances(&[1]);
     world.run(&[(create(0, 1, 1, None), ids(1))]);
     let answers = world.run(&[(
@@ -358,15 +359,16 @@ fn patch_of_destination_and_details_appends_two_events() {
     let Answer::Changed(settled) = &answers[0] else {
         panic!("{answers:?}");
     };
-    assert_eq!((settled.link.version, settled.position), (3, 4));
+    assert_eq!((settled.link.version, settled.position), (4, 5));
     let versions: Vec<_> = world.log[2..]
         .iter()
         .map(|it| (it.event.event_type(), it.version, it.event_id))
         .collect();
-    let [first, second] = ids(2).event_ids;
+    let [first, second, third] = ids(2).event_ids;
     let expected = [
         ("LinkDestinationChanged", 2, first),
         ("LinkDetailsChanged", 3, second),
+        ("LinkDisabled", 4, third),
     ];
     assert_eq!(versions, expected);
 }

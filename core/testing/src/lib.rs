@@ -22,8 +22,8 @@ use time::{OffsetDateTime, macros::datetime};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::{
-        CommandBatch, CommandOutcome, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand,
-        LoadedState, Pricing, SettledCommand, SettledCreate, SlugReservation,
+        CommandBatch, CommandOutcome, DecisionIds, EVENTS_MAX, IdempotencyKey, KeyedCreate,
+        LinkCommand, LoadedState, Pricing, SettledCommand, SettledCreate, SlugReservation,
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
@@ -278,7 +278,7 @@ fn decision_ids() -> DecisionIds {
     DecisionIds {
         now,
         link_id: LinkId::from_uuid(new_uuid(now)),
-        event_ids: [(); 2].map(|()| EventId::from_uuid(new_uuid(now))),
+        event_ids: [(); EVENTS_MAX].map(|()| EventId::from_uuid(new_uuid(now))),
         generated_slug: Slug::generate(),
     }
 }

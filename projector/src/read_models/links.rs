@@ -66,11 +66,15 @@ const TAGS: ReadTable = ReadTable {
     explanation: Some(Explanation {
         owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
         event: "e.stream_id = page.link_id AND e.account_id = page.account_id
-                AND page.tag IN (SELECT json_array_elements_text(
-                    CASE e.type WHEN 'LinkCreated' THEN e.payload->'tags'
-                                WHEN 'LinkDetailsChanged' THEN e.payload#>'{changes,tags,to}'
-                    END
-                ))",
+                AND page.tag IN (
+                    SELECT json_array_elements_text(
+                        CASE json_typeof(tags) WHEN 'array' THEN tags ELSE '[]' END
+                    )
+                    FROM (SELECT CASE e.type WHEN 'LinkCreated' THEN e.payload->'tags'
+                                             WHEN 'LinkDetailsChanged'
+                                             THEN e.payload#>'{changes,tags,to}'
+                                 END AS tags) AS given
+                )",
     }),
     invalidates: CacheEntry::None,
 };

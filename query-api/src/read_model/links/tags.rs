@@ -100,7 +100,8 @@ pub(crate) async fn list(
                           SELECT active_generation FROM read_model.projections
                           WHERE projection = 'links'
                       )
-                  AND account_id = $2 AND tag = tags.tag
+                  -- The tag `$4` says only that more tags follow.
+                  AND account_id = $2 AND tag = tags.tag AND tags.nth < $4
                 LIMIT $5
             ) AS links
         ) AS counted ON true
@@ -120,6 +121,5 @@ pub(crate) async fn list(
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let visibility = Visibility::new(first.epoch, first.position, first.is_parked);
-    let tags = rows.into_iter().filter_map(TagRow::into_tag);
-    Ok(visibility.with(tags.collect()))
+    Ok(visibility.with(rows.into_iter().filter_map(TagRow::into_tag).collect()))
 }

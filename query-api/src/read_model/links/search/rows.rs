@@ -370,7 +370,7 @@ pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<P
         r#"
             LIMIT $5
         ) AS tagged
-        CROSS JOIN LATERAL (
+        LEFT JOIN LATERAL (
             SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
                    expired_url, disabled_by
             FROM read_model.links
@@ -380,7 +380,7 @@ pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<P
                   )
               AND account_id = $2 AND link_id = tagged.link_id
             LIMIT 1
-        ) AS link
+        ) AS link ON true
         "#
     )
 }

@@ -26,6 +26,8 @@ use super::findings::Findings;
 pub(super) struct ExternalIds {
     keys: RandomState,
     held: HashMap<u64, Holder>,
+    /// Key in `held` of each link that holds an external id.
+    keys_of_links: HashMap<LinkId, u64>,
     /// Rows of the table; `None` once they are compared.
     rows: Option<HashMap<u64, LinkId>>,
     /// Head at which the rows were read.
@@ -51,6 +53,7 @@ impl ExternalIds {
             rows: Some(rows.collect()),
             keys,
             held: HashMap::new(),
+            keys_of_links: HashMap::new(),
             read_at: read.head,
             is_incomplete: false,
         }
@@ -96,9 +99,10 @@ impl ExternalIds {
         findings: &mut Findings,
     ) {
         let effect = ExternalIdEffect::of(event, after);
-        if let Some(freed) = effect.freed {
-            let key = hash(&self.keys, stored.account_id, freed);
-            self.held.remove(&key);
+        // A release without details deletes a link without naming the external id that the link holds.
+        if effect.freed.is_some() || matches!(event, LinkEvent::Deleted(_)) {
+            let key = self.keys_of_links.remove(&event.link_id());
+            key.and_then(|key| self.held.remove(&key));
         }
         let Some(given) = effect.given else { return };
         let holder = Holder {
@@ -106,6 +110,7 @@ impl ExternalIds {
             position: stored.position,
         };
         let key = hash(&self.keys, stored.account_id, given);
+        self.keys_of_links.insert(holder.link_id, key);
         if let Some(other) = self.held.insert(key, holder)
             && other.link_id != holder.link_id
         {

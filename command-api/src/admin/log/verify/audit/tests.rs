@@ -192,3 +192,29 @@ fn missing_charge_at_log_end_is_found() {
     let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
     assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
 }
+
+#[test]
+fn deletion_by_a_release_without_details_frees_the_external_id() {
+    let deleted = LinkEvent::Deleted(LinkDeleted {
+        link_id: LINK,
+        account_id: ACCOUNT,
+        slug: "spring".to_owned(),
+    });
+    let state = LinkState {
+        deleted: true,
+        details: None,
+        ..LinkState::new(&link_created())
+    };
+    let again = LinkId::from_uuid(Uuid::from_u128(77));
+    let created_again = testing::link_created(again, ACCOUNT, "spring", "https://e.com/");
+    let events = [
+        created(1),
+        (2, Event::Link(deleted), Some(state)),
+        (1, Event::Link(LinkEvent::Created(created_again)), None),
+    ];
+    let found = found(&events, Vec::new(), 0);
+    let about_ids = found
+        .iter()
+        .filter(|(_, what)| what.contains("gets the external id"));
+    assert_eq!(about_ids.count(), 0, "{found:?}");
+}
