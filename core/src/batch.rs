@@ -155,7 +155,7 @@ impl<'a> CommandBatch<'a> {
     }
 
     /// Decides the next command. Checks in this order: replay, validation, existence, precondition,
-    /// slug, external id, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`]
+    /// expiry, service, slug, external id, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`]
     /// ids.
     ///
     /// # Panics

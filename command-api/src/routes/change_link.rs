@@ -1,4 +1,4 @@
-//! `PATCH /v1/links/{id}`: changes destination and details of a link.
+//! `PATCH /v1/links/{id}`: changes destination and details of a link, and disables or enables it.
 
 use axum::{
     Extension, Json,
@@ -23,7 +23,7 @@ use linkledger_core::{
 
 use super::{WriteState, answer, body::read_object};
 
-/// Changes destination and details of a link. A link with the wanted members stays as it is.
+/// Changes destination, details and service of a link. A link with the wanted members stays as it is.
 ///
 /// # Errors
 /// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
@@ -32,8 +32,8 @@ use super::{WriteState, answer, body::read_object};
     path = route_table::LINK,
     tag = "links",
     summary = "Change a link",
-    description = "Takes a JSON merge patch (RFC 7396): `destination_url`, and the details of the \
-                   link, which `null` removes. A link that already has the sent values stays \
+    description = "Takes a JSON merge patch (RFC 7396): `destination_url`, `disabled`, and the details of \
+                   the link, which `null` removes. A link that already has the sent values stays \
                    unchanged and keeps its `ETag`. A read without the `Consistency-Token` of the \
                    answer may return the old link for a moment; a read with the token never does.",
     params(("id" = inline(LinkId), Path), IfMatch),
