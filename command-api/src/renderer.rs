@@ -69,11 +69,11 @@ pub(crate) struct CreatedLink<'a> {
     #[schema(inline, value_type = TagSet, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     tags: Option<&'a Tags>,
-    /// Instant from which the link no longer leads to its destination.
+    // Instant from which the link no longer leads to its destination.
     #[schema(inline, value_type = Timestamp, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Expiry>,
-    /// Address of the redirect after `expires_at`; without it, visitors then receive 410.
+    // Address of the redirect after `expires_at`; without it, visitors then receive 410.
     #[schema(inline, value_type = Destination, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     expired_url: Option<&'a str>,

@@ -229,11 +229,11 @@ pub struct LinkBody {
     #[schema(inline, value_type = TagSet, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     tags: Option<Tags>,
-    /// Instant from which the link no longer leads to its destination.
+    // Instant from which the link no longer leads to its destination.
     #[schema(inline, value_type = Timestamp, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Expiry>,
-    /// Address of the redirect after `expires_at`; without it, visitors then receive 410.
+    // Address of the redirect after `expires_at`; without it, visitors then receive 410.
     #[schema(inline, value_type = Destination, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     expired_url: Option<String>,
@@ -241,8 +241,6 @@ pub struct LinkBody {
     #[schema(required = false)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     disabled: bool,
-    /// Role that disabled the link: `operator` before `owner`. Only an operator enables a link that an
-    /// operator has disabled. Absent if the link is not disabled.
     #[schema(inline, value_type = Role, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     disabled_by: Option<DisabledBy>,
@@ -256,6 +254,10 @@ impl PartialSchema for Role {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .enum_values(Some(DisabledBy::ALL.map(DisabledBy::name)))
+            .description(Some(
+                "Role that disabled the link: `operator` before `owner`. Only an operator enables a link that an \
+                 operator has disabled. Absent if the link is not disabled.",
+            ))
             .into()
     }
 }
