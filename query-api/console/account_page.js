@@ -5,9 +5,11 @@ import { element, replace } from "./dom.js";
 import { clickPanel } from "./click_panel.js";
 import { creditsPanel } from "./credits_panel.js";
 import { ledger } from "./ledger.js";
+import { onKeyReplaced } from "./session.js";
 
 /** Opens the page. */
-export const open = ({ main, signal }) => {
+export const open = ({ main, signal, reopen }) => {
+  onKeyReplaced(reopen, signal);
   document.title = "Account · linkledger";
   replace(
     main,

@@ -7,6 +7,7 @@ import { importForm } from "./import_form.js";
 import { oneLinkForm } from "./one_link_form.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { onKeyReplaced } from "./session.js";
 
 /** Opens the page. */
 export const open = ({ main, signal }) => {
@@ -26,5 +27,6 @@ export const open = ({ main, signal }) => {
     element("section", null, element("h2", null, "One link"), oneLinkForm({ signal, oncreated: showCredits })),
     element("section", null, element("h2", null, "Many links"), importForm({ signal, oncreated: showCredits })),
   );
+  onKeyReplaced(showCredits, signal);
   showCredits();
 };

@@ -67,7 +67,7 @@ export const linkEditor = (link, tag, { signal, notice, onchanged }) => {
   });
   const saveOrSettle = async (version, patch) => {
     try {
-      onchanged(await changeLink(link.id, version, patch, signal), "Saved.");
+      onchanged(await changeLink(link.id, version, patch, { signal }), "Saved.");
     } catch (error) {
       if (error.status !== 412) throw error;
       await settle(patch);
@@ -78,7 +78,7 @@ export const linkEditor = (link, tag, { signal, notice, onchanged }) => {
    * only disabled or enabled since is changed as wanted.
    */
   const settle = async (patch) => {
-    const stored = await readLink(link.id, signal);
+    const stored = await readLink(link.id, { signal });
     const others = MUTABLE.map(({ name }) => [name, stored.link[name]]);
     if (Object.keys(patchOf(link, others)).length === 0) {
       await saveOrSettle(stored.tag, patch);

@@ -5,7 +5,8 @@ import { count } from "./format.js";
 import { MEMBERS, textOf } from "./link_members.js";
 import { element, replace } from "./dom.js";
 import { problemView } from "./problem_view.js";
-import { read } from "./api.js";
+import { send } from "./api.js";
+import { apiKey } from "./session.js";
 
 const PAGE_SIZE = 100;
 /** Links in one file; `linkledger links list` has no limit. */
@@ -29,9 +30,13 @@ export const linksAsCsv = (links) => {
 /** Offers links as a file. */
 export const saveLinks = (links) => download("links.csv", "text/csv", linksAsCsv(links));
 
-/** Reads the whole list, shows the progress in `place`, and offers the file. A reading that broke off can go on. */
+/**
+ * Reads the whole list, shows the progress in `place`, and offers the file. A reading that broke off can go on, but not
+ * with another key.
+ */
 export const exportLinks = async (filters, place, signal) => {
   const links = [];
+  const key = apiKey();
   let cursor = "";
   const button = (label, onclick) => element("button", { type: "button", class: "small", onclick }, label);
   const readAll = async () => {
@@ -39,7 +44,8 @@ export const exportLinks = async (filters, place, signal) => {
     const progress = element("span");
     replace(place, element("p", { class: "actions" }, progress, button("Stop", () => stop.abort())));
     while (cursor !== null && links.length < LINKS_MAX) {
-      const page = await read("/v1/links", { ...filters, cursor, limit: PAGE_SIZE }, AbortSignal.any([signal, stop.signal]));
+      const query = { ...filters, cursor, limit: PAGE_SIZE };
+      const { body: page } = await send("GET", "/v1/links", { query, key, signal: AbortSignal.any([signal, stop.signal]) });
       links.push(...page.items);
       cursor = page.next_cursor;
       replace(progress, `${count(links.length, "link")} read …`);
@@ -58,7 +64,7 @@ export const exportLinks = async (filters, place, signal) => {
       replace(
         place,
         error.name !== "AbortError" && problemView(error),
-        element("p", { class: "actions" }, `${count(links.length, "link")} read.`, button("Read on", run), links.length > 0 && button("Save these", save)),
+        element("p", { class: "actions" }, `${count(links.length, "link")} read.`, key === apiKey() && button("Read on", run), links.length > 0 && button("Save these", save)),
       );
       return;
     }

@@ -10,6 +10,7 @@ import { linkHistory } from "./link_history.js";
 import { MEMBERS, textOf } from "./link_members.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
+import { onKeyReplaced } from "./session.js";
 import { readLink } from "./link_store.js";
 import { serviceSwitch } from "./link_service.js";
 import { stateNotes, tagList } from "./link_marks.js";
@@ -38,6 +39,7 @@ const facts = (link) => element(
   ].map(([name, value]) => element("div", null, element("dt", null, name), element("dd", null, value))),
 );
 
+const FORBIDDEN = 403;
 const NOT_FOUND = 404;
 const TOPS = ["country", "referrer_host", "browser", "os", "device"];
 
@@ -45,7 +47,7 @@ const TOPS = ["country", "referrer_host", "browser", "os", "device"];
 const slugSearch = (text) => element("p", null, element("a", { href: `#/links?${new URLSearchParams({ slug: text })}` }, "Look for a link with this slug"));
 
 /** Opens the page. Nothing is shown before the link is read, so that nothing moves. */
-export const open = async ({ main, parts: [id], signal }) => {
+export const open = async ({ main, parts: [id], signal, reopen }) => {
   document.title = "Link · linkledger";
   const clicks = () => clickPanel(`/v1/links/${id}/clicks`, TOPS, signal);
   const heading = element("h1", null, "Link");
@@ -67,8 +69,16 @@ export const open = async ({ main, parts: [id], signal }) => {
     showState({ link });
     replace(edit, element("h2", null, "Change"), linkEditor(link, tag, { signal, notice, onchanged: show }));
   };
+  // A next key of the same account keeps the page with all that was typed.
+  onKeyReplaced(async () => {
+    try {
+      await readLink(id, { signal });
+    } catch (error) {
+      if (!signal.aborted && [FORBIDDEN, NOT_FOUND].includes(error.status)) reopen();
+    }
+  }, signal);
   try {
-    const stored = await readLink(id, signal);
+    const stored = await readLink(id, { signal });
     show(stored);
     const code = element("section", { class: "qr" }, qrCode(id, signal));
     const ending = element("section", { class: "ending" }, element("h2", null, "Disable or delete"), service, deletion(stored.link, signal));

@@ -15,7 +15,7 @@ export const serviceSwitch = (link, { signal, onchanged }) => {
   const button = element("button", { type: "button", onclick: () => change() }, link.disabled ? "Enable link" : "Disable link");
   const change = once(button, async () => {
     try {
-      onchanged(await setDisabled(link.id, !link.disabled, signal));
+      onchanged(await setDisabled(link.id, !link.disabled, { signal }));
       announce(link.disabled ? "Link enabled" : "Link disabled");
     } catch (error) {
       if (!signal.aborted) replace(outcome, problemView(error));

@@ -3,6 +3,12 @@
 import { send } from "./api.js";
 
 /**
+ * @typedef {object} Options
+ * @property {AbortSignal} signal
+ * @property {string} [key] the only API key that the request may be sent with
+ */
+
+/**
  * @typedef {object} Stored
  * @property {object} link
  * @property {string} tag version that a change must name
@@ -11,21 +17,21 @@ import { send } from "./api.js";
 const storedOf = ({ body, headers }) => ({ link: body, tag: headers.get("etag") });
 
 /** @returns {Promise<Stored>} */
-export const readLink = async (id, signal) => storedOf(await send("GET", `/v1/links/${id}`, { signal }));
+export const readLink = async (id, options) => storedOf(await send("GET", `/v1/links/${id}`, options));
 
 /**
  * Changes the members of a merge patch, if the link still has the version.
  * @returns {Promise<Stored>}
  */
-export const changeLink = async (id, tag, patch, signal) => storedOf(await send("PATCH", `/v1/links/${id}`, {
+export const changeLink = async (id, tag, patch, options) => storedOf(await send("PATCH", `/v1/links/${id}`, {
+  ...options,
   body: patch,
   contentType: "application/merge-patch+json",
   headers: { "If-Match": tag },
-  signal,
 }));
 
 /**
  * Takes a link out of service, or puts it back, whatever else was changed meanwhile.
  * @returns {Promise<Stored>}
  */
-export const setDisabled = (id, isDisabled, signal) => changeLink(id, "*", { disabled: isDisabled }, signal);
+export const setDisabled = (id, isDisabled, options) => changeLink(id, "*", { disabled: isDisabled }, options);

@@ -5,6 +5,7 @@ import { count, instant } from "./format.js";
 import { filterForm, filtersOf, parametersOf } from "./link_filters.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
+import { onKeyReplaced } from "./session.js";
 
 const PAGE_SIZE = 50;
 /** Requests for one page before the user is asked: a request looks at 10,000 links, and can find none. */
@@ -12,6 +13,7 @@ const REQUESTS_MAX = 20;
 
 /** Selected links by id, on all pages of this list and others. */
 const selected = new Map();
+onKeyReplaced(() => selected.clear());
 
 /** Selects links that another page has made. */
 export const selectLinks = (links) => {
@@ -77,6 +79,16 @@ class LinkList {
     this.showPager(false);
     replace(this.pagers[1]);
     this.follow(query);
+    onKeyReplaced(() => this.restart(), signal);
+  }
+
+  /** Clears the list, and reads its first page: links and cursors were those of the account of another key. */
+  restart() {
+    this.links = [];
+    replace(this.body);
+    replace(this.saving);
+    this.showSelection();
+    this.go(this.filters, null, []);
   }
 
   table() {

@@ -6,7 +6,7 @@ import { signOut } from "./session.js";
 
 /**
  * Pages by the shape of their path. A page has `open(place)`, which fills `place.main`, and may return a
- * function that follows a change of the query alone.
+ * function that follows a change of the query alone. `place.reopen()` opens the page anew.
  */
 const PAGES = [
   { shape: /^\/links$/, nav: "#/links", load: () => import("./links_page.js") },
@@ -41,6 +41,11 @@ const noSuchPage = () => {
   replace(main, element("section", null, element("h1", null, "There is no such page"), element("a", { href: "#/links" }, "To the links")));
 };
 
+const reopen = () => {
+  opened = { ...opened, path: undefined, follow: undefined };
+  navigate();
+};
+
 const navigate = async () => {
   // The target of the link to the content is no page.
   if (location.hash === "#content") return;
@@ -64,7 +69,7 @@ const navigate = async () => {
     if (leaving.signal.aborted) return;
     replace(main);
     scrollTo(0, 0);
-    const place = { main, parts: path.match(page.shape).slice(1), query, signal: leaving.signal };
+    const place = { main, parts: path.match(page.shape).slice(1), query, signal: leaving.signal, reopen };
     const follow = await open(place);
     if (leaving.signal.aborted) return;
     opened.follow = follow;

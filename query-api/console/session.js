@@ -4,6 +4,8 @@ import { replace } from "./dom.js";
 
 const KEY = "linkledger.api-key";
 const TOKEN = "linkledger.consistency-token";
+/** Event of the window: the next key can be of another account. */
+const REPLACED = "keyreplaced";
 const SHAPE = /^llk_[0-9A-Za-z]{36}$/;
 
 /** Question that is open; all requests without a valid key share it. */
@@ -18,6 +20,9 @@ export const consistencyToken = () => sessionStorage.getItem(TOKEN);
 export const keepConsistencyToken = (token, key) => {
   if (key === apiKey()) sessionStorage.setItem(TOKEN, token);
 };
+
+/** Calls the action each time when another key was given, until the signal. */
+export const onKeyReplaced = (action, signal) => addEventListener(REPLACED, action, { signal });
 
 /** Forgets the key, and all else that the tab has kept. */
 export const signOut = () => {
@@ -52,13 +57,15 @@ const ask = (reason) => {
     );
     const accept = (event) => {
       event.preventDefault();
-      if (input.value.trim() !== apiKey()) sessionStorage.removeItem(TOKEN);
-      sessionStorage.setItem(KEY, input.value.trim());
+      const [before, given] = [apiKey(), input.value.trim()];
+      if (given !== before) sessionStorage.removeItem(TOKEN);
+      sessionStorage.setItem(KEY, given);
       input.value = "";
       dialog.removeEventListener("close", reopen);
       form.removeEventListener("submit", accept);
       input.removeEventListener("input", check);
       dialog.close();
+      if (before && given !== before) dispatchEvent(new Event(REPLACED));
       resolve();
     };
     input.addEventListener("input", check);

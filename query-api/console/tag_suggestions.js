@@ -3,12 +3,13 @@
 import { ApiProblem, send } from "./api.js";
 import { count, tagsIn } from "./format.js";
 import { element, replace } from "./dom.js";
+import { apiKey } from "./session.js";
 
 const TAGS_MAX = 100;
 /** Text before the tag that is being typed. */
 const BEFORE_LAST = /^(.*[\s,;])?/;
 
-/** Tags by the signal of their page. */
+/** Tags by the signal of their page, with the key that they were read with. */
 const readings = new WeakMap();
 
 const readTags = async (signal) => {
@@ -24,8 +25,8 @@ const readTags = async (signal) => {
 };
 
 const tagsOf = (signal) => {
-  if (!readings.has(signal)) readings.set(signal, readTags(signal));
-  return readings.get(signal);
+  if (readings.get(signal)?.key !== apiKey()) readings.set(signal, { key: apiKey(), tags: readTags(signal) });
+  return readings.get(signal).tags;
 };
 
 /** Fills the list of an input with the tags that can complete the last one of its text. */
