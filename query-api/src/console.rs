@@ -9,15 +9,16 @@ use axum::{
     Router,
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LOCATION, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
+        header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS},
     },
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
-use linkledger_core::http::{console_style::CONSOLE_STYLE, entity_tag, route_table};
+use linkledger_core::http::{console_style::CONSOLE_STYLE, route_table};
+
+use self::static_file::StaticFile;
+
+mod static_file;
 
 /// Content security policy: the pages run only scripts of query-api, connect only to the API, send no form, and no
 /// script turns text into markup. Images come from the API through a script, as blobs.
@@ -117,22 +118,14 @@ async fn to_console() -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, FROM_CONSOLE)]).into_response()
 }
 
-fn file(content_type: &'static str, body: &'static str) -> MethodRouter {
-    let entity_tag: Arc<str> = entity_tag::of_content(body.as_bytes()).into();
-    let headers: [(HeaderName, &'static str); 5] = [
-        (CONTENT_TYPE, content_type),
-        // A release may change the file: browsers revalidate it each time.
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    get(async move |request: HeaderMap| {
-        let tag = [(ETAG, entity_tag.as_ref())];
-        if entity_tag::if_none_match_names(&request, &entity_tag) {
-            (StatusCode::NOT_MODIFIED, headers, tag).into_response()
-        } else {
-            (headers, tag, body).into_response()
-        }
-    })
+/// Headers of every file besides those of its content.
+const HEADERS: [(HeaderName, &str); 3] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+fn file(content_type: &'static str, content: &'static str) -> MethodRouter {
+    let file = Arc::new(StaticFile::new(content_type, content));
+    get(async move |request: HeaderMap| (HEADERS, file.answer(&request)))
 }

@@ -1,6 +1,9 @@
 //! The files of the console for owners of links, readable without an API key.
 
+use std::io::Read as _;
+
 use axum::http::Method;
+use flate2::read::GzDecoder;
 
 use crate::service::TestService;
 
@@ -50,6 +53,36 @@ async fn unchanged_console_file_is_304() {
         let other = service
             .call_api(Method::GET, path, &[("if-none-match", "\"other\"")])
             .await;
+        assert_eq!(other.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn console_file_is_compressed_for_gzip_only() {
+    let service = TestService::start().await;
+    let gzip = ("accept-encoding", "gzip, deflate, br");
+    for path in ["/", "/console/"].iter().chain(FILES) {
+        let plain = service.call_api(Method::GET, path, &[]).await;
+        assert_eq!(plain.header("vary"), Some("accept-encoding"), "{path}");
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        let packed = service.call_api(Method::GET, path, &[gzip]).await;
+        assert_eq!(packed.header("vary"), Some("accept-encoding"), "{path}");
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
+        assert_eq!(packed.header("content-type"), plain.header("content-type"));
+        let mut content = String::new();
+        GzDecoder::new(&packed.bytes[..])
+            .read_to_string(&mut content)
+            .unwrap();
+        assert_eq!(content, plain.body, "{path}");
+
+        let tag = packed.header("etag").unwrap();
+        assert_ne!(Some(tag), plain.header("etag"), "{path}");
+        let same = ("if-none-match", tag);
+        let unchanged = service.call_api(Method::GET, path, &[gzip, same]).await;
+        assert_eq!(unchanged.status, 304, "{path}");
+        assert_eq!(unchanged.header("etag"), Some(tag), "{path}");
+        // The tag names the compressed bytes, which a caller without gzip does not have.
+        let other = service.call_api(Method::GET, path, &[same]).await;
         assert_eq!(other.status, 200, "{path}");
     }
 }
