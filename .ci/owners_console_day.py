@@ -27,6 +27,7 @@ def create_many(console):
     console.press(Keys.ENTER)
     console.says("9 links created · 2 refused", ".counts")
     console.says("Charged 9 credits", ".outcome")
+    check(len(console.visible(".import table a[href^='#/links/lnk_']")) == 9, "the new links are not shown")
 
 
 def find_and_change(console):
@@ -58,6 +59,8 @@ def find_and_change(console):
 
 def read_clicks(console):
     console.find(".chart svg")
+    console.tab_to(".parts button:nth-child(3)", is_back=True).send_keys(Keys.ENTER)
+    check(console.focused().text == "Clicks", "the way to the clicks leads elsewhere")
     console.tab_to(".chart svg")
     console.press(Keys.ARROW_LEFT)
     console.says("0 clicks by people, 0 by bots", ".readout")

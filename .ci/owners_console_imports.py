@@ -128,11 +128,12 @@ def select_created(console, proxy, api_url):
     console.find(".outcome .primary").click()
     console.says("3 links selected", ".selection")
     console.find(".selection button").click()
-    console.find("#action-text").send_keys("Capitals" + Keys.ENTER)
+    console.find("#action-text").send_keys("exclamation!" + Keys.ENTER)
     check(console.visible("dialog[open]"), "tags that no link can have are sent")
     console.find("#action-text").clear()
-    console.find("#action-text").send_keys(f"{RUN}-made" + Keys.ENTER)
+    console.find("#action-text").send_keys(f"{RUN}-Made, {RUN}-made" + Keys.ENTER)
     console.says("3 links tagged", ".selection")
+    console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
 SCENES = (reload_in_import, items_that_can_pass, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)

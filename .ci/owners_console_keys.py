@@ -61,8 +61,8 @@ def other_key_in_bulk_change(console, proxy, api_url):
     check(len(sent) == 1, f"the run goes on under another key: {sent}")
     console.find(".selection button:nth-of-type(2)").click()
     console.says("Select links to change them together.", ".selection")
-    disabled = [link["id"] for link in call_api(api_url, console.key, "GET", f"/v1/links?tag={tag}&state=disabled")["items"]]
-    check(disabled == [first], f"{disabled} are disabled")
+    listed = f"/v1/links?tag={tag}&state=disabled"
+    console.wait("one disabled link", lambda: [link["id"] for link in call_api(api_url, console.key, "GET", listed)["items"]] == [first])
     back_to_own_key(console)
     console.find("tr[data-id]")
 

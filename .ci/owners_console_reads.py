@@ -1,15 +1,19 @@
 """Reads that go wrong easily: keys and short links in the field Find, answers to an older key, a list that breaks off,
-days west of UTC, the page of the API below a path."""
+days west of UTC, clicks that are counted while the page is open, the page of the API below a path."""
 
 import datetime
 import os
 import threading
+import urllib.error
+import urllib.request
 import zoneinfo
 
+from chromium import emulate
 from owners_console_browser import RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
 
 WESTERN_ZONE = "America/New_York"
+VISITOR = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 EXPIRED = problem(401, "api_key_expired", "The API key has expired", "Ask for a new one.")
 FAILED = problem(500, "internal_error", "The service has failed", "Try again.")
 
@@ -52,6 +56,57 @@ def short_link_in_find(console, proxy, api_url):
     console.says("Look for a link with this slug")
     console.find(".problem + p a").click()
     console.find(f"tr[data-id='{link['id']}']")
+
+
+def other_meaning(console, proxy, api_url):
+    """A text that is no slug is found as a tag."""
+    tag = f"{RUN}-meaning"
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/", "tags": [tag]})
+    console.open("#/links?sort=created_at")
+    console.find("tr[data-id]")
+    console.find("#find").click()
+    search(console, tag)
+    console.says(f"No slug begins with “{tag}”.", ".empty")
+    console.find(".empty a[href*='tag=']").click()
+    console.find(f"tr[data-id='{link['id']}']")
+    check("sort=created_at" in console.driver.current_url, "the other filters are lost")
+
+
+def narrow_list(console, proxy, api_url):
+    emulate(console.driver, 400, "light")
+    console.open("#/links")
+    console.find("tr[data-id]")
+    console.find("#select-page").click()
+    console.says("50 links selected", ".selection")
+    console.find(".selection button:last-of-type").click()
+    emulate(console.driver, 1280, "light")
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def visit(address):
+    """Clicks a short link as a browser does."""
+    request = urllib.request.Request(address, headers={"User-Agent": VISITOR})
+    try:
+        urllib.request.build_opener(Stay).open(request)
+    except urllib.error.HTTPError as redirect:
+        check(redirect.code == 302, f"{address} answers {redirect.code}")
+
+
+def refreshed_clicks(console, proxy, api_url):
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/"})
+    console.open(f"#/links/{link['id']}")
+    console.says("Clicks by people\n0", ".totals")
+    visit(link["short_url"])
+
+    def is_counted():
+        console.find(".clicks .filters button").click()
+        return "Clicks by people\n1" in console.find(".totals").text
+
+    console.wait("the click", is_counted)
 
 
 def answer_after_new_key(console, proxy, api_url):
@@ -114,4 +169,4 @@ def page_of_the_api(console, proxy, api_url):
     console.find("tr[data-id]")
 
 
-SCENES = (key_in_find, short_link_in_find, answer_after_new_key, list_that_breaks_off, days_west_of_utc, page_of_the_api)
+SCENES = (key_in_find, short_link_in_find, other_meaning, narrow_list, refreshed_clicks, answer_after_new_key, list_that_breaks_off, days_west_of_utc, page_of_the_api)

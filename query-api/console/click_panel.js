@@ -109,7 +109,7 @@ export const clickPanel = (path, tops, signal) => {
     { class: "clicks" },
     element("h2", null, "Clicks"),
     element("div", { class: "filters" }, field("Range", range), field("By", interval), field("Time zone", zone),
-      element("p", { class: "actions" }, element("button", { type: "button", onclick: save }, "CSV"))),
+      element("p", { class: "actions" }, [["Refresh", load], ["CSV", save]].map(([label, onclick]) => element("button", { type: "button", onclick }, label)))),
     notice,
     figures,
     chart,

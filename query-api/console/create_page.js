@@ -5,6 +5,7 @@ import { element, replace } from "./dom.js";
 import { count, number } from "./format.js";
 import { importForm } from "./import_form.js";
 import { oneLinkForm } from "./one_link_form.js";
+import { pageParts } from "./page_parts.js";
 import { problemView } from "./problem_view.js";
 import { read } from "./api.js";
 import { onKeyReplaced } from "./session.js";
@@ -21,12 +22,9 @@ export const open = ({ main, signal }) => {
       if (!signal.aborted) replace(price, problemView(error));
     }
   };
-  main.append(
-    element("h1", null, "Create"),
-    price,
-    element("section", null, element("h2", null, "One link"), oneLinkForm({ signal, oncreated: showCredits })),
-    element("section", null, element("h2", null, "Many links"), importForm({ signal, oncreated: showCredits })),
-  );
+  const one = element("section", null, element("h2", null, "One link"), oneLinkForm({ signal, oncreated: showCredits }));
+  const many = element("section", null, element("h2", null, "Many links"), importForm({ signal, oncreated: showCredits }));
+  main.append(element("h1", null, "Create"), pageParts([["One link", one], ["Many links", many]]), price, one, many);
   onKeyReplaced(showCredits, signal);
   showCredits();
 };

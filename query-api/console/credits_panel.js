@@ -7,6 +7,7 @@ import { read } from "./api.js";
 
 const DAYS = 7;
 const DAY_MS = 86400000;
+const DAYS_SHOWN_MAX = 3650;
 const PAGE_SIZE = 100;
 /** Pages of the ledger that are read for the sum; beyond them the sum is a lower bound. */
 const PAGES_MAX = 30;
@@ -34,6 +35,7 @@ const fact = (name, value) => element("div", null, element("dt", null, name), el
 const daysLeft = (balance, { charged, isWhole }) => {
   if (charged === 0) return "no charges yet";
   const days = Math.floor((balance / charged) * DAYS);
+  if (days > DAYS_SHOWN_MAX) return "more than 10 years";
   return `${isWhole ? "" : "at most "}${count(days, "day")}`;
 };
 

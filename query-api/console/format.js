@@ -11,5 +11,5 @@ export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "
 
 export const instant = (value) => instants.format(new Date(value));
 
-/** Returns the tags of a text. */
-export const tagsIn = (text) => text.split(/[\s,;]+/).filter(Boolean);
+/** Returns the tags of a text, each once; tags have no capitals. */
+export const tagsIn = (text) => [...new Set(text.toLowerCase().split(/[\s,;]+/).filter(Boolean))];

@@ -8,7 +8,7 @@ import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { payable, priceText, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
+import { linkTable, payable, priceText, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
 import { read } from "./api.js";
 import { apiKey } from "./session.js";
 import { selectLinks } from "./links_page.js";
@@ -88,7 +88,7 @@ class Import {
           "div",
           { class: "row" },
           field("Or choose or drop a file", this.file, `Up to ${number(ROWS_MAX)} rows.`),
-          field("Name of the list", this.name, "The same rows under the same name create nothing twice. Under another name they are new links."),
+          field("Name of the list (optional)", this.name, "The same rows under the same name create nothing twice. Under another name they are new links."),
         ),
         element("p", { class: "actions" }, element("button", { class: "primary" }, "Preview"), element("button", { type: "button", onclick: () => this.reset() }, "Start over")),
       ),
@@ -293,10 +293,10 @@ class Import {
         "p",
         { class: "actions" },
         unknown > 0 && element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, "Run again"),
-        links.length > 0 && element("a", { class: `button ${unknown === 0 ? "primary" : ""}`, href: "#/links", onclick: () => selectLinks(links) }, "Select them in the list"),
+        links.length > 0 && element("a", { class: `button ${unknown === 0 ? "primary" : ""}`, href: "#/links", onclick: () => selectLinks(links) }, "Tag or change them in the list"),
         element("button", { type: "button", onclick: save }, "Result as CSV"),
-        element("button", { type: "button", onclick: () => this.reset() }, "Next list"),
       ),
+      linkTable(links),
       refusalTable(rows, outcomes),
     );
     announce(`${created} created, ${refused} refused`);

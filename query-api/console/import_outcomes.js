@@ -3,12 +3,13 @@
 import { canPass } from "./batches.js";
 import { csv } from "./files.js";
 import { count, number } from "./format.js";
-import { element } from "./dom.js";
+import { copyButton, element, outwardLink } from "./dom.js";
 import { MEMBERS, textOf } from "./link_members.js";
 import { problemLine } from "./problem_view.js";
 
 const REPEATED = { code: "slug_taken", title: "An earlier row of this list has the slug" };
 const SAMPLE_SIZE = 3;
+const LINKS_SHOWN = 10;
 const REFUSALS_SHOWN = 100;
 const UNPAID = "insufficient_credits";
 
@@ -74,6 +75,20 @@ export const sampleTable = (rows) => {
     ))))),
   );
 };
+
+/** Returns a table of the first links of a run; null if there are none. */
+export const linkTable = (links) => links.length > 0 && element(
+  "table",
+  null,
+  element("caption", null, links.length > LINKS_SHOWN ? `The first ${LINKS_SHOWN} of ${number(links.length)} links` : "Links"),
+  element("thead", null, element("tr", null, ["Short link", "Destination"].map((text) => element("th", { scope: "col" }, text)))),
+  element("tbody", null, links.slice(0, LINKS_SHOWN).map((link) => element(
+    "tr",
+    null,
+    element("th", { scope: "row" }, element("a", { href: `#/links/${link.id}` }, link.short_url), " ", copyButton(link.short_url, link.short_url)),
+    element("td", { "data-label": "Destination", class: "address" }, outwardLink(link.destination_url)),
+  ))),
+);
 
 /** Returns a table of the refused rows; null if there are none. */
 export const refusalTable = (rows, outcomes) => {

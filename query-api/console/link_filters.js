@@ -4,7 +4,7 @@ import { element, field, replace, selection } from "./dom.js";
 
 /** Parameters of the API that the one field for text can fill. */
 const KINDS = [
-  ["", "Anything"],
+  ["", "Best guess"],
   ["slug_prefix", "Slug begins with"],
   ["slug", "Slug"],
   ["destination_url", "Destination"],

@@ -55,10 +55,10 @@ export const MEMBERS = [
   {
     name: "tags",
     label: "Tags",
-    help: "Separated by spaces: a-z, 0-9, ., _, : and -, no capitals.",
+    help: "Separated by spaces or commas: letters a-z, digits, ., _, : and -. Capitals become small.",
     mutable: true,
     placeholder: "spring newsletter",
-    pattern: "[\\s,;]*[a-z0-9][a-z0-9._:\\-]{0,63}([\\s,;]+[a-z0-9][a-z0-9._:\\-]{0,63})*[\\s,;]*",
+    pattern: "[\\s,;]*[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}([\\s,;]+[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63})*[\\s,;]*",
     parse: (text) => tagsIn(text).sort(),
     print: (tags) => tags.join(" "),
   },

@@ -8,6 +8,7 @@ import { instant } from "./format.js";
 import { linkEditor } from "./link_editor.js";
 import { linkHistory } from "./link_history.js";
 import { MEMBERS, textOf } from "./link_members.js";
+import { pageParts } from "./page_parts.js";
 import { qrCode } from "./qr_code.js";
 import { problemView } from "./problem_view.js";
 import { onKeyReplaced } from "./session.js";
@@ -82,7 +83,9 @@ export const open = async ({ main, parts: [id], signal, reopen }) => {
     show(stored);
     const code = element("section", { class: "qr" }, qrCode(id, signal));
     const ending = element("section", { class: "ending" }, element("h2", null, "Disable or delete"), service, deletion(stored.link, signal));
-    main.append(heading, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), clicks(), past);
+    const figures = clicks();
+    const parts = pageParts([["Change", edit], ["QR code", code], ["Clicks", figures], ["History", past]]);
+    main.append(heading, parts, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), figures, past);
   } catch (error) {
     if (signal.aborted) return;
     replace(past, linkHistory(id, signal));

@@ -154,6 +154,7 @@ class LinkList {
       const page = await readPage(this.filters, this.cursor, signal, onprogress);
       // Most lists have neither; the script must be there before the rows, so that nothing moves.
       if (page.items.some(({ tags, disabled, expires_at: at }) => tags?.length > 0 || disabled || at)) this.marks = await import("./link_marks.js");
+      if (page.items.length === 0) this.empty = await import("./empty_list.js");
       signal.throwIfAborted();
       this.show(page);
     } catch (error) {
@@ -177,11 +178,10 @@ class LinkList {
     this.links = items;
     for (const link of items.filter(({ id }) => selected.has(id))) selected.set(link.id, link);
     this.next = cursor;
-    const isFiltered = Object.keys(this.filters).length > 0;
     replace(this.body, items.length > 0 ? items.map((link) => this.row(link)) : element(
       "tr",
       null,
-      element("td", { colspan: 4, class: "whole empty" }, isFiltered || this.cursor ? "No link meets these filters." : "There are no links yet."),
+      element("td", { colspan: 4, class: "whole empty" }, this.cursor ? "The list ends here." : this.empty.emptyList(this.filters)),
     ));
     const from = this.before.length * PAGE_SIZE;
     replace(this.state, items.length > 0 && (this.cursor && this.before.length === 0
@@ -235,6 +235,7 @@ class LinkList {
         button(isPaused ? "Search on →" : "Next →", this.next !== null, on),
       );
     }
+    if (this.next === null && this.cursor === null) replace(this.pagers[1]);
     // Who turned the page below the list reads on at its top.
     if (isBelow) this.pagers[0].children[[...this.pagers[1].children].indexOf(document.activeElement)]?.focus();
   }

@@ -43,7 +43,7 @@ export const qrCode = (id, signal) => {
       { class: "actions" },
       button("Save SVG", () => attempt(() => save(id, "svg", signal))),
       button("Save PNG", () => attempt(() => save(id, "png", signal))),
-      button("Print", () => print()),
+      button("Print this page", () => print()),
     ),
     outcome,
   ];
