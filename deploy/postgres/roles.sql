@@ -280,7 +280,7 @@ BEGIN
     -- query-api records: it reads salts, and reports how far it has recorded.
     GRANT SELECT ON clicks.salts TO linkledger_query_api;
     GRANT INSERT ON clicks.recorders TO linkledger_query_api;
-    GRANT UPDATE (seen_at, ended_at) ON clicks.recorders TO linkledger_query_api;
+    GRANT UPDATE (seen_at, ended_at, same_address) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
 
     -- An operator pauses countings, and counts figures again, with the same writes as the projector.
