@@ -76,7 +76,7 @@ export const sampleTable = (rows) => {
   );
 };
 
-/** Returns a table of the first links of a run; null if there are none. */
+/** Returns a table of the first links of a run; false if there are none. */
 export const linkTable = (links) => links.length > 0 && element(
   "table",
   null,
