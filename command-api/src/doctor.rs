@@ -6,7 +6,7 @@ use linkledger_core::{
         self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
         same_database,
     },
-    event_store::SessionKind,
+    event_store::{self, SessionKind, log},
     migrations::Schema,
 };
 
@@ -76,7 +76,14 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         url: config.database.log_url(),
         schemas: &[Schema::EventStore],
     };
-    findings.extend(doctor::examine(database, &patient).await);
+    let of_database = doctor::examine(database, &patient).await;
+    let is_migrated = of_database
+        .iter()
+        .any(|it| it.check == "migrations" && it.verdict == Severity::Ok);
+    findings.extend(of_database);
+    if is_migrated {
+        findings.push(link_price(database.url, config.link_price).await);
+    }
     let relay = doctor::rights_of(
         config.relay_database_url(),
         &RELAY_RIGHTS,
@@ -88,6 +95,27 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     }
     findings.extend(topics(settings).await);
     findings
+}
+
+/// Compares the price of a link with that of the command-api that started last.
+async fn link_price(url: &str, setting: i64) -> Finding {
+    let read = async {
+        let pool = event_store::pool(url, SessionKind::Reader, 1)?;
+        let meta = log::meta(&pool).await;
+        pool.close().await;
+        meta
+    };
+    match read.await {
+        Ok(log::LogMeta { link_price, .. }) if link_price == setting => {
+            Finding::ok("price of a link", setting.to_string())
+        }
+        Ok(log::LogMeta { link_price, .. }) => {
+            let is = format!("{setting}, and {link_price} at the last start of a command-api");
+            let remedy = "start every command-api again, with the same --link-price (LINK_PRICE)";
+            Finding::new("price of a link", Severity::Warning, is, remedy)
+        }
+        Err(error) => Finding::failed("price of a link", &error.into()),
+    }
 }
 
 async fn topics(settings: &CommandApiSettings) -> Vec<Finding> {

@@ -38,6 +38,7 @@ use linkledger_core::{
     metrics::recorder::Recorder,
     migrations::{self, Schema},
 };
+use sqlx::PgPool;
 use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
@@ -96,9 +97,7 @@ async fn start_unboxed(
     let url = config.database.log_url();
     let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     check_servers(&config).await?;
-    migrations::check(&readers, &[Schema::EventStore]).await?;
-    let log_epoch = log::epoch(&readers).await;
-    let log_epoch = LogEpoch::new(log_epoch.context("cannot read the epoch of the log")?);
+    let log_epoch = prepare_log(&readers, config.link_price).await?;
 
     let appended = Arc::new(Notify::new());
     let handler = || {
@@ -165,6 +164,19 @@ async fn start_unboxed(
         router: cors::allow(routes, &config.cors_allowed_origins),
         readiness,
     })
+}
+
+/// Checks that the migrations were run, stores the price of a link, and returns the epoch of the log.
+async fn prepare_log(pool: &PgPool, link_price: i64) -> anyhow::Result<LogEpoch> {
+    migrations::check(pool, &[Schema::EventStore]).await?;
+    let stored = log::store_link_price(pool, link_price).await;
+    stored.context(
+        "cannot store the price of a link; if a right is missing, run deploy/postgres/roles.sql",
+    )?;
+    let log_epoch = log::epoch(pool).await;
+    Ok(LogEpoch::new(
+        log_epoch.context("cannot read the epoch of the log")?,
+    ))
 }
 
 /// Checks that the servers do not lose committed events, and that the relay uses the same database.

@@ -68,6 +68,8 @@ BEGIN
 
     -- command-api decides commands: it appends events and never changes an event.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
+    -- Its setting of the price of a link, which query-api shows.
+    GRANT UPDATE (link_price) ON event_store.log_meta TO linkledger_command_api;
     GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
     GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
     -- Of an API key, command-api writes only the time of its last use.
@@ -278,7 +280,7 @@ BEGIN
     -- query-api records: it reads salts, and reports how far it has recorded.
     GRANT SELECT ON clicks.salts TO linkledger_query_api;
     GRANT INSERT ON clicks.recorders TO linkledger_query_api;
-    GRANT UPDATE (seen_at, ended_at) ON clicks.recorders TO linkledger_query_api;
+    GRANT UPDATE (seen_at, ended_at, same_address) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
 
     -- An operator pauses countings, and counts figures again, with the same writes as the projector.

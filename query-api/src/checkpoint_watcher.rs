@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicI32, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     databases::Databases,
-    event_store::log::{self, PerShard},
+    event_store::log::{self, LogMeta, PerShard},
     lifecycle::Tasks,
     projection::Projection,
 };
@@ -28,39 +28,47 @@ use crate::read_model::{self, Checkpoints, LogPosition, try_read_in_time};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Delay before the next poll after a failed poll.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// Interval of polling the epoch of the log, which only a restore changes.
-const EPOCH_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval of polling the epoch of the log and the price of a link: a restore changes the former, a restart of
+/// command-api with another setting the latter.
+const LOG_META_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Polls the checkpoints while a request waits, and the epoch of the log at all times.
+/// Polls the checkpoints while a request waits, and at all times the epoch of the log and the price of a link.
 pub(crate) struct CheckpointWatcher {
     /// Latest checkpoints. Each waiting request holds one receiver.
     published: watch::Sender<Checkpoints>,
     request_waits: Notify,
     log_epoch: AtomicI32,
+    link_price: AtomicI64,
 }
 
 impl CheckpointWatcher {
-    /// Reads the epoch and starts the background task.
+    /// Reads the epoch and the price, and starts the background task.
     pub(crate) async fn start(
         databases: Databases,
         tasks: &mut Tasks,
     ) -> anyhow::Result<Arc<Self>> {
-        let epoch = log::epoch(&databases.log)
+        let LogMeta { epoch, link_price } = log::meta(&databases.log)
             .await
-            .context("cannot read the epoch of the log")?;
+            .context("cannot read the epoch of the log and the price of a link")?;
         let watcher = Arc::new(Self {
             published: watch::Sender::new(Checkpoints::default()),
             request_waits: Notify::new(),
             log_epoch: AtomicI32::new(epoch),
+            link_price: AtomicI64::new(link_price),
         });
         let task = Arc::clone(&watcher).watch(databases, tasks.drained());
         tasks.spawn_until_drained("checkpoint watcher", task);
         Ok(watcher)
     }
 
-    /// Returns the epoch of the log, stale by at most `EPOCH_INTERVAL` while the database answers.
+    /// Returns the epoch of the log, stale by at most `LOG_META_INTERVAL` while the database answers.
     pub(crate) fn log_epoch(&self) -> i32 {
         self.log_epoch.load(Ordering::Relaxed)
+    }
+
+    /// Returns the price of a link, stale by at most `LOG_META_INTERVAL` while the database answers.
+    pub(crate) fn link_price(&self) -> i64 {
+        self.link_price.load(Ordering::Relaxed)
     }
 
     /// Waits until a poll that ends after this call reads checkpoints that satisfy `is_enough`.
@@ -88,11 +96,11 @@ impl CheckpointWatcher {
         databases: Databases,
         drained: CancellationToken,
     ) -> anyhow::Result<()> {
-        let mut epoch_is_due = interval(EPOCH_INTERVAL);
+        let mut log_meta_is_due = interval(LOG_META_INTERVAL);
         loop {
             tokio::select! {
                 biased;
-                _ = epoch_is_due.tick() => self.poll_epoch(&databases.log).await,
+                _ = log_meta_is_due.tick() => self.poll_log_meta(&databases.log).await,
                 () = self.until_a_request_waits() => self.poll_checkpoints(&databases.read).await,
                 () = drained.cancelled() => return Ok(()),
             }
@@ -120,16 +128,22 @@ impl CheckpointWatcher {
         sleep(pause).await;
     }
 
-    async fn poll_epoch(&self, pool: &PgPool) {
-        match try_read_in_time(|| log::epoch(pool)).await {
-            Ok(epoch) => {
+    async fn poll_log_meta(&self, pool: &PgPool) {
+        match try_read_in_time(|| log::meta(pool)).await {
+            Ok(LogMeta { epoch, link_price }) => {
                 if self.log_epoch.swap(epoch, Ordering::Relaxed) != epoch {
                     tracing::info!(epoch, "the epoch of the log has changed");
+                }
+                if self.link_price.swap(link_price, Ordering::Relaxed) != link_price {
+                    tracing::info!(link_price, "the price of a link has changed");
                 }
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "cannot read the epoch of the log; retrying in 10 s");
+                tracing::warn!(
+                    error,
+                    "cannot read the epoch of the log and the price of a link; retrying in 10 s"
+                );
             }
         }
     }

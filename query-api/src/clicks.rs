@@ -62,8 +62,8 @@ use self::{
 };
 use crate::config::QueryApiConfig;
 
-pub(crate) use self::publisher::check as check_kafka;
 pub use self::settings::ClickSettings;
+pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_recorders};
 
 /// Maximum number of database sessions for heartbeats.
 pub(crate) const RECORDER_CONNECTIONS: u32 = 1;
@@ -124,6 +124,7 @@ impl Clicks {
         let (progress, receiver) = watch::channel(Progress {
             recorded_until_ms: started_at_ms,
             sequences: PerPartition::default(),
+            has_same_address: false,
             end: None,
         });
         let recording = Arc::new(Recording {

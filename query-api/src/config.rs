@@ -46,10 +46,6 @@ pub struct QueryApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
-    /// Price of a link, in credits, which GET /v1/credits shows; the same as of command-api.
-    #[arg(long, env = "LINK_PRICE", default_value_t = 1,
-          value_parser = clap::value_parser!(i64).range(0..))]
-    pub link_price: i64,
     /// Keys that sign cursors, of 32 bytes or more in hex or base64url, separated by commas: the
     /// first one signs new cursors, all are accepted.
     #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]

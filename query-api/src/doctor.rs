@@ -90,6 +90,7 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     if let Ok(Some(kafka)) = config.clicks.kafka() {
         findings.push(clicks_topic(&kafka).await);
         findings.push(salts(&config.databases).await);
+        findings.push(client_addresses(&config.databases).await);
     }
     for replica in &config.read_replica_urls {
         let replica = DatabaseOf {
@@ -147,5 +148,29 @@ async fn salts(databases: &DatabaseSettings) -> Finding {
             Finding::new("salts of visitors", Severity::Warning, is, remedy)
         }
         Err(error) => Finding::failed("salts of visitors", &error.into()),
+    }
+}
+
+/// Asks the heartbeats of all recorders: a proxy that is not named hides the addresses of clients.
+async fn client_addresses(databases: &DatabaseSettings) -> Finding {
+    let read = async {
+        let pool = event_store::pool(databases.read_url(), SessionKind::Reader, 1)?;
+        let recorders = clicks::suspicious_recorders(&pool).await;
+        pool.close().await;
+        recorders
+    };
+    match read.await {
+        Ok(0) => Finding::ok(
+            "client addresses",
+            "no recorder sees the same one again and again",
+        ),
+        Ok(recorders) => {
+            let is = format!(
+                "of {recorders} recorders the last 1,000 clicks have one address: visitors and countries are wrong"
+            );
+            let remedy = "name the proxies in --trusted-proxies (TRUSTED_PROXIES), unless this is a load test";
+            Finding::new("client addresses", Severity::Warning, is, remedy)
+        }
+        Err(error) => Finding::failed("client addresses", &error.into()),
     }
 }

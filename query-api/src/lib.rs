@@ -168,7 +168,6 @@ pub fn start(
             cursor_keys,
             base_url: Arc::clone(&base_url),
             short_base_url: config.short_base_url.as_str().into(),
-            link_price: config.link_price,
         };
         let routes = routes::router(api, gate, settings(ServiceName::QueryApi));
         let readiness = Readiness::default();

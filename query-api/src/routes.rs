@@ -54,8 +54,6 @@ pub(crate) struct ApiState {
     pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,
     pub(crate) short_base_url: Arc<str>,
-    /// Price of a link, in credits.
-    pub(crate) link_price: i64,
 }
 
 impl ApiState {

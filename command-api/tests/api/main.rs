@@ -16,6 +16,7 @@ mod idempotency;
 #[cfg(not(feature = "tls"))]
 mod kafka_without_tls;
 mod later_release;
+mod link_price;
 mod log_epoch;
 mod log_export;
 mod log_verify;

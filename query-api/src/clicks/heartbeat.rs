@@ -57,7 +57,8 @@ impl Heartbeats {
     /// Returns an error if the database fails.
     pub(super) async fn begin(&self) -> anyhow::Result<()> {
         let registering = async {
-            self.upsert_recorder(&self.pool).await?;
+            let progress = self.progress.borrow().clone();
+            self.upsert_recorder(&self.pool, &progress).await?;
             self.salts.read(&self.pool, self.clock.now().date()).await
         };
         let registered = timeout(HEARTBEAT_TIME_MAX, registering).await;
@@ -148,7 +149,7 @@ impl Heartbeats {
     /// Writes a heartbeat.
     async fn beat(&self, progress: &Progress) -> sqlx::Result<()> {
         let mut tx = self.pool.begin().await?;
-        self.upsert_recorder(&mut *tx).await?;
+        self.upsert_recorder(&mut *tx, progress).await?;
         let recorder_id = self.recorder_id.0;
         let recorded_until = instant_of(progress.recorded_until_ms);
         self.withdraw_later_ones(&mut tx, recorded_until).await?;
@@ -238,14 +239,20 @@ impl Heartbeats {
     }
 
     /// Inserts the recorder, or records that it lives.
-    async fn upsert_recorder<'c>(&self, session: impl sqlx::PgExecutor<'c>) -> sqlx::Result<()> {
+    async fn upsert_recorder<'c>(
+        &self,
+        session: impl sqlx::PgExecutor<'c>,
+        progress: &Progress,
+    ) -> sqlx::Result<()> {
         sqlx::query!(
             "
-            INSERT INTO clicks.recorders (recorder_id, started_at) VALUES ($1, $2)
-            ON CONFLICT (recorder_id) DO UPDATE SET seen_at = clock_timestamp()
+            INSERT INTO clicks.recorders (recorder_id, started_at, same_address) VALUES ($1, $2, $3)
+            ON CONFLICT (recorder_id) DO UPDATE
+            SET seen_at = clock_timestamp(), same_address = excluded.same_address
             ",
             self.recorder_id.0,
-            self.started_at
+            self.started_at,
+            progress.has_same_address
         )
         .execute(session)
         .await?;

@@ -45,6 +45,8 @@ pub(super) struct Progress {
     pub(super) recorded_until_ms: i64,
     /// Last sequence of each partition.
     pub(super) sequences: PerPartition<u64>,
+    /// True while recent clicks have one client address.
+    pub(super) has_same_address: bool,
     /// End of the recorder.
     pub(super) end: Option<RecorderEnd>,
 }
@@ -119,9 +121,11 @@ impl Recorder {
         let first_folded_ms = self.outbox.first_folded_ms();
         let recorded_until_ms = first_folded_ms.map_or(until_ms, |it| it.min(until_ms));
         let sequences = self.outbox.last_sequences();
+        let has_same_address = self.same_address.is_suspicious();
         self.progress.send_modify(|progress| {
             progress.recorded_until_ms = recorded_until_ms;
             progress.sequences = sequences;
+            progress.has_same_address = has_same_address;
         });
     }
 

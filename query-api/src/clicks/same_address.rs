@@ -4,11 +4,27 @@ use std::net::IpAddr;
 
 use linkledger_core::metrics::CLICKS_SAME_ADDRESS;
 use metrics::gauge;
+use sqlx::PgPool;
 
 use super::frame::RawClick;
 
 /// Number of clicks in a row from one source that are suspicious.
 const SUSPICIOUS_MIN: u32 = 1_000;
+
+/// Counts the running recorders, of any process, whose recent clicks have one client address.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn suspicious_recorders(pool: &PgPool) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"
+        SELECT count(*) AS "count!" FROM clicks.recorders
+        WHERE same_address AND ended_at IS NULL AND seen_at > now() - interval '60 s'
+        "#
+    )
+    .fetch_one(pool)
+    .await
+}
 
 /// Length of the run of clicks from one source.
 #[derive(Debug, Default)]
@@ -66,7 +82,8 @@ impl SameAddress {
         }
     }
 
-    fn is_suspicious(&self) -> bool {
+    /// Returns true while the run is suspiciously long.
+    pub(super) fn is_suspicious(&self) -> bool {
         self.count >= SUSPICIOUS_MIN
     }
 }

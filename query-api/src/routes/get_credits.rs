@@ -77,7 +77,7 @@ pub(super) async fn get_credits(
         .await?;
     let body = CreditsBody {
         balance: snapshot.value,
-        link_price: api.link_price,
+        link_price: api.watcher.link_price(),
     };
     Ok(([(CACHE_CONTROL, NOT_SHARED)], Json(body)).into_response())
 }

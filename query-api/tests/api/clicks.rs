@@ -4,4 +4,5 @@ mod details;
 mod heartbeats;
 mod outages;
 mod recorded;
+mod same_address;
 mod stage;

@@ -1,6 +1,7 @@
 //! `GET /v1/credits` and `GET /v1/credits/entries`: the balance, the ledger and its pages, tokens.
 
 use axum::http::Method;
+use linkledger_testing as testing;
 use serde_json::{Value, json};
 
 use crate::{
@@ -35,13 +36,31 @@ async fn account_without_entries_has_zero_balance() {
     let caller = service.caller().await;
     let answer = service.get(&caller, BALANCE).await;
     assert_eq!(answer.status, 200);
-    assert_eq!(answer.json(), json!({ "balance": 0, "link_price": 3 }));
+    assert_eq!(answer.json(), json!({ "balance": 0, "link_price": 1 }));
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
     assert_eq!(
         service.get(&caller, ENTRIES).await.json(),
         json!({ "items": [], "next_cursor": null, "has_more": false })
     );
+}
+
+#[tokio::test]
+async fn price_is_that_of_the_event_store() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let of_command_api = "UPDATE event_store.log_meta SET link_price = 7";
+    sqlx::query(of_command_api)
+        .execute(service.pool())
+        .await
+        .unwrap();
+    let at_start = service.another().await.get(&caller, BALANCE).await;
+    assert_eq!(at_start.json()["link_price"], 7);
+    testing::eventually("a running service shows the price", async || {
+        let answer = service.get(&caller, BALANCE).await;
+        (answer.json()["link_price"] == 7).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -70,7 +89,7 @@ async fn ledger_lists_entries_newest_first() {
     insert_grants(&service, &other, 3).await;
 
     let balance = service.get(&caller, BALANCE).await;
-    assert_eq!(balance.json(), json!({ "balance": 400, "link_price": 3 }));
+    assert_eq!(balance.json(), json!({ "balance": 400, "link_price": 1 }));
     let created_at = "2026-11-20T09:51:00.123Z";
     let expected = json!({
         "items": [

@@ -70,7 +70,6 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
-        link_price: 3,
         cursor_keys: CURSOR_KEY.to_owned().into(),
         rate_limit: 0,
         cors_allowed_origins: Vec::new(),

@@ -134,7 +134,6 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),
         short_base_url: "https://sho.rt".parse().unwrap(),
-        link_price: 1,
         cursor_keys: CURSOR_KEYS.to_owned().into(),
         rate_limit: 0,
         cors_allowed_origins: Vec::new(),

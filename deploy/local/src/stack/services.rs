@@ -199,7 +199,6 @@ impl ServiceSettings {
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
-            link_price: LINK_PRICE,
             cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),

@@ -181,7 +181,7 @@ async fn prepare(settings: &Settings, command_api: &Path) -> String {
         "test",
     ];
     settings.run(command_api, OPERATOR, &grant);
-    let scopes = "link:links.write,link:links.read";
+    let scopes = "link:links.write,link:links.read,link:credits.read";
     let issued = settings.run(
         command_api,
         OPERATOR,
@@ -225,6 +225,7 @@ async fn run_services(settings: Settings) {
         "RELAY_DATABASE_URL",
         Settings::database_url(&settings.log, "linkledger_relay"),
     );
+    command.env("LINK_PRICE", "2");
     let command = Service::start(command);
     let run = [&["run"][..], &internal(1)].concat();
     let projection = Service::start(settings.command(&projector, "linkledger_projector", &run));
@@ -268,6 +269,7 @@ async fn run_services(settings: Settings) {
         (302, "https://example.com/")
     );
     assert_eq!(reader.list_all().await.len(), 1);
+    price_of_command_api_is_shown(&reader).await;
     unknown_links_are_looked_up_in_event_store(&settings, &reader).await;
     each_exports_its_own_metrics(&settings, &reader).await;
     console_is_only_on_the_projector(&settings, &reader).await;
@@ -278,6 +280,14 @@ async fn run_services(settings: Settings) {
         assert_eq!(service.terminate().await, Some(0));
     }
     assert_eq!(healthy(), [false; 3]);
+}
+
+async fn price_of_command_api_is_shown(reader: &Http) {
+    eventually("the price of command-api is shown", async || {
+        let credits = reader.get("/v1/credits").await.json();
+        (credits == json!({ "balance": 1, "link_price": 2 })).then_some(())
+    })
+    .await;
 }
 
 async fn unknown_links_are_looked_up_in_event_store(settings: &Settings, reader: &Http) {
