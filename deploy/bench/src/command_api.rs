@@ -4,6 +4,7 @@ use std::{fs::File, net::SocketAddr, process::Stdio, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_servers::free_port;
+use nix::unistd::Pid;
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},
@@ -19,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct CommandApiProcess {
     /// Address of the API.
     pub api: SocketAddr,
-    _child: Child,
+    child: Child,
 }
 
 impl CommandApiProcess {
@@ -60,6 +61,15 @@ impl CommandApiProcess {
                 log.display()
             )
         })?;
-        Ok(Self { api, _child: child })
+        Ok(Self { api, child })
+    }
+
+    /// Returns the id of the process.
+    ///
+    /// # Errors
+    /// Returns an error if the process has ended.
+    pub fn pid(&self) -> anyhow::Result<Pid> {
+        let id = self.child.id().context("command-api has ended")?;
+        Ok(Pid::from_raw(i32::try_from(id)?))
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     bare_redirect::BareRedirect,
     bench::{BenchContext, BenchOptions},
     data_set::DataSet,
-    questions::Question,
+    questions::{DetailedLinks, Question},
     report,
     running_stack::RunningStack,
     server::BenchServer,
@@ -45,6 +45,9 @@ enum BenchCommand {
     All,
     /// Create links on a running stack for --seconds, and print rate and latencies.
     Load(RunningStack),
+    /// Start a stack with a million links of one account, print the address of the API and the API key, and keep the
+    /// stack running until Ctrl-C.
+    ServeLinks,
     /// Serve the baseline of the redirects; the question starts this command itself.
     #[command(hide = true)]
     BareRedirect(BareRedirect),
@@ -58,6 +61,7 @@ pub async fn run() -> ExitCode {
     let done = match command {
         BenchCommand::Prepare { hold } => Box::pin(prepare(&options, hold)).await.map(|()| true),
         BenchCommand::Load(stack) => stack.load(options.duration()).await.map(|()| true),
+        BenchCommand::ServeLinks => Box::pin(serve_links(options)).await.map(|()| true),
         BenchCommand::BareRedirect(bare) => serve(bare).await.map(|()| true),
         BenchCommand::All => unless_stopped(Box::pin(ask(options, Question::ALL))).await,
         BenchCommand::One(question) => unless_stopped(Box::pin(ask(options, &[question]))).await,
@@ -75,6 +79,17 @@ pub async fn run() -> ExitCode {
 /// Serves the baseline of the redirects, on separate threads.
 async fn serve(bare: BareRedirect) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(|| bare.serve()).await?
+}
+
+async fn serve_links(options: BenchOptions) -> anyhow::Result<()> {
+    let bench = BenchContext::start(options).await?;
+    let store = unless_stopped(DetailedLinks::start(&bench)).await?;
+    let (api, key) = (store.stack.api, store.account.api_key.reveal());
+    writeln!(std::io::stdout(), "http://{api} {key}")?;
+    stopped().await?;
+    store.stack.stop().await?;
+    bench.server.drop_copies().await?;
+    bench.server.stop().await
 }
 
 async fn prepare(options: &BenchOptions, hold: bool) -> anyhow::Result<()> {

@@ -1,11 +1,13 @@
 //! The questions, each in a file with its name.
 
+mod batches;
 mod catch_up;
 mod click_freshness;
 mod clicks;
 mod contention;
 mod create_latency;
 mod creates;
+mod filter_links;
 mod footprint;
 mod get_link;
 mod growth;
@@ -17,6 +19,7 @@ mod visible;
 use clap::Subcommand;
 
 use self::clicks::ClicksOptions;
+pub(crate) use self::filter_links::DetailedLinks;
 use crate::{answer::QuestionAnswer, bench::BenchContext};
 
 /// A question about the speed of linkledger.
@@ -24,6 +27,8 @@ use crate::{answer::QuestionAnswer, bench::BenchContext};
 pub enum Question {
     /// Measure how many links can be created per second.
     Creates,
+    /// Measure how many links batches can create per second, and how much they disturb single creates.
+    Batches,
     /// Measure how much requests for one account disturb each other and other accounts.
     Contention,
     /// Measure how long a create takes at half of the maximum load.
@@ -36,6 +41,8 @@ pub enum Question {
     GetLink,
     /// Measure how many pages of a list can be read per second.
     ListLinks,
+    /// Measure how many pages of a filtered list can be read per second.
+    FilterLinks,
     /// Measure the time from a create until the list of the account contains the link.
     Visible,
     /// Measure how fast the projector catches up with the log, and how fast a rebuild is.
@@ -54,12 +61,14 @@ impl Question {
     /// All questions, in the order of the command `all`.
     pub const ALL: &[Self] = &[
         Self::Creates,
+        Self::Batches,
         Self::Contention,
         Self::CreateLatency,
         Self::Redirects,
         Self::UnknownSlugs,
         Self::GetLink,
         Self::ListLinks,
+        Self::FilterLinks,
         Self::Visible,
         Self::CatchUp,
         Self::Clicks(ClicksOptions::DEFAULT),
@@ -75,12 +84,14 @@ impl Question {
     pub async fn ask(self, bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
         match self {
             Self::Creates => creates::ask(bench).await,
+            Self::Batches => batches::ask(bench).await,
             Self::Contention => contention::ask(bench).await,
             Self::CreateLatency => create_latency::ask(bench).await,
             Self::Redirects => redirects::ask(bench).await,
             Self::UnknownSlugs => unknown_slugs::ask(bench).await,
             Self::GetLink => get_link::ask(bench).await,
             Self::ListLinks => list_links::ask(bench).await,
+            Self::FilterLinks => filter_links::ask(bench).await,
             Self::Visible => visible::ask(bench).await,
             Self::CatchUp => catch_up::ask(bench).await,
             Self::Clicks(options) => clicks::ask(bench, options).await,

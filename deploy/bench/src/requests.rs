@@ -48,22 +48,48 @@ fn creates_from(accounts: &[LoadAccount], first: u64) -> RequestWriter {
     })
 }
 
+/// Makes requests that create `items` links each in a batch, with new idempotency keys, for the
+/// accounts in turn.
+pub fn batches(accounts: &[LoadAccount], items: usize) -> RequestWriter {
+    let accounts = accounts.to_vec();
+    Arc::new(move |number, buffer| {
+        let account = &accounts[turn(number, accounts.len())];
+        let items: Vec<String> = (0..items).map(|item| batch_item(number, item)).collect();
+        let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
+        let request = format!(
+            "POST {} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            route_table::LINK_BATCH,
+            account.api_key.reveal(),
+            body.len(),
+        );
+        buffer.extend_from_slice(request.as_bytes());
+    })
+}
+
+fn batch_item(number: u64, item: usize) -> String {
+    let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
+    format!(
+        r#"{{"idempotency_key":"{key}","destination_url":"https://example.com/some/path?n={number}.{item}"}}"#
+    )
+}
+
 /// Makes requests for the newest page of links, for the accounts in turn.
 pub fn lists(accounts: &[LoadAccount], limit: usize) -> RequestWriter {
-    let lists = accounts.iter().map(|account| list(account, limit, None));
+    let lists = accounts.iter().map(|account| list(account, limit, ""));
     let lists: Vec<String> = lists.collect();
     Arc::new(move |number, buffer| {
         buffer.extend_from_slice(lists[turn(number, lists.len())].as_bytes());
     })
 }
 
-/// Formats a request for a page of links of the account, after the cursor.
-pub fn list(account: &LoadAccount, limit: usize, cursor: Option<&str>) -> String {
-    let cursor = cursor.map(|cursor| format!("&cursor={cursor}"));
+/// Formats a request for a page of links of the account; `query` has further parameters, like
+/// `cursor=…`.
+pub fn list(account: &LoadAccount, limit: usize, query: &str) -> String {
+    let separator = if query.is_empty() { "" } else { "&" };
     format!(
-        "GET {}?limit={limit}{} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
+        "GET {}?limit={limit}{separator}{query} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
         route_table::LINKS,
-        cursor.unwrap_or_default(),
         account.api_key.reveal()
     )
 }

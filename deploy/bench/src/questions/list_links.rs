@@ -172,8 +172,9 @@ impl List<'_> {
         let expected = self.links.get(begin..begin + LIMIT);
         let expected = expected.with_context(|| format!("the list has no page {number}"))?;
         let before = begin.checked_sub(1).map(|last| self.links[last]);
-        let cursor = before.map(|link| self.cursor(link));
-        let request = requests::list(self.account, LIMIT, cursor.as_deref()).into_bytes();
+        let cursor = before.map(|link| format!("cursor={}", self.cursor(link)));
+        let query = cursor.unwrap_or_default();
+        let request = requests::list(self.account, LIMIT, &query).into_bytes();
         let shown = self.ask(&request).await?;
         let ids: Vec<LinkId> = shown.items.into_iter().map(|link| link.id).collect();
         ensure!(ids == expected, "page {number} begins at {:?}", ids.first());

@@ -17,7 +17,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{get_link, list_links::List};
+use super::{
+    filter_links::{self, Filter},
+    get_link,
+    list_links::List,
+};
 use crate::{
     accounts::LoadAccount,
     bare_redirect::{self, BareRedirect, are_alike},
@@ -47,6 +51,10 @@ async fn questions_and_baselines_do_the_intended_work() {
     assert_reads_by_id(&url, api, (&account, &links)).await;
     assert_pages(&url, api, (&account, &links)).await;
     assert_bare_server_equals_short_host(short_host, &links.slugs[7]).await;
+    filter_links::add_details(&url).await.unwrap();
+    for filter in Filter::all(&links.ids).unwrap() {
+        filter.check(api, &account, &links.ids).await.unwrap();
+    }
 
     tasks.shutdown().cancel();
     tasks.join().await.unwrap();
