@@ -1,250 +1,31 @@
 //! Batches while command-api is killed again and again: each key has one link and one charge, in
 //! whatever groups the creates are sent, and an atomic batch has all its links or none.
 
+mod client;
+mod load;
+
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    collections::HashSet,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use futures::future::join_all;
-use linkledger_testing::{Random, eventually, record};
-use serde_json::{Value, json};
+use linkledger_testing::{Random, eventually};
+use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::{
-    http::{Answer, Http},
+    http::Http,
     services::{OWNER, Service, Settings, program, until_listens},
 };
+use client::{Answers, Client, Outcome};
+use load::{
+    ATOMIC_BATCHES, ATOMIC_ITEMS, CREATES, Create, GROUPINGS, Grouping, Load, SEED, is_refused,
+};
 
-/// Number of creates that are sent alone and in partial batches.
-const CREATES: usize = 280;
-/// Number of atomic batches. Their keys occur in no other request.
-const ATOMIC_BATCHES: usize = 40;
-const ATOMIC_ITEMS: usize = 3;
-/// Every atomic batch of this interval has an item with a slug that is taken.
-const REFUSED_INTERVAL: usize = 5;
-const TAKEN_SLUG: &str = "taken";
-const GROUPINGS: usize = 1_000;
-const KILLS: usize = 24;
-const ITEMS_MAX: usize = 100;
 const CONNECTIONS: usize = 8;
+const KILLS: usize = 24;
 const CREDITS: u32 = 1_000;
-const SEED: u64 = 20_261_126;
-
-/// One create, the same in every request.
-struct Create {
-    key: String,
-    body: Value,
-}
-
-impl Create {
-    /// Returns a create; some have a slug, and some have tags.
-    fn new(number: usize) -> Self {
-        let mut body = json!({ "destination_url": format!("https://example.com/{number}") });
-        if number.is_multiple_of(3) {
-            body["slug"] = format!("Batch-{number}").into();
-        }
-        if number.is_multiple_of(4) {
-            body["tags"] = json!(["kills", format!("tag-{}", number % 7)]);
-        }
-        let key = format!("00000000-0000-4000-8000-{number:012}");
-        record::create(&key, &body);
-        Self { key, body }
-    }
-
-    fn with_slug(mut self, slug: &str) -> Self {
-        self.body["slug"] = slug.into();
-        self
-    }
-}
-
-enum Grouping<'a> {
-    Single(&'a Create),
-    Partial(Vec<&'a Create>),
-    Atomic(&'a [Create]),
-}
-
-struct Load {
-    creates: Vec<Create>,
-    atomic: Vec<Vec<Create>>,
-}
-
-impl Load {
-    fn new() -> Self {
-        let batch = |nth: usize| {
-            let first = CREATES + nth * ATOMIC_ITEMS;
-            let mut batch: Vec<_> = (first..first + ATOMIC_ITEMS).map(Create::new).collect();
-            if nth.is_multiple_of(REFUSED_INTERVAL) {
-                let last = batch.pop().unwrap();
-                batch.push(last.with_slug(TAKEN_SLUG));
-            }
-            batch
-        };
-        Self {
-            creates: (0..CREATES).map(Create::new).collect(),
-            atomic: (0..ATOMIC_BATCHES).map(batch).collect(),
-        }
-    }
-
-    /// Returns the random grouping with this number, the same in every run. Later groupings contain
-    /// later creates, so that until the last kill some creates are sent for the first time.
-    fn grouping(&self, number: usize) -> Grouping<'_> {
-        let mut random = Random::new(SEED + u64::try_from(number).unwrap());
-        let known = |count: usize| 1 + number * count / GROUPINGS;
-        match random.below(8) {
-            0 => Grouping::Single(&self.creates[random.below(known(CREATES))]),
-            1 => Grouping::Atomic(&self.atomic[random.below(known(ATOMIC_BATCHES))]),
-            _ => {
-                let known = &self.creates[..known(CREATES)];
-                let mut items: Vec<_> = known[random.below(known.len())..].iter().collect();
-                random.shuffle(&mut items);
-                items.truncate(1 + random.below(ITEMS_MAX));
-                Grouping::Partial(items)
-            }
-        }
-    }
-
-    /// Returns groupings that contain everything.
-    fn everything(&self) -> impl Iterator<Item = Grouping<'_>> {
-        let chunks = self.creates.chunks(ITEMS_MAX);
-        let partial = chunks.map(|chunk| Grouping::Partial(chunk.iter().collect()));
-        partial.chain(self.atomic.iter().map(|batch| Grouping::Atomic(batch)))
-    }
-}
-
-fn is_refused(batch: &[Create]) -> bool {
-    batch.iter().any(|create| create.body["slug"] == TAKEN_SLUG)
-}
-
-/// Links of the answers, by key.
-#[derive(Default)]
-struct Answers {
-    first: Mutex<HashMap<String, Value>>,
-    /// Keys with an answer that is not a replay.
-    not_replayed: Mutex<HashSet<String>>,
-}
-
-impl Answers {
-    /// Takes the link of an answer, and asserts that all answers to the key have the same link, and
-    /// all except one are replays.
-    fn take(&self, create: &Create, link: &Value, is_replayed: bool) {
-        let key = &create.key;
-        if !is_replayed {
-            let is_first = self.not_replayed.lock().unwrap().insert(key.clone());
-            assert!(is_first, "{key} is created twice");
-        }
-        let mut first = self.first.lock().unwrap();
-        let first = first.entry(key.clone()).or_insert_with(|| link.clone());
-        assert_eq!(first, link, "{key}");
-    }
-
-    /// Returns the number of links whose first answer was lost: all answers that arrived are replays.
-    fn lost(&self) -> usize {
-        self.first.lock().unwrap().len() - self.not_replayed.lock().unwrap().len()
-    }
-}
-
-#[derive(PartialEq)]
-enum Outcome {
-    /// Every create has its final outcome.
-    Final,
-    /// A create has to be sent again.
-    Retry,
-    ConnectionFailed,
-}
-
-struct Client<'a> {
-    http: Http,
-    answers: &'a Answers,
-}
-
-impl Client<'_> {
-    async fn send(&self, grouping: &Grouping<'_>) -> Outcome {
-        let outcome = match grouping {
-            Grouping::Single(create) => self.send_single(create).await,
-            Grouping::Partial(creates) => self.send_partial(creates).await,
-            Grouping::Atomic(batch) => self.send_atomic(batch).await,
-        };
-        outcome.unwrap_or(Outcome::ConnectionFailed)
-    }
-
-    async fn send_single(&self, create: &Create) -> Option<Outcome> {
-        let key = [("idempotency-key", create.key.as_str())];
-        let answer = self.http.try_post("/v1/links", &key, &create.body).await?;
-        if answer.status != 201 {
-            return Some(retry_after(&answer.json()));
-        }
-        let is_replayed = answer.header("idempotent-replayed") == "true";
-        self.answers.take(create, &answer.json(), is_replayed);
-        Some(Outcome::Final)
-    }
-
-    async fn send_partial(&self, creates: &[&Create]) -> Option<Outcome> {
-        let answer = self.send_batch("partial", creates).await?;
-        let body = answer.json();
-        if answer.status != 207 {
-            return Some(retry_after(&body));
-        }
-        let mut outcome = Outcome::Final;
-        for (create, item) in creates.iter().zip(body["items"].as_array().unwrap()) {
-            if item["status"] == 201 {
-                self.take_item(create, item);
-            } else {
-                outcome = retry_after(&item["problem"]);
-            }
-        }
-        Some(outcome)
-    }
-
-    async fn send_atomic(&self, batch: &[Create]) -> Option<Outcome> {
-        let creates: Vec<_> = batch.iter().collect();
-        let answer = self.send_batch("atomic", &creates).await?;
-        let body = answer.json();
-        if is_refused(batch) && body["code"] == "slug_taken" {
-            return Some(Outcome::Final);
-        }
-        if answer.status != 201 {
-            return Some(retry_after(&body));
-        }
-        assert!(!is_refused(batch), "{body}");
-        for (create, item) in batch.iter().zip(body["items"].as_array().unwrap()) {
-            self.take_item(create, item);
-        }
-        Some(Outcome::Final)
-    }
-
-    async fn send_batch(&self, mode: &str, creates: &[&Create]) -> Option<Answer> {
-        let item = |create: &&Create| {
-            let mut item = create.body.clone();
-            item["idempotency_key"] = create.key.as_str().into();
-            item
-        };
-        let items: Vec<_> = creates.iter().map(item).collect();
-        let body = json!({ "mode": mode, "items": items });
-        self.http.try_post("/v1/links/batch", &[], &body).await
-    }
-
-    fn take_item(&self, create: &Create, item: &Value) {
-        let is_replayed = item["replayed"].as_bool().unwrap();
-        self.answers.take(create, &item["link"], is_replayed);
-    }
-}
-
-/// Asserts that the problem asks for a retry: after a kill, the account can stay locked for a while.
-fn retry_after(problem: &Value) -> Outcome {
-    let code = problem["code"].as_str().unwrap_or_default();
-    let retried = [
-        "overloaded",
-        "storage_unavailable",
-        "deadline_exceeded",
-        "idempotency_key_in_use",
-    ];
-    assert!(retried.contains(&code), "{problem}");
-    Outcome::Retry
-}
 
 /// Sends the groupings that no other connection has begun to send.
 async fn send_groupings(client: &Client<'_>, load: &Load, begun: &AtomicUsize, address: &str) {
@@ -343,7 +124,7 @@ async fn batches_with_kills_create_each_link_once() {
         http: Http::new(format!("http://{}", settings.command_api), api_key.clone()),
         answers: &answers,
     };
-    let taken = Create::new(CREATES + ATOMIC_BATCHES * ATOMIC_ITEMS).with_slug(TAKEN_SLUG);
+    let taken = Create::of_taken_slug();
     let service = settings.start_command_api(None);
     eventually("the slug is taken", async || {
         let outcome = connect().send(&Grouping::Single(&taken)).await;

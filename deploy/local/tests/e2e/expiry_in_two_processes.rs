@@ -91,14 +91,14 @@ async fn create_links(writer: &Http, first: usize) -> Vec<ExpiringLink> {
 }
 
 /// One query-api, and the number of its answers that were judged.
-struct Host {
+struct QueryApi {
     short_host: String,
     internal: String,
     before: AtomicU32,
     after: AtomicU32,
 }
 
-impl Host {
+impl QueryApi {
     fn new(short_host: &str, internal: &str) -> Self {
         Self {
             short_host: short_host.to_owned(),
@@ -161,10 +161,10 @@ async fn two_processes_end_links_at_their_instants() {
     let api_key = settings.account(&program("command-api"), OWNER, CREDITS);
     let _writing = [settings.start_command_api(None), settings.start_projector()];
     let hosts = [
-        Host::new(&settings.short_host, &settings.internal[2]),
-        Host::new(&free_address(), &free_address()),
+        QueryApi::new(&settings.short_host, &settings.internal[2]),
+        QueryApi::new(&free_address(), &free_address()),
     ];
-    let start = |host: &Host| settings.start_query_api(&host.short_host, &host.internal);
+    let start = |host: &QueryApi| settings.start_query_api(&host.short_host, &host.internal);
     let _reading = hosts.each_ref().map(start);
     let listeners = hosts.iter().map(|host| &host.short_host);
     for address in listeners.chain([&settings.command_api]) {
