@@ -23,6 +23,7 @@ use linkledger_core::{
         external_ids, idempotency, links, log, slugs,
         time_limit::{ANSWER_TIME_MAX, within},
     },
+    fail_point,
     id::{AccountId, EventId, LinkId},
     link::Slug,
     metrics::{APPEND_COMMIT_SECONDS, APPEND_LOCK_HOLD_SECONDS},
@@ -131,6 +132,7 @@ impl CommandHandler {
         let commit_began_at = Instant::now();
         let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
         histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
+        fail_point::reached("writer.committed");
         histogram!(APPEND_LOCK_HOLD_SECONDS).record(batch.locked_at.elapsed());
         Ok((batch, committed.err()))
     }

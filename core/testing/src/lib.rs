@@ -6,6 +6,7 @@ mod database;
 pub mod events;
 mod later_release;
 mod per_projection;
+mod random;
 pub mod record;
 pub mod stream;
 pub mod wire;
@@ -48,6 +49,7 @@ pub use self::{
     broker::TestBroker,
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
+    random::Random,
 };
 
 /// Longest time until a condition holds, before a test fails.

@@ -7,7 +7,7 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock},
     id::AccountId,
 };
-use linkledger_testing::TestDatabase;
+use linkledger_testing::{Random, TestDatabase};
 use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
@@ -47,25 +47,6 @@ async fn used(app: &TestApp, account_id: AccountId, items: &[(Uuid, Value)]) -> 
     .await
     .unwrap();
     usize::try_from(used).unwrap()
-}
-
-/// Random numbers from a seed, so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +89,7 @@ async fn any_grouping_creates_each_link_once() {
     let (app, proxy) = behind_a_proxy().await;
     let (account_id, key) = app.account(1_000).await;
     let seed = SystemClock.now().unix_timestamp().cast_unsigned();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let body = |n: usize| match n % 3 {
         0 => json!({ "destination_url": "https://example.com/", "slug": format!("slug-{n}") }),
         _ => json!({ "destination_url": format!("https://example.com/{n}") }),

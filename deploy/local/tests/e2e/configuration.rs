@@ -11,7 +11,7 @@ use clap::{Arg, Args, Command, CommandFactory as _};
 use linkledger::command_line::CommandLine;
 use linkledger_core::settings::unknown;
 
-use crate::{committed::assert_current, process::data_folder, separate_processes::program};
+use crate::{committed::assert_current, process::data_folder, services::program};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
 /// Variables without a flag: every user of the machine could read an API key in an argument.

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use linkledger_testing::{TestBroker, TestDatabase};
 use serde_json::Value;
 
-use crate::separate_processes::program;
+use crate::services::program;
 
 const ROLES: &str = include_str!("../../../postgres/roles.sql");
 

@@ -1,5 +1,7 @@
 //! An HTTP client for tests: returns status, headers and body of every response.
 
+use std::error::Error;
+
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{HeaderMap, Method, Request, StatusCode};
@@ -85,6 +87,29 @@ impl Http {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Answer {
+        let request = self.api_request(method, path, headers, body);
+        self.ask_while_behind(&request).await
+    }
+
+    /// Sends JSON to the API; `None` if the connection fails before the whole answer has arrived.
+    pub(crate) async fn try_post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Option<Answer> {
+        let headers = [&[("content-type", "application/json")], headers].concat();
+        let request = self.api_request("POST", path, &headers, Some(body));
+        self.try_send(request).await.ok()
+    }
+
+    fn api_request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Request<Full<Bytes>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.api_url))
@@ -93,8 +118,7 @@ impl Http {
             request = request.header(*name, *value);
         }
         let body = body.map(Value::to_string).unwrap_or_default();
-        let request = request.body(Full::new(Bytes::from(body))).unwrap();
-        self.ask_while_behind(&request).await
+        request.body(Full::new(Bytes::from(body))).unwrap()
     }
 
     /// Sends a request without a body, with another API key.
@@ -143,14 +167,18 @@ impl Http {
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
-        let response = self.client.request(request).await.unwrap();
+        self.try_send(request).await.unwrap()
+    }
+
+    async fn try_send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Box<dyn Error>> {
+        let response = self.client.request(request).await?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
+        let body = body.collect().await?.to_bytes();
         record::answer(&head.headers, &body);
-        Answer {
+        Ok(Answer {
             status: head.status,
             headers: head.headers,
             body,
-        }
+        })
     }
 }

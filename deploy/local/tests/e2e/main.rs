@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod apache_kafka;
+mod batches_with_kills;
 mod certificates;
 mod client;
 mod client_clicks;
@@ -15,6 +16,7 @@ mod complaints;
 mod configuration;
 mod demo;
 mod doctor;
+mod expiry_in_two_processes;
 mod export;
 mod http;
 mod import;
@@ -32,4 +34,5 @@ mod rebuild_under_load;
 mod restart;
 mod scripted_server;
 mod separate_processes;
+mod services;
 mod walkthrough;

@@ -1,159 +1,18 @@
 //! The three services as separate processes, with one Postgres and one broker.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{Mutex, Once},
-};
+use std::{path::Path, process::Command};
 
-use linkledger_servers::cargo;
 use linkledger_testing as testing;
-use linkledger_testing::{TestBroker, TestDatabase, eventually, record};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
+use linkledger_testing::{TestDatabase, eventually};
+use serde_json::json;
+
+use crate::{
+    http::Http,
+    metrics::Scrape,
+    services::{OWNER, ROLES, Service, Settings, program, until_listens},
 };
-use serde_json::{Value, json};
 
-use crate::{http::Http, metrics::Scrape};
-
-pub(crate) const ROLES: &str = include_str!("../../../postgres/roles.sql");
-/// Name of no role: the session has the rights of the user who connects.
-const OWNER: &str = "none";
 const OPERATOR: &str = "linkledger_operator";
-
-/// Returns the path of a program of another package, after a build of all programs in the profile
-/// of this test. After `cargo test --workspace` no program is left to build, because the build
-/// includes a test, which gives the programs the features that the tests have.
-pub(crate) fn program(name: &str) -> PathBuf {
-    static BUILD: Once = Once::new();
-    let linkledger = Path::new(env!("CARGO_BIN_EXE_linkledger"));
-    BUILD.call_once(|| build_programs(linkledger.parent().unwrap()));
-    linkledger.with_file_name(name)
-}
-
-fn build_programs(folder: &Path) {
-    let mut build = cargo::command();
-    build.args(["build", "--quiet", "--workspace", "--test", "e2e"]);
-    for program in ["command-api", "projector", "query-api"] {
-        build.args(["--bin", program]);
-    }
-    if cfg!(feature = "tls") {
-        build.args(["--features", "tls"]);
-    }
-    if !folder.ends_with("debug") {
-        build.arg("--profile").arg(folder.file_name().unwrap());
-    }
-    assert!(build.status().unwrap().success());
-}
-
-/// Returns an address that no process uses, and that no earlier call returned: a process may bind
-/// the address late.
-pub(crate) fn free_address() -> String {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = linkledger_servers::free_port().unwrap();
-        if GIVEN.lock().unwrap().insert(port) {
-            return format!("127.0.0.1:{port}");
-        }
-    }
-}
-
-/// A process of a service, killed when the value is dropped.
-struct Service(Child);
-
-impl Service {
-    fn start(mut command: Command) -> Self {
-        command.stderr(Stdio::null());
-        record::logs_of(&mut command, "service");
-        Self(command.spawn().unwrap())
-    }
-
-    /// Stops the process with SIGTERM, and returns the exit code.
-    async fn terminate(mut self) -> Option<i32> {
-        kill(
-            Pid::from_raw(i32::try_from(self.0.id()).unwrap()),
-            Signal::SIGTERM,
-        )
-        .unwrap();
-        self.exit_code().await
-    }
-
-    /// Waits for the end of the process, and returns the exit code.
-    async fn exit_code(&mut self) -> Option<i32> {
-        let child = Mutex::new(&mut self.0);
-        let has_ended = async || child.lock().unwrap().try_wait().unwrap();
-        eventually("the process ends", has_ended).await.code()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-struct Settings {
-    log: TestDatabase,
-    /// The same database as the log, or one on a server of its own.
-    read: TestDatabase,
-    broker: TestBroker,
-    command_api: String,
-    query_api: String,
-    short_host: String,
-    /// Internal listeners of command-api, projector and query-api.
-    internal: [String; 3],
-}
-
-impl Settings {
-    async fn new() -> Self {
-        let database = TestDatabase::create().await;
-        Self::on(database.share(), database).await
-    }
-
-    async fn on(log: TestDatabase, read: TestDatabase) -> Self {
-        Self {
-            log,
-            read,
-            broker: TestBroker::start().await,
-            command_api: free_address(),
-            query_api: free_address(),
-            short_host: free_address(),
-            internal: [(); 3].map(|()| free_address()),
-        }
-    }
-
-    /// Returns an address whose sessions have only the rights of `role`.
-    fn database_url(database: &TestDatabase, role: &str) -> String {
-        format!("{}?options[role]={role}", database.url())
-    }
-
-    /// Returns the command line of a process with the rights of `role`.
-    fn command(&self, program: &Path, role: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env("DATABASE_URL", Self::database_url(&self.log, role))
-            .env("READ_DATABASE_URL", Self::database_url(&self.read, role))
-            .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .envs(self.broker.config().environment())
-            .env("GROUP_ID", self.broker.group_id("projector"))
-            .env("BASE_URL", format!("http://{}", self.query_api))
-            .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
-            .env("CURSOR_KEYS", "00".repeat(32));
-        command
-    }
-
-    /// Runs a command of an operator, and waits for its end.
-    fn run(&self, program: &Path, role: &str, arguments: &[&str]) -> Value {
-        let mut command = self.command(program, role, arguments);
-        let output = command.arg("--json").output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
 
 /// Runs the commands of an operator before the first start; returns an API key.
 async fn prepare(settings: &Settings, command_api: &Path) -> String {
@@ -164,30 +23,7 @@ async fn prepare(settings: &Settings, command_api: &Path) -> String {
     // A failing `migrate` proves that the roles are in force.
     let mut migrate = settings.command(command_api, OPERATOR, &["migrate"]);
     assert!(!migrate.output().unwrap().status.success());
-    let account = settings.run(
-        command_api,
-        OPERATOR,
-        &["account", "create", "--name", "Acme"],
-    );
-    let account = account["account_id"].as_str().unwrap();
-    let grant = [
-        "credits",
-        "grant",
-        "--account",
-        account,
-        "--amount",
-        "3",
-        "--reason",
-        "test",
-    ];
-    settings.run(command_api, OPERATOR, &grant);
-    let scopes = "link:links.write,link:links.read,link:credits.read";
-    let issued = settings.run(
-        command_api,
-        OPERATOR,
-        &["key", "issue", "--account", account, "--scope", scopes],
-    );
-    issued["api_key"].as_str().unwrap().to_owned()
+    settings.account(command_api, OPERATOR, 3)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,10 +77,7 @@ async fn run_services(settings: Settings) {
     let writer = Http::new(format!("http://{}", settings.command_api), api_key.clone());
     let reader = Http::new(format!("http://{}", settings.query_api), api_key);
     for address in [&settings.command_api, &settings.query_api] {
-        eventually("the service listens", || async {
-            tokio::net::TcpStream::connect(address).await.ok()
-        })
-        .await;
+        until_listens(address).await;
     }
     let body = json!({ "destination_url": "https://example.com/", "slug": "Spring" });
     let created = writer

@@ -200,7 +200,7 @@ async fn ingress_skips_unreachable_processes() {
         return;
     };
     let stub = Stub::start(Answers).await;
-    let gone = crate::separate_processes::free_address();
+    let gone = crate::services::free_address();
     let both = vec![gone, stub.address.clone()];
     let upstreams = Upstreams::same(both);
     let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, NO_LIMITS).await;

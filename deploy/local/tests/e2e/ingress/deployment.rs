@@ -18,7 +18,7 @@ use nix::{
 use tokio::net::TcpStream;
 
 use super::nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams};
-use crate::separate_processes::{ROLES, free_address, program};
+use crate::services::{ROLES, free_address, program};
 
 /// Number of processes of each service.
 const REPLICAS: usize = 2;

@@ -16,7 +16,7 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{certificates::openssl, separate_processes::free_address};
+use crate::{certificates::openssl, services::free_address};
 
 /// Environment variable with the path of nginx. Without the variable the tests of the ingress do
 /// nothing, since `cargo test` needs only Rust and Postgres. `.ci/ingress` sets the variable.

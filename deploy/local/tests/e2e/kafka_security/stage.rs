@@ -25,7 +25,7 @@ use super::secure_kafka::{ADMIN, OPERATOR, SecureKafka};
 use crate::{
     http::Http,
     metrics::Scrape,
-    separate_processes::{free_address, program},
+    services::{free_address, program},
 };
 
 /// Longest wait for the offsets of a group.

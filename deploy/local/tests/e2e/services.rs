@@ -1,0 +1,202 @@
+//! The services as processes of their own, on the database and the broker of a test.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, Once},
+};
+
+use linkledger_servers::cargo;
+use linkledger_testing::{TestBroker, TestDatabase, eventually, record};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+pub(crate) const ROLES: &str = include_str!("../../../postgres/roles.sql");
+/// Name of no role: the session has the rights of the user who connects.
+pub(crate) const OWNER: &str = "none";
+
+/// Returns the path of a program of another package, after a build of all programs in the profile
+/// of this test. After `cargo test --workspace` no program is left to build, because the build
+/// includes a test, which gives the programs the features that the tests have.
+pub(crate) fn program(name: &str) -> PathBuf {
+    static BUILD: Once = Once::new();
+    let linkledger = Path::new(env!("CARGO_BIN_EXE_linkledger"));
+    BUILD.call_once(|| build_programs(linkledger.parent().unwrap()));
+    linkledger.with_file_name(name)
+}
+
+fn build_programs(folder: &Path) {
+    let mut build = cargo::command();
+    build.args(["build", "--quiet", "--workspace", "--test", "e2e"]);
+    for program in ["command-api", "projector", "query-api"] {
+        build.args(["--bin", program]);
+    }
+    if cfg!(feature = "tls") {
+        build.args(["--features", "tls"]);
+    }
+    if !folder.ends_with("debug") {
+        build.arg("--profile").arg(folder.file_name().unwrap());
+    }
+    assert!(build.status().unwrap().success());
+}
+
+/// Returns an address that no process uses, and that no earlier call returned: a process may bind
+/// the address late.
+pub(crate) fn free_address() -> String {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = linkledger_servers::free_port().unwrap();
+        if GIVEN.lock().unwrap().insert(port) {
+            return format!("127.0.0.1:{port}");
+        }
+    }
+}
+
+/// A process of a service, killed with SIGKILL when the value is dropped.
+pub(crate) struct Service(Child);
+
+impl Service {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stderr(Stdio::null());
+        record::logs_of(&mut command, "service");
+        Self(command.spawn().unwrap())
+    }
+
+    /// Stops the process with SIGTERM, and returns the exit code.
+    pub(crate) async fn terminate(mut self) -> Option<i32> {
+        kill(
+            Pid::from_raw(i32::try_from(self.0.id()).unwrap()),
+            Signal::SIGTERM,
+        )
+        .unwrap();
+        self.exit_code().await
+    }
+
+    /// Waits for the end of the process, and returns the exit code.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let child = Mutex::new(&mut self.0);
+        let has_ended = async || child.lock().unwrap().try_wait().unwrap();
+        eventually("the process ends", has_ended).await.code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Settings of the services, which share one log, one set of read tables and one broker.
+pub(crate) struct Settings {
+    pub(crate) log: TestDatabase,
+    /// The same database as the log, or one on a server of its own.
+    pub(crate) read: TestDatabase,
+    broker: TestBroker,
+    pub(crate) command_api: String,
+    pub(crate) query_api: String,
+    pub(crate) short_host: String,
+    /// Internal listeners of command-api, projector and query-api.
+    pub(crate) internal: [String; 3],
+}
+
+impl Settings {
+    pub(crate) async fn new() -> Self {
+        let database = TestDatabase::create().await;
+        Self::on(database.share(), database).await
+    }
+
+    pub(crate) async fn on(log: TestDatabase, read: TestDatabase) -> Self {
+        Self {
+            log,
+            read,
+            broker: TestBroker::start().await,
+            command_api: free_address(),
+            query_api: free_address(),
+            short_host: free_address(),
+            internal: [(); 3].map(|()| free_address()),
+        }
+    }
+
+    /// Returns an address whose sessions have only the rights of `role`.
+    pub(crate) fn database_url(database: &TestDatabase, role: &str) -> String {
+        format!("{}?options[role]={role}", database.url())
+    }
+
+    /// Returns the command line of a process with the rights of `role`.
+    pub(crate) fn command(&self, program: &Path, role: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("DATABASE_URL", Self::database_url(&self.log, role))
+            .env("READ_DATABASE_URL", Self::database_url(&self.read, role))
+            .env("ALLOW_UNSAFE_POSTGRES", "true")
+            .envs(self.broker.config().environment())
+            .env("GROUP_ID", self.broker.group_id("projector"))
+            .env("BASE_URL", format!("http://{}", self.query_api))
+            .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
+            .env("CURSOR_KEYS", "00".repeat(32));
+        command
+    }
+
+    /// Runs a command of an operator, and waits for its end.
+    pub(crate) fn run(&self, program: &Path, role: &str, arguments: &[&str]) -> Value {
+        let mut command = self.command(program, role, arguments);
+        let output = command.arg("--json").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Creates an account, and returns an API key that writes and reads links.
+    pub(crate) fn account(&self, command_api: &Path, role: &str, credits: u32) -> String {
+        let create = ["account", "create", "--name", "Acme"];
+        let account = self.run(command_api, role, &create);
+        let account = ["--account", account["account_id"].as_str().unwrap()];
+        let (amount, reason) = (credits.to_string(), ["--reason", "test"]);
+        let grant = ["credits", "grant", "--amount", &amount];
+        self.run(command_api, role, &[&grant, &account[..], &reason].concat());
+        let scopes = ["--scope", "link:links.write,link:links.read,link:credits.read"];
+        let issue = [&["key", "issue"], &account[..], &scopes].concat();
+        let issued = self.run(command_api, role, &issue);
+        issued["api_key"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a command-api with the rights of the owner, without a rate limit. The process dies at the
+    /// fail point `fail_at`.
+    pub(crate) fn start_command_api(&self, fail_at: Option<&str>) -> Service {
+        let listen = ["--api-listen", &self.command_api];
+        let internal = ["--internal-listen", &self.internal[0]];
+        let serve = [&["serve"], &listen[..], &internal].concat();
+        let mut command = self.command(&program("command-api"), OWNER, &serve);
+        command.env("RATE_LIMIT", "0");
+        if let Some(fail_at) = fail_at {
+            command.env("LINKLEDGER_FAIL_AT", fail_at);
+        }
+        Service::start(command)
+    }
+
+    /// Starts a projector with the rights of the owner.
+    pub(crate) fn start_projector(&self) -> Service {
+        let run = ["run", "--internal-listen", &self.internal[1]];
+        Service::start(self.command(&program("projector"), OWNER, &run))
+    }
+
+    /// Starts a query-api with the rights of the owner, for visitors of short links.
+    pub(crate) fn start_query_api(&self, short_host: &str, internal: &str) -> Service {
+        let listen = ["--short-listen", short_host, "--internal-listen", internal];
+        let serve = [&["serve", "--api-listen", "127.0.0.1:0"], &listen[..]].concat();
+        Service::start(self.command(&program("query-api"), OWNER, &serve))
+    }
+}
+
+/// Waits until a process listens at the address.
+pub(crate) async fn until_listens(address: &str) {
+    eventually("the service listens", async || {
+        tokio::net::TcpStream::connect(address).await.ok()
+    })
+    .await;
+}
