@@ -1,14 +1,11 @@
 //! Statement of a page of rows, around a walk of one index, and the row that the statement returns.
 
-use linkledger_core::{http::link_body::LinkParts, id::LinkId, shard::Position};
-use time::OffsetDateTime;
-use uuid::Uuid;
+use std::iter::zip;
+
+use linkledger_core::{id::LinkId, shard::Position};
 
 use super::FoundLinks;
-use crate::read_model::{
-    LogPosition, SnapshotRead, Visibility,
-    links::{LinkView, detail_columns::DetailColumns},
-};
+use crate::read_model::{LogPosition, SnapshotRead, Visibility, links::link_columns::LinkColumns};
 
 /// Reads a page of the given rows: links in the order of the list, at most `$5`, which are only read until the page is full.
 /// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug;
@@ -29,12 +26,17 @@ macro_rules! page_of_rows {
         // The statement itself names `OffsetDateTime`.
         use linkledger_core::{link::SlugPrefix, shard::Shard};
         use time::OffsetDateTime;
-        use $crate::read_model::links::search::{LinkSearch, StateFilter, page::PageOfRows};
+        use $crate::read_model::{
+            Visibility,
+            links::{
+                link_columns::link_columns,
+                search::{LinkSearch, StateFilter, page::PageOfRows},
+            },
+        };
 
         let search: &LinkSearch = $search;
         let slug_end = search.slug_prefix.as_ref().map(SlugPrefix::end);
-        sqlx::query_as!(
-            PageOfRows,
+        let page = sqlx::query!(
             r#"
             SELECT c.epoch, c.position,
                    r.epoch AS "redirects_epoch?", r.position AS "redirects_position?",
@@ -136,79 +138,45 @@ macro_rules! page_of_rows {
             search.external_id.as_deref()
         )
         .fetch_one($pool)
-        .await
+        .await?;
+        Ok(PageOfRows {
+            visibility: Visibility::new(page.epoch, page.position, page.is_parked),
+            redirects: page.redirects_epoch.zip(page.redirects_position),
+            last_row: page.last_row,
+            are_found: page.are_found,
+            columns: link_columns!(page),
+        })
     }};
 }
 pub(super) use page_of_rows;
 
-/// One row: checkpoints, and the rows of a page as parallel arrays of equal length.
+/// Rows of a page, and the checkpoints of their snapshot.
 pub(super) struct PageOfRows {
-    pub(super) epoch: i32,
-    pub(super) position: Position,
-    /// Checkpoint of the read model of redirects, if the page depends on the state of links.
-    pub(super) redirects_epoch: Option<i32>,
-    pub(super) redirects_position: Option<Position>,
-    pub(super) is_parked: bool,
+    /// Visibility by the checkpoint of the read model of links.
+    pub(super) visibility: Visibility,
+    /// Epoch and position of the checkpoint of the read model of redirects, if the page depends on the state of links.
+    pub(super) redirects: Option<(i32, Position)>,
     /// Number of the last row of the page among all rows that were looked at.
     pub(super) last_row: i64,
     /// False for a last row that does not meet the filters.
     pub(super) are_found: Vec<bool>,
-    pub(super) link_ids: Vec<Uuid>,
-    pub(super) slugs: Vec<String>,
-    pub(super) destination_urls: Vec<String>,
-    pub(super) versions: Vec<i64>,
-    pub(super) created_at: Vec<OffsetDateTime>,
-    pub(super) titles: Vec<Option<String>>,
-    pub(super) external_ids: Vec<Option<String>>,
-    /// Tags separated by spaces, which no tag contains.
-    pub(super) tags: Vec<Option<String>>,
-    pub(super) expires_at: Vec<Option<OffsetDateTime>>,
-    pub(super) expired_urls: Vec<Option<String>>,
-    pub(super) disabled_by: Vec<Option<String>>,
+    pub(super) columns: LinkColumns,
 }
 
 impl PageOfRows {
     pub(super) fn into_found(self, rows_max: i64) -> SnapshotRead<FoundLinks> {
-        let mut visibility = Visibility::new(self.epoch, self.position, self.is_parked);
-        if let (Some(epoch), Some(position)) = (self.redirects_epoch, self.redirects_position) {
+        let mut visibility = self.visibility;
+        if let Some((epoch, position)) = self.redirects {
             let redirects = LogPosition { epoch, position };
             visibility.checkpoint = visibility.checkpoint.min(redirects);
         }
-        let last = self.link_ids.last().copied().map(LinkId::from_uuid);
+        let last = self.columns.link_ids.last().copied();
         let stopped_at = last.filter(|_| self.last_row == rows_max);
-        let texts = self.slugs.into_iter().zip(self.destination_urls);
-        let numbers = self.versions.into_iter().zip(self.created_at);
-        let details = DetailColumns {
-            titles: self.titles,
-            external_ids: self.external_ids,
-            tags: self.tags,
-            expires_at: self.expires_at,
-            expired_urls: self.expired_urls,
-            disabled_by: self.disabled_by,
-        };
-        let rows = self.link_ids.into_iter().zip(texts).zip(numbers);
-        let found = rows
-            .zip(details.into_rows())
-            .zip(self.are_found)
-            .filter(|(_, is_found)| *is_found);
-        let links = found.map(|(row, _)| {
-            let (((link_id, (slug, destination_url)), (version, created_at)), optional) = row;
-            let (details, disabled_by) = optional;
-            LinkView {
-                parts: LinkParts {
-                    id: LinkId::from_uuid(link_id),
-                    slug,
-                    destination_url,
-                    created_at,
-                    details,
-                    disabled_by,
-                },
-                version,
-            }
-        });
+        let rows = zip(self.columns.into_links(), self.are_found);
+        let links = rows.filter_map(|(link, is_found)| is_found.then_some(link));
         visibility.with(FoundLinks {
             links: links.collect(),
-            stopped_at,
+            stopped_at: stopped_at.map(LinkId::from_uuid),
         })
     }
 }
