@@ -13,6 +13,7 @@ pub mod gate;
 #[cfg(feature = "service")]
 mod key_usage;
 pub mod link_body;
+pub mod link_request;
 pub mod observe;
 pub mod rate_limit;
 pub mod request;

@@ -3,7 +3,7 @@
 
 use axum::{
     http::{
-        HeaderValue,
+        HeaderValue, Uri,
         header::{CACHE_CONTROL, CONTENT_TYPE, LINK},
     },
     response::{IntoResponse, Response},
@@ -46,6 +46,13 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
+    /// Reads the parameters of a list without filters.
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Problem> {
+        let mut parameters = Parameters::of(uri, &[LIMIT, CURSOR]);
+        let page = Self::take(&mut parameters);
+        parameters.check().map(|()| page)
+    }
+
     /// Takes `limit` and `cursor` from the parameters, which record an invalid `limit`.
     pub(crate) fn take(parameters: &mut Parameters) -> Self {
         Self {
@@ -58,6 +65,13 @@ impl PageRequest {
     /// known.
     pub(crate) fn count_max(&self) -> i64 {
         i64::from(self.limit) + 1
+    }
+
+    /// Drops the items after the page. Returns the last item on the page if another page follows.
+    pub(crate) fn truncate<'i, T>(&self, items: &'i mut Vec<T>) -> Option<&'i T> {
+        let has_more = items.len() > usize::from(self.limit);
+        items.truncate(self.limit.into());
+        items.last().filter(|_| has_more)
     }
 }
 
@@ -164,12 +178,7 @@ impl Paginator<'_> {
             mut items,
             stopped_at,
         } = items;
-        let last_key = if items.len() > usize::from(page.limit) {
-            items.truncate(page.limit.into());
-            items.last().map(sort_key_of)
-        } else {
-            stopped_at
-        };
+        let last_key = page.truncate(&mut items).map(sort_key_of).or(stopped_at);
         let next_cursor = last_key.map(|key| self.cursor_keys.seal(&self.scope, key));
         self.answer_with_cursor(page, items.into_iter().map(body_of).collect(), next_cursor)
     }
@@ -213,6 +222,16 @@ impl Paginator<'_> {
     }
 }
 
+/// Returns the sort key of an entry of a list by version.
+pub(crate) fn sort_key_of_version(version: i64) -> u128 {
+    u128::try_from(version).expect("versions count from 1")
+}
+
+/// Returns the version of a sort key, as [`sort_key_of_version`].
+pub(crate) fn version_of_sort_key(sort_key: u128) -> i64 {
+    i64::try_from(sort_key).expect("cursors of the list carry versions")
+}
+
 pub(crate) fn invalid_cursor(refusal: CursorRefusal) -> Problem {
     let detail = match refusal {
         CursorRefusal::NotIssued => {
@@ -232,10 +251,7 @@ mod tests {
     use super::*;
 
     fn parse(query: &str) -> Result<PageRequest, Problem> {
-        let uri = format!("/v1/links{query}").parse().unwrap();
-        let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
-        let page = PageRequest::take(&mut parameters);
-        parameters.check().map(|()| page)
+        PageRequest::of(&format!("/v1/links{query}").parse().unwrap())
     }
 
     fn limit(text: &str) -> Option<u8> {

@@ -33,7 +33,7 @@ use crate::{
     consistency::{VisibilityWait, read_model_behind},
     read_model::{
         LogPosition, read_in_time,
-        redirects::{self, LinkEnd, Redirect, RedirectTarget},
+        redirects::{self, LinkExpiry, Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
     shared_reads::{HolderOf, RedirectOf},
@@ -216,15 +216,15 @@ pub(crate) struct FollowLink {
     pub(crate) redirects: Arc<Redirects>,
     pub(crate) status: RedirectStatus,
     pub(crate) clicks: Clicks,
-    /// Clock that ends links.
+    /// Clock that expiries are compared with.
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl FollowLink {
     /// Returns true if the link has expired. Caches keep the instant with the link, so that all
     /// processes obey the instant without a change of a row.
-    fn is_over(&self, end: &LinkEnd) -> bool {
-        end.expires_at <= self.clock.now()
+    fn has_expired(&self, expiry: &LinkExpiry) -> bool {
+        expiry.expires_at <= self.clock.now()
     }
 }
 
@@ -241,8 +241,11 @@ pub(crate) async fn follow_link(
     let redirect = follow.redirects.find_redirect(&slug, &slug_folded).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
-        RedirectTarget::Destination { end: Some(end), .. } if follow.is_over(&end) => {
-            let url = end.expired_url.ok_or_else(short_link_gone)?;
+        RedirectTarget::Destination {
+            expiry: Some(expiry),
+            ..
+        } if follow.has_expired(&expiry) => {
+            let url = expiry.expired_url.ok_or_else(short_link_gone)?;
             // Not a click: the link no longer leads to its destination.
             return redirect_to(url, StatusCode::FOUND, &slug);
         }

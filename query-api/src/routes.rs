@@ -27,6 +27,7 @@ use linkledger_core::{
         gate::RouteGate,
         route_table,
     },
+    id::AccountId,
     openapi,
     problem::Code,
 };
@@ -58,9 +59,13 @@ pub(crate) struct ApiState {
 
 impl ApiState {
     /// Returns the paginator of one list of one account.
-    fn list(&self, scope: CursorScope) -> Paginator<'_> {
+    fn list(&self, path: &str, filters: String, account_id: AccountId) -> Paginator<'_> {
         Paginator {
-            scope,
+            scope: CursorScope {
+                list: path.to_owned(),
+                filters,
+                account_id,
+            },
             cursor_keys: &self.cursor_keys,
             base_url: &self.base_url,
         }

@@ -12,7 +12,8 @@ use linkledger_core::{
     http::{
         authentication::Caller,
         entity_tag::{self, IfMatch},
-        link_body::{LinkBody, LinkParts, LinkPatch},
+        link_body::{LinkBody, LinkParts},
+        link_request::LinkPatch,
         request::{RequestContext, check_accept, check_merge_patch_body, check_no_query, link_id},
         route_table,
     },

@@ -16,7 +16,7 @@ use linkledger_core::{
     batch::KeyedCreate,
     http::{
         authentication::Caller,
-        link_body::NewLink,
+        link_request::NewLink,
         request::{BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },

@@ -17,7 +17,7 @@ use linkledger_core::{
     envelope::Metadata,
     http::{
         authentication::Caller,
-        link_body::LinkBatch,
+        link_request::LinkBatch,
         rate_limit::RequestClass,
         request::{
             BATCH_BODY_LENGTH_MAX, RequestContext, check_accept, check_batch_body, check_no_query,

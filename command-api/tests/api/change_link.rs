@@ -1,5 +1,5 @@
 use linkledger_core::{
-    api_key::ApiKey, consistency::ConsistencyToken, http::link_body::NewLink, id::AccountId,
+    api_key::ApiKey, consistency::ConsistencyToken, http::link_request::NewLink, id::AccountId,
 };
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 use axum::{body::Body, http::Request};
-use linkledger_core::{api_key::Scope, http::link_body::NewLink, link::members::SLUG};
+use linkledger_core::{api_key::Scope, http::link_request::NewLink, link::members::SLUG};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Details of links: on create, in patches, external ids.
 
 use futures::future::join_all;
-use linkledger_core::{http::link_body::NewLink, id::LinkId};
+use linkledger_core::{http::link_request::NewLink, id::LinkId};
 use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 

@@ -33,7 +33,7 @@ use linkledger_core::{
         api_keys::{self, NewKey},
         append, slugs,
     },
-    http::link_body::NewLink,
+    http::link_request::NewLink,
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
     link::{

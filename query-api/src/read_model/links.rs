@@ -1,6 +1,6 @@
 //! Projection `links`: an account's links, newest first, and a link by its id.
 
-mod detail_columns;
+mod link_columns;
 pub(crate) mod search;
 pub(crate) mod tags;
 
@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use self::detail_columns::DetailColumns;
+use self::link_columns::link_columns;
 use super::{SnapshotRead, Visibility};
 
 /// Link as lists and single reads show it.
@@ -62,8 +62,7 @@ pub(crate) async fn list_each(
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
     // Each page is one row of arrays: a row for each link would repeat the checkpoint, and would cost
     // the database and query-api more. Aggregates keep the order of a sorted subquery.
-    let pages = sqlx::query_as!(
-        LinkPage,
+    let pages = sqlx::query!(
         r#"
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
                l.link_ids AS "link_ids!", l.slugs AS "slugs!",
@@ -126,7 +125,11 @@ pub(crate) async fn list_each(
     if pages.len() != ranges.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    Ok(pages.into_iter().map(LinkPage::into_links).collect())
+    let snapshots = pages.into_iter().map(|page| {
+        let visibility = Visibility::new(page.epoch, page.position, page.is_parked);
+        visibility.with(link_columns!(page).into_links().collect())
+    });
+    Ok(snapshots.collect())
 }
 
 /// Key of a link: only the owner may read a link.
@@ -279,58 +282,5 @@ impl LinkRow {
             },
             version: self.version?,
         })
-    }
-}
-
-/// One row: a checkpoint, and a page of links as parallel arrays of equal length.
-struct LinkPage {
-    epoch: i32,
-    position: Position,
-    is_parked: bool,
-    link_ids: Vec<Uuid>,
-    slugs: Vec<String>,
-    destination_urls: Vec<String>,
-    versions: Vec<i64>,
-    created_at: Vec<OffsetDateTime>,
-    titles: Vec<Option<String>>,
-    external_ids: Vec<Option<String>>,
-    /// Tags separated by spaces, which no tag contains.
-    tags: Vec<Option<String>>,
-    expires_at: Vec<Option<OffsetDateTime>>,
-    expired_urls: Vec<Option<String>>,
-    disabled_by: Vec<Option<String>>,
-}
-
-impl LinkPage {
-    fn into_links(self) -> SnapshotRead<Vec<LinkView>> {
-        let texts = self.slugs.into_iter().zip(self.destination_urls);
-        let numbers = self.versions.into_iter().zip(self.created_at);
-        let details = DetailColumns {
-            titles: self.titles,
-            external_ids: self.external_ids,
-            tags: self.tags,
-            expires_at: self.expires_at,
-            expired_urls: self.expired_urls,
-            disabled_by: self.disabled_by,
-        };
-        let columns = self.link_ids.into_iter().zip(texts).zip(numbers);
-        let links = columns.zip(details.into_rows()).map(
-            |(((link_id, (slug, destination_url)), (version, created_at)), optional)| {
-                let (details, disabled_by) = optional;
-                LinkView {
-                    parts: LinkParts {
-                        id: LinkId::from_uuid(link_id),
-                        slug,
-                        destination_url,
-                        created_at,
-                        details,
-                        disabled_by,
-                    },
-                    version,
-                }
-            },
-        );
-        let visibility = Visibility::new(self.epoch, self.position, self.is_parked);
-        visibility.with(links.collect())
     }
 }

@@ -26,19 +26,20 @@ pub(crate) enum RedirectTarget {
     Destination {
         link_id: LinkId,
         url: Box<str>,
-        /// End of the link, if it has one. Boxed: few links expire.
-        end: Option<Box<LinkEnd>>,
+        /// Expiry of the link, if the link has one. Boxed: few links expire.
+        expiry: Option<Box<LinkExpiry>>,
     },
     /// No destination: the link is deleted or disabled, or an operator suspended the account with
     /// `--stop-redirects`.
     Gone,
 }
 
-/// End of a link at an instant.
+/// Expiry of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LinkEnd {
+pub(crate) struct LinkExpiry {
+    /// Instant from which the link no longer leads to its destination.
     pub(crate) expires_at: OffsetDateTime,
-    /// Stored destination from then on; `None` if visitors then receive 410.
+    /// Stored destination after the expiry; `None` if visitors then receive 410.
     pub(crate) expired_url: Option<Box<str>>,
 }
 
@@ -249,8 +250,8 @@ impl Redirect {
                 RedirectTarget::Destination {
                     link_id: LinkId::from_uuid(row.link_id),
                     url: row.destination_url.into(),
-                    end: row.expires_at.map(|expires_at| {
-                        Box::new(LinkEnd {
+                    expiry: row.expires_at.map(|expires_at| {
+                        Box::new(LinkExpiry {
                             expires_at,
                             expired_url: row.expired_url.map(String::into_boxed_str),
                         })

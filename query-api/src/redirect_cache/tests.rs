@@ -24,7 +24,7 @@ fn redirect(slug: usize, value: u32) -> Redirect {
         target: RedirectTarget::Destination {
             link_id: LinkId::from_uuid(Uuid::nil()),
             url: value.to_string().into(),
-            end: None,
+            expiry: None,
         },
     }
 }

@@ -6,7 +6,7 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::read_model::redirects::{LinkEnd, Redirect, RedirectTarget};
+use crate::read_model::redirects::{LinkExpiry, Redirect, RedirectTarget};
 
 /// Bytes of a slot of the cache, with a short slug and a redirect: 96 in the library's list, and 5 to
 /// 12 in the library's hash table, which grows by doubling.
@@ -47,8 +47,8 @@ impl Weighter<CompactString, Redirect> for EntryWeighter {
             0
         };
         let destination_blocks = match &redirect.target {
-            RedirectTarget::Destination { url, end, .. } => {
-                block_bytes(url.len()) + end.as_deref().map_or(0, bytes_of_end)
+            RedirectTarget::Destination { url, expiry, .. } => {
+                block_bytes(url.len()) + expiry.as_deref().map_or(0, bytes_of_expiry)
             }
             RedirectTarget::Gone => 0,
         };
@@ -56,9 +56,12 @@ impl Weighter<CompactString, Redirect> for EntryWeighter {
     }
 }
 
-fn bytes_of_end(end: &LinkEnd) -> u64 {
-    let url_block = end.expired_url.as_deref().map(|url| block_bytes(url.len()));
-    block_bytes(size_of::<LinkEnd>()) + url_block.unwrap_or(0)
+fn bytes_of_expiry(expiry: &LinkExpiry) -> u64 {
+    let url_block = expiry
+        .expired_url
+        .as_deref()
+        .map(|url| block_bytes(url.len()));
+    block_bytes(size_of::<LinkExpiry>()) + url_block.unwrap_or(0)
 }
 
 /// Returns the bytes that the allocator of glibc uses for a text: 8 bytes more, rounded up to 16,
@@ -87,7 +90,7 @@ mod tests {
                 target: RedirectTarget::Destination {
                     link_id: LinkId::from_uuid(Uuid::nil()),
                     url: destination.as_str().into(),
-                    end: None,
+                    expiry: None,
                 },
             };
             entries.insert(format!("{slug:0slug_length$}").as_str().into(), redirect);

@@ -10,7 +10,6 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    cursor::CursorScope,
     envelope::RecordedEvent,
     http::{authentication::Caller, request::check_accept, route_table},
     id::LinkId,
@@ -30,8 +29,7 @@ use super::{ApiState, get_link::owned_link};
 use crate::{
     consistency::{TokenHeader, position_of_consistency_token},
     history_reads::unreadable,
-    paging::{CURSOR, LIMIT, Page, PageRequest},
-    parameters::Parameters,
+    paging::{Page, PageRequest, sort_key_of_version, version_of_sort_key},
 };
 
 /// Event of a link, as its owner sees it.
@@ -128,14 +126,8 @@ pub(super) async fn get_link_history(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
-    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
-    let page = PageRequest::take(&mut parameters);
-    parameters.check()?;
-    let list = api.list(CursorScope {
-        list: uri.path().to_owned(),
-        filters: String::new(),
-        account_id,
-    });
+    let page = PageRequest::of(&uri)?;
+    let list = api.list(uri.path(), String::new(), account_id);
     let before = list.start_of(&page)?.map(version_of_sort_key);
     check_accept(&headers)?;
     // Every committed write is in the event store: a token needs no wait.
@@ -146,6 +138,7 @@ pub(super) async fn get_link_history(
     let first = api.histories.first_event(link).await?;
     let first = first.ok_or_else(Problem::link_not_found)?;
     let entries = entries(&events, &first).map_err(|error| unreadable(link, &error))?;
+    let sort_key_of = |entry: &HistoryEntry| sort_key_of_version(entry.version);
     Ok(list.answer(&page, entries.into(), sort_key_of, identity))
 }
 
@@ -169,12 +162,4 @@ fn entries(
             changes: link.changes_since(before),
         })
         .collect())
-}
-
-fn sort_key_of(entry: &HistoryEntry) -> u128 {
-    u128::try_from(entry.version).expect("versions count from 1")
-}
-
-fn version_of_sort_key(sort_key: u128) -> i64 {
-    i64::try_from(sort_key).expect("cursors of this list carry versions")
 }

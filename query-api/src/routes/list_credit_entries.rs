@@ -10,7 +10,6 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    cursor::CursorScope,
     http::{authentication::Caller, request::check_accept, route_table},
     problem::Problem,
     projection::Projection,
@@ -20,8 +19,7 @@ use linkledger_core::{
 use super::ApiState;
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    paging::{CURSOR, LIMIT, Page, PageRequest},
-    parameters::Parameters,
+    paging::{Page, PageRequest, sort_key_of_version, version_of_sort_key},
     read_model::{
         credits::{self, EntryRange, LedgerEntry},
         read_in_time,
@@ -67,14 +65,8 @@ pub(super) async fn list_credit_entries(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
-    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
-    let page = PageRequest::take(&mut parameters);
-    parameters.check()?;
-    let list = api.list(CursorScope {
-        list: route_table::CREDIT_ENTRIES.to_owned(),
-        filters: String::new(),
-        account_id,
-    });
+    let page = PageRequest::of(&uri)?;
+    let list = api.list(route_table::CREDIT_ENTRIES, String::new(), account_id);
     let before = list.start_of(&page)?;
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
@@ -94,13 +86,6 @@ pub(super) async fn list_credit_entries(
             read_in_time(|| credits::entries(&server.pool, range))
         })
         .await?;
+    let sort_key_of = |entry: &LedgerEntry| sort_key_of_version(entry.version);
     Ok(list.answer(&page, snapshot.value.into(), sort_key_of, identity))
-}
-
-fn sort_key_of(entry: &LedgerEntry) -> u128 {
-    u128::try_from(entry.version).expect("versions count from 1")
-}
-
-fn version_of_sort_key(sort_key: u128) -> i64 {
-    i64::try_from(sort_key).expect("cursors of this list carry versions")
 }

@@ -13,7 +13,6 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    cursor::CursorScope,
     http::{authentication::Caller, link_body::LinkBody, request::check_accept, route_table},
     problem::Problem,
     projection::Projection,
@@ -76,11 +75,7 @@ pub(super) async fn list_links(
     let page = PageRequest::take(&mut parameters);
     let filters = LinkFilters::take(&mut parameters);
     parameters.check()?;
-    let list = api.list(CursorScope {
-        list: route_table::LINKS.to_owned(),
-        filters: filters.query(),
-        account_id,
-    });
+    let list = api.list(route_table::LINKS, filters.query(), account_id);
     let page_of_list = PageOfList {
         account_id,
         last: list.start_of(&page)?,

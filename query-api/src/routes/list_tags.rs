@@ -10,7 +10,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    cursor::{CursorRefusal, CursorScope},
+    cursor::CursorRefusal,
     http::{authentication::Caller, request::check_accept, route_table},
     link::details::parse_tag,
     problem::Problem,
@@ -21,8 +21,7 @@ use linkledger_core::{
 use super::ApiState;
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    paging::{CURSOR, LIMIT, Page, PageRequest, invalid_cursor},
-    parameters::Parameters,
+    paging::{Page, PageRequest, invalid_cursor},
     read_model::{
         links::tags::{self, TagCount, TagRange},
         read_in_time,
@@ -61,9 +60,7 @@ pub(super) async fn list_tags(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
-    let mut parameters = Parameters::of(&uri, &[LIMIT, CURSOR]);
-    let page = PageRequest::take(&mut parameters);
-    parameters.check()?;
+    let page = PageRequest::of(&uri)?;
     let after = page.cursor.as_deref().map(parse_tag).transpose();
     let after = after.map_err(|_| invalid_cursor(CursorRefusal::NotIssued))?;
     check_accept(&headers)?;
@@ -85,14 +82,8 @@ pub(super) async fn list_tags(
         })
         .await?;
     let mut tags = snapshot.value;
-    let has_more = tags.len() > usize::from(page.limit);
-    tags.truncate(page.limit.into());
-    let last = tags.last().filter(|_| has_more);
+    let last = page.truncate(&mut tags);
     let next_cursor = last.map(|last| last.tag.clone());
-    let paginator = api.list(CursorScope {
-        list: route_table::TAGS.to_owned(),
-        filters: String::new(),
-        account_id,
-    });
-    Ok(paginator.answer_with_cursor(&page, tags, next_cursor))
+    let list = api.list(route_table::TAGS, String::new(), account_id);
+    Ok(list.answer_with_cursor(&page, tags, next_cursor))
 }

@@ -4,7 +4,7 @@ use linkledger_core::link::{DetailChanges, Expiry, LinkCreated, Tags, ValueUpdat
 use time::OffsetDateTime;
 
 /// Update of the details of a row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DetailUpdate<'a> {
     title: ValueUpdate<&'a str>,
     external_id: ValueUpdate<&'a str>,
@@ -44,11 +44,6 @@ impl<'a> DetailUpdate<'a> {
         self.tags = later.tags.or(self.tags);
         self.expires_at = later.expires_at.or(self.expires_at);
         self.expired_url = later.expired_url.or(self.expired_url);
-    }
-
-    /// Returns true if all values are kept.
-    pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 
     /// Returns true if the link has tags after the update.

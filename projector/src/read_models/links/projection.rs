@@ -133,8 +133,6 @@ impl<'a> LinkRows<'a> {
         }
         put_in_tx(tx, &puts, creation).await?;
         update_in_tx(tx, &updates).await?;
-        updates.retain(|(_, change)| !change.details.is_empty());
-        update_details_in_tx(tx, &updates).await?;
         delete_in_tx(tx, &deletes).await?;
         tags.insert_in_tx(tx).await
     }
@@ -238,6 +236,8 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
     let destination_urls: Vec<Option<&str>> =
         rows.iter().map(|(_, row)| row.destination_url).collect();
     let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
+    let details: Vec<_> = rows.iter().map(|(_, row)| &row.details).collect();
+    let details = DetailColumns::of(&details);
     let keep_disabled_by: Vec<bool> = rows
         .iter()
         .map(|(_, row)| row.disabled_by.is_keep())
@@ -251,12 +251,28 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         UPDATE read_model.links AS l
         SET destination_url = coalesce(later.destination_url, l.destination_url),
             version = later.version,
+            title = CASE WHEN 'title' = ANY(later.changed) THEN later.title ELSE l.title END,
+            external_id = CASE WHEN 'external_id' = ANY(later.changed) THEN later.external_id
+                               ELSE l.external_id END,
+            tags = CASE WHEN 'tags' = ANY(later.changed) THEN string_to_array(later.tags, ' ')
+                        ELSE l.tags END,
+            expires_at = CASE WHEN 'expires_at' = ANY(later.changed) THEN later.expires_at
+                              ELSE l.expires_at END,
+            expired_url = CASE WHEN 'expired_url' = ANY(later.changed) THEN later.expired_url
+                               ELSE l.expired_url END,
             disabled_by = CASE WHEN later.keep_disabled_by THEN l.disabled_by
                                ELSE later.disabled_by END
-        FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[],
-                    $6::boolean[], $7::text[])
-            AS later (generation, account_id, link_id, destination_url, version,
-                      keep_disabled_by, disabled_by)
+        FROM (
+            SELECT generation, account_id, link_id, destination_url, version,
+                   string_to_array(changed, ' ') AS changed, title, external_id, tags, expires_at,
+                   expired_url, keep_disabled_by, disabled_by
+            FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[],
+                        $6::text[], $7::text[], $8::text[], $9::text[], $10::timestamptz[],
+                        $11::text[], $12::boolean[], $13::text[])
+                AS given (generation, account_id, link_id, destination_url, version, changed,
+                          title, external_id, tags, expires_at, expired_url, keep_disabled_by,
+                          disabled_by)
+        ) AS later
         WHERE l.generation = later.generation AND l.account_id = later.account_id
           AND l.link_id = later.link_id
         ",
@@ -265,58 +281,14 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         &link_ids,
         &destination_urls as &[Option<&str>],
         &versions,
-        &keep_disabled_by,
-        &disabled_by as &[Option<&str>]
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-async fn update_details_in_tx(
-    tx: &mut PgConnection,
-    rows: &[(Key, &Change<'_>)],
-) -> sqlx::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let generations: Vec<i32> = rows.iter().map(|(key, _)| key.0).collect();
-    let account_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.1).collect();
-    let link_ids: Vec<Uuid> = rows.iter().map(|(key, _)| key.2).collect();
-    let details: Vec<_> = rows.iter().map(|(_, row)| &row.details).collect();
-    let details = DetailColumns::of(&details);
-    sqlx::query!(
-        "
-        UPDATE read_model.links AS l
-        SET title = CASE WHEN 'title' = ANY(later.changed) THEN later.title ELSE l.title END,
-            external_id = CASE WHEN 'external_id' = ANY(later.changed) THEN later.external_id
-                               ELSE l.external_id END,
-            tags = CASE WHEN 'tags' = ANY(later.changed) THEN string_to_array(later.tags, ' ')
-                        ELSE l.tags END,
-            expires_at = CASE WHEN 'expires_at' = ANY(later.changed) THEN later.expires_at
-                              ELSE l.expires_at END,
-            expired_url = CASE WHEN 'expired_url' = ANY(later.changed) THEN later.expired_url
-                               ELSE l.expired_url END
-        FROM (
-            SELECT generation, account_id, link_id, string_to_array(changed, ' ') AS changed,
-                   title, external_id, tags, expires_at, expired_url
-            FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[],
-                        $7::text[], $8::timestamptz[], $9::text[])
-                AS given (generation, account_id, link_id, changed, title, external_id, tags,
-                          expires_at, expired_url)
-        ) AS later
-        WHERE l.generation = later.generation AND l.account_id = later.account_id
-          AND l.link_id = later.link_id
-        ",
-        &generations,
-        &account_ids,
-        &link_ids,
         &details.changed,
         &details.titles as &[Option<&str>],
         &details.external_ids as &[Option<&str>],
         &details.tags as &[Option<String>],
         &details.expires_at as &[Option<OffsetDateTime>],
-        &details.expired_urls as &[Option<&str>]
+        &details.expired_urls as &[Option<&str>],
+        &keep_disabled_by,
+        &disabled_by as &[Option<&str>]
     )
     .execute(tx)
     .await?;

@@ -3,7 +3,8 @@
 //! A page walks one index, that of the most selective filter, and tests the other filters on the rows. A request
 //! looks at [`ROWS_MAX`] rows at most: a page that is short for this reason says where it stopped.
 
-mod rows;
+mod page;
+mod walks;
 
 use linkledger_core::{
     id::{AccountId, LinkId},
@@ -144,14 +145,14 @@ pub(crate) async fn find(
     search: &LinkSearch,
 ) -> sqlx::Result<SnapshotRead<FoundLinks>> {
     let page = match search.walk() {
-        Walk::Account => rows::by_account(pool, search).await,
-        Walk::Destination => rows::by_destination(pool, search).await,
-        Walk::ExternalId => rows::by_external_id(pool, search).await,
-        Walk::Disabled => rows::among_disabled(pool, search).await,
-        Walk::Expiring => rows::among_expiring(pool, search).await,
-        Walk::Tag => rows::by_tag(pool, search).await,
-        Walk::SlugPrefix => rows::by_slug_prefix(pool, search).await,
-        Walk::Host => rows::by_host(pool, search).await,
+        Walk::Account => walks::by_account(pool, search).await,
+        Walk::Destination => walks::by_destination(pool, search).await,
+        Walk::ExternalId => walks::by_external_id(pool, search).await,
+        Walk::Disabled => walks::among_disabled(pool, search).await,
+        Walk::Expiring => walks::among_expiring(pool, search).await,
+        Walk::Tag => walks::by_tag(pool, search).await,
+        Walk::SlugPrefix => walks::by_slug_prefix(pool, search).await,
+        Walk::Host => walks::by_host(pool, search).await,
     }?;
     Ok(page.into_found(search.rows_max()))
 }

@@ -1,0 +1,176 @@
+//! Parses the members of one body and collects their errors.
+
+use serde_json::Value;
+
+use super::{DISABLED, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE};
+use crate::{
+    field::{ERRORS_MAX, FieldCode, FieldError},
+    json::JsonObject,
+    link::{
+        Destination, DetailsPatch, Expiry, OwnHosts, Tags, ValueUpdate,
+        details::{TAGS_MAX, parse_external_id, parse_tag, parse_title},
+    },
+};
+
+/// Meaning of `null` as the value of a detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NullMember {
+    /// `null` is an error.
+    NotAllowed,
+    /// `null` removes the detail.
+    Removes,
+}
+
+/// Members of a body while they are parsed, and their errors so far.
+pub(super) struct MemberParser<'a> {
+    object: &'a JsonObject,
+    null: NullMember,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> MemberParser<'a> {
+    pub(super) const fn of(object: &'a JsonObject, null: NullMember) -> Self {
+        Self {
+            object,
+            null,
+            errors: Vec::new(),
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.object.members().contains_key(name)
+    }
+
+    pub(super) fn refuse(&mut self, name: &str, code: FieldCode) {
+        self.errors.push(FieldError::of_member(name, code));
+    }
+
+    /// Refuses the members for whose names `code` returns a code.
+    pub(super) fn refuse_others(&mut self, code: impl Fn(&str) -> Option<FieldCode>) {
+        for name in self.object.members().keys() {
+            if let Some(code) = code(name) {
+                self.refuse(name, code);
+            }
+        }
+    }
+
+    /// Parses a text member that cannot be removed. Returns `None` if the member is missing or
+    /// invalid.
+    pub(super) fn set<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, FieldCode>,
+    ) -> Option<T> {
+        let value = self.object.members().get(name)?;
+        let parsed = text(value).and_then(parse);
+        parsed.map_err(|code| self.refuse(name, code)).ok()
+    }
+
+    /// Parses a text member that may be removed. Keeps the value if the member is missing or invalid.
+    fn detail<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, FieldCode>,
+    ) -> ValueUpdate<T> {
+        if self.is_removed(name) {
+            return ValueUpdate::Remove;
+        }
+        self.set(name, parse)
+            .map_or(ValueUpdate::Keep, ValueUpdate::Set)
+    }
+
+    fn is_removed(&self, name: &str) -> bool {
+        let value = self.object.members().get(name);
+        self.null == NullMember::Removes && value.is_some_and(Value::is_null)
+    }
+
+    /// Parses the switch of the service. `null` is the absence of the member in a link: not disabled.
+    pub(super) fn disabled(&mut self) -> Option<bool> {
+        match self.object.members().get(DISABLED)? {
+            Value::Bool(is_disabled) => Some(*is_disabled),
+            Value::Null => Some(false),
+            Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                self.refuse(DISABLED, FieldCode::WrongType);
+                None
+            }
+        }
+    }
+
+    pub(super) fn details(&mut self, own_hosts: &OwnHosts) -> DetailsPatch {
+        DetailsPatch {
+            title: self.detail(TITLE, parse_title),
+            external_id: self.detail(EXTERNAL_ID, parse_external_id),
+            tags: self.tags(),
+            expires_at: self.detail(EXPIRES_AT, Expiry::parse),
+            expired_url: self.detail(EXPIRED_URL, |text| Destination::parse(text, own_hosts)),
+        }
+    }
+
+    fn tags(&mut self) -> ValueUpdate<Tags> {
+        if self.is_removed(TAGS) {
+            return ValueUpdate::Remove;
+        }
+        let Some(value) = self.object.members().get(TAGS) else {
+            return ValueUpdate::Keep;
+        };
+        let code = match value {
+            Value::Array(tags) if tags.len() > TAGS_MAX => FieldCode::TooManyTags,
+            Value::Array(tags) => {
+                let tags: Vec<String> = tags
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(index, tag)| self.tag(index, tag, &tags[..index]))
+                    .collect();
+                return ValueUpdate::to(Tags::of(tags));
+            }
+            Value::Null => FieldCode::NullNotAllowed,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                FieldCode::WrongType
+            }
+        };
+        self.refuse(TAGS, code);
+        ValueUpdate::Keep
+    }
+
+    /// Parses a tag. Returns `None` if the tag is invalid or one of the tags before.
+    fn tag(&mut self, index: usize, tag: &Value, before: &[Value]) -> Option<String> {
+        let parsed = text(tag).and_then(parse_tag);
+        let parsed = parsed.and_then(|parsed| {
+            let is_first = !before.contains(tag);
+            is_first.then_some(parsed).ok_or(FieldCode::TagDuplicate)
+        });
+        let refuse = |code| self.errors.push(FieldError::of_element(TAGS, index, code));
+        parsed.map_err(refuse).ok()
+    }
+
+    pub(super) fn finish(self) -> Result<(), Vec<FieldError>> {
+        if self.errors.is_empty() {
+            return Ok(());
+        }
+        Err(sorted(self.errors))
+    }
+}
+
+/// Returns the text of a member.
+fn text(value: &Value) -> Result<&str, FieldCode> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Null => Err(FieldCode::NullNotAllowed),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(FieldCode::WrongType)
+        }
+    }
+}
+
+/// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Drops errors of unknown members
+/// first, then errors of immutable members.
+fn sorted(mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    let priority = |error: &FieldError| {
+        let is_unknown = error.code == FieldCode::UnknownField;
+        (is_unknown, error.code == FieldCode::FieldNotMutable)
+    };
+    errors.sort_by_key(priority);
+    errors.truncate(ERRORS_MAX);
+    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    errors
+}

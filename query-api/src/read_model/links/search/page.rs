@@ -1,0 +1,182 @@
+//! Statement of a page of rows, around a walk of one index, and the row that the statement returns.
+
+use std::iter::zip;
+
+use linkledger_core::{id::LinkId, shard::Position};
+
+use super::FoundLinks;
+use crate::read_model::{LogPosition, SnapshotRead, Visibility, links::link_columns::LinkColumns};
+
+/// Reads a page of the given rows: links in the order of the list, at most `$5`, which are only read until the page is full.
+/// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug;
+/// `has_state` is true for links that are known to have the wanted state.
+///
+/// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7` and `$8`
+/// range of folded slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags, `$14` external id.
+macro_rules! page_of_rows {
+    ($pool:expr, $search:expr, $first:literal, $($rest:literal),+) => {{
+        use $crate::read_model::links::search::LinkOrder;
+
+        match $search.order {
+            LinkOrder::NewestFirst => page_of_rows!(@ordered $pool, $search, $first $(+ " DESC " + $rest)+),
+            LinkOrder::OldestFirst => page_of_rows!(@ordered $pool, $search, $first $(+ $rest)+),
+        }
+    }};
+    (@ordered $pool:expr, $search:expr, $($rows:tt)+) => {{
+        // The statement itself names `OffsetDateTime`.
+        use linkledger_core::{link::SlugPrefix, shard::Shard};
+        use time::OffsetDateTime;
+        use $crate::read_model::{
+            Visibility,
+            links::{
+                link_columns::link_columns,
+                search::{LinkSearch, StateFilter, page::PageOfRows},
+            },
+        };
+
+        let search: &LinkSearch = $search;
+        let slug_end = search.slug_prefix.as_ref().map(SlugPrefix::end);
+        let page = sqlx::query!(
+            r#"
+            SELECT c.epoch, c.position,
+                   r.epoch AS "redirects_epoch?", r.position AS "redirects_position?",
+                   EXISTS (
+                       SELECT FROM read_model.parked_accounts AS p
+                       WHERE p.account_id = $2
+                         AND (p.projection = c.projection AND p.generation = c.generation
+                              OR p.projection = r.projection AND p.generation = r.generation)
+                   ) AS "is_parked!",
+                   l.last_row AS "last_row!", l.are_found AS "are_found!",
+                   l.link_ids AS "link_ids!", l.slugs AS "slugs!",
+                   l.destination_urls AS "destination_urls!", l.versions AS "versions!",
+                   l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+                   l.external_ids AS "external_ids!: Vec<Option<String>>",
+                   l.tags AS "tags!: Vec<Option<String>>",
+                   l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
+                   l.expired_urls AS "expired_urls!: Vec<Option<String>>",
+                   l.disabled_by AS "disabled_by!: Vec<Option<String>>"
+            FROM read_model.checkpoints AS c
+            -- The state of a link is in another read model, which may lag behind this one.
+            LEFT JOIN read_model.checkpoints AS r
+              ON $11::text IS NOT NULL AND r.projection = 'redirects' AND r.shard = $1
+             AND r.generation = (
+                 SELECT active_generation FROM read_model.projections
+                 WHERE projection = 'redirects'
+             )
+            CROSS JOIN LATERAL (
+                SELECT coalesce(max(nth), 0) AS last_row,
+                       coalesce(array_agg(is_found), '{}') AS are_found,
+                       coalesce(array_agg(link_id), '{}') AS link_ids,
+                       coalesce(array_agg(coalesce(slug, '')), '{}') AS slugs,
+                       coalesce(array_agg(coalesce(destination_url, '')), '{}') AS destination_urls,
+                       coalesce(array_agg(coalesce(version, 0)), '{}') AS versions,
+                       coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at,
+                       coalesce(array_agg(title), '{}') AS titles,
+                       coalesce(array_agg(external_id), '{}') AS external_ids,
+                       coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                       coalesce(array_agg(expires_at), '{}') AS expires_at,
+                       coalesce(array_agg(expired_url), '{}') AS expired_urls,
+                       coalesce(array_agg(disabled_by), '{}') AS disabled_by
+                FROM (
+                    SELECT numbered.link_id, slug, destination_url, version, created_at, title,
+                           external_id, tags, expires_at, expired_url, disabled_by, nth, is_found
+                    FROM (SELECT rows.*, row_number() OVER () AS nth FROM (
+                        "#
+                + $($rows)+
+                + r#"
+                    ) AS rows) AS numbered
+                    LEFT JOIN LATERAL (
+                        SELECT true AS is_disabled FROM read_model.redirects
+                        WHERE $11::text IS NOT NULL AND NOT has_state
+                          AND generation = (
+                              SELECT active_generation FROM read_model.projections
+                              WHERE projection = 'redirects'
+                          )
+                          AND account_id = $2 AND link_id = numbered.link_id
+                          AND state = 'disabled'
+                        LIMIT 1
+                    ) AS redirect ON true
+                    CROSS JOIN LATERAL (
+                        SELECT slug IS NOT NULL
+                               AND ($7::text IS NULL
+                                    OR lower(slug COLLATE "C") >= $7
+                                       AND lower(slug COLLATE "C") < $8::text)
+                               AND ($9::text IS NULL OR destination_url = $9)
+                               AND ($10::text IS NULL
+                                    OR split_part(split_part(destination_url, '/', 3), ':', 1) = $10)
+                               AND ($11 IS NULL OR has_state
+                                    OR $11 = CASE WHEN is_disabled THEN 'disabled'
+                                                  WHEN expires_at <= $12 THEN 'expired'
+                                                  ELSE 'active' END)
+                               AND ($13::text[] IS NULL OR coalesce(tags @> $13, false))
+                               AND ($14::text IS NULL OR external_id IS NOT DISTINCT FROM $14)
+                               AS is_found
+                    ) AS filtered
+                    -- The last row says that more rows may follow, also if it is not found.
+                    WHERE is_found OR nth = $5
+                    LIMIT $6
+                ) AS page
+            ) AS l
+            WHERE c.projection = 'links' AND c.shard = $1
+              AND c.generation = (
+                  SELECT active_generation FROM read_model.projections WHERE projection = 'links'
+              )
+            "#,
+            Shard::of(search.account_id).number(),
+            search.account_id.uuid(),
+            search.start,
+            search.end,
+            search.rows_max(),
+            search.count_max,
+            search.slug_prefix.as_ref().map(SlugPrefix::as_str),
+            slug_end.as_deref(),
+            search.destination_url.as_deref(),
+            search.destination_host.as_deref(),
+            search.state.map(StateFilter::name),
+            search.now,
+            search.tags.as_deref(),
+            search.external_id.as_deref()
+        )
+        .fetch_one($pool)
+        .await?;
+        Ok(PageOfRows {
+            visibility: Visibility::new(page.epoch, page.position, page.is_parked),
+            redirects: page.redirects_epoch.zip(page.redirects_position),
+            last_row: page.last_row,
+            are_found: page.are_found,
+            columns: link_columns!(page),
+        })
+    }};
+}
+pub(super) use page_of_rows;
+
+/// Rows of a page, and the checkpoints of their snapshot.
+pub(super) struct PageOfRows {
+    /// Visibility by the checkpoint of the read model of links.
+    pub(super) visibility: Visibility,
+    /// Epoch and position of the checkpoint of the read model of redirects, if the page depends on the state of links.
+    pub(super) redirects: Option<(i32, Position)>,
+    /// Number of the last row of the page among all rows that were looked at.
+    pub(super) last_row: i64,
+    /// False for a last row that does not meet the filters.
+    pub(super) are_found: Vec<bool>,
+    pub(super) columns: LinkColumns,
+}
+
+impl PageOfRows {
+    pub(super) fn into_found(self, rows_max: i64) -> SnapshotRead<FoundLinks> {
+        let mut visibility = self.visibility;
+        if let Some((epoch, position)) = self.redirects {
+            let redirects = LogPosition { epoch, position };
+            visibility.checkpoint = visibility.checkpoint.min(redirects);
+        }
+        let last = self.columns.link_ids.last().copied();
+        let stopped_at = last.filter(|_| self.last_row == rows_max);
+        let rows = zip(self.columns.into_links(), self.are_found);
+        let links = rows.filter_map(|(link, is_found)| is_found.then_some(link));
+        visibility.with(FoundLinks {
+            links: links.collect(),
+            stopped_at: stopped_at.map(LinkId::from_uuid),
+        })
+    }
+}
