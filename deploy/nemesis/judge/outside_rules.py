@@ -3,18 +3,21 @@
 import collections
 import json
 
-from .evidence import FOREVER, code
+from .evidence import code
+from .links import FOREVER
 from .write_rules import suspended
 
 UNAVAILABLE = {(503, "overloaded"), (503, "storage_unavailable"), (504, "deadline_exceeded")}
 BEHIND, SUSPENDED, MISSING = (503, "read_model_behind"), (403, "account_suspended"), (404, "link_not_found")
+EXTERNAL_ID_TAKEN, INVALID = (409, "external_id_taken"), (422, "validation_failed")
+REFUSALS_OF_CREATES = {(402, "insufficient_credits"), (409, "slug_taken"), EXTERNAL_ID_TAKEN, INVALID,
+                       (409, "idempotency_key_in_use"), (422, "idempotency_key_reused")}
 # Every answer that the requests of the clients can have (docs/api.md#errors).
 ANSWERS = {
-    "create": {(201, None), (402, "insufficient_credits"), (409, "slug_taken"), (409, "idempotency_key_in_use"),
-               (422, "idempotency_key_reused"), SUSPENDED},
-    "batch": {(207, None), (201, None), (200, None), (402, "insufficient_credits"), (409, "slug_taken"),
-              (409, "idempotency_key_in_use"), (422, "idempotency_key_reused"), SUSPENDED},
-    "patch": {(200, None), (412, "etag_mismatch"), MISSING, SUSPENDED},
+    "create": {(201, None), *REFUSALS_OF_CREATES, SUSPENDED},
+    "batch": {(207, None), (201, None), (200, None), *REFUSALS_OF_CREATES, SUSPENDED},
+    "patch": {(200, None), (412, "etag_mismatch"), (403, "link_disabled_by_operator"), EXTERNAL_ID_TAKEN, INVALID, MISSING,
+              SUSPENDED},
     "delete": {(204, None), (412, "etag_mismatch"), SUSPENDED},
     "get": {(200, None), MISSING, SUSPENDED, BEHIND},
     "redirect": {(302, None), (410, "short_link_gone"), MISSING, BEHIND},
@@ -82,8 +85,11 @@ def clicks_are_counted(evidence):
     """No link has more clicks than visits; all together lack at most what a killed query-api may lose."""
     made, possible, counted = collections.Counter(), collections.Counter(), collections.Counter()
     for operation in evidence.of["redirect"]:
-        made[operation["link"]] += operation["status"] == 302
-        possible[operation["link"]] += operation["status"] in (302, None)
+        link = operation["link"]
+        is_click = operation["status"] == 302 and any(
+            state and state["destination_url"] == operation["headers"]["Location"] for state in evidence.states.get(link, []))
+        made[link] += is_click
+        possible[link] += is_click or operation["status"] is None
     for operation in evidence.of["clicks"]:
         if operation["status"] != 200:
             yield f"the clicks of {operation['link']} were answered {operation['status']}"
