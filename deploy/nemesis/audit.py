@@ -33,7 +33,7 @@ class Audit:
     def wait_until_ready(self):
         """Waits until each process is ready, without any restart."""
         healed = time.monotonic()
-        for service in self.stack.of_linkledger:
+        for service in (*self.stack.of_linkledger, self.stack.nginx):
             eventually(f"{service.name} is ready", service.is_ready, READY_DEADLINE_S)
         self.facts["ready_after_s"] = time.monotonic() - healed
 
@@ -52,6 +52,7 @@ class Audit:
             self.operator.operate(program, *arguments, kind="last-verify")
         self.read_all()
         self.read_clicks()
+        self.facts["nginx_retries"] = self.stack.nginx.retries()
 
     def is_published(self):
         status = self.operator.operate("command-api", "relay", "status", kind="status")
@@ -89,7 +90,7 @@ class Audit:
             links = list(self.world.links.values())
         sample = random.Random(len(links)).sample(links, min(READ_LINKS_MAX, len(links)))
         for link in sample:
-            for query in self.stack.queries:
+            for query in (*self.stack.queries, self.stack.nginx):
                 headers = auditor.authorized(link["account"])
                 auditor.requests.send("get", query, query.api_port, "GET", f"/v1/links/{link['id']}", headers=headers,
                                       link=link["id"], account=link["account"], token=None, is_last=True)
@@ -124,4 +125,5 @@ class Audit:
 
     def save(self, folder):
         (folder / "facts.json").write_text(json.dumps(self.facts))
+        (folder / "nginx-access.log").write_bytes(self.stack.nginx.log.read_bytes())
         (folder / "stream.txt").write_bytes(self.consumer.output.read_bytes())

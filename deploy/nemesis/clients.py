@@ -1,4 +1,5 @@
-"""Clients of the API and of the short host, each a thread with a random generator of its own."""
+"""Clients of the API and of the short host, each a thread with a random generator of its own. A third of the requests goes
+through nginx."""
 
 import datetime
 import json
@@ -106,11 +107,11 @@ class Client(threading.Thread):
         return found
 
     def command(self, op, method, path, **options):
-        service = self.draw.choice(self.world.stack.commands)
+        service = self.draw.choice([*self.world.stack.commands, self.world.stack.nginx])
         return self.requests.send(op, service, service.api_port, method, path, **options)
 
     def query(self, op, path, **options):
-        service = self.draw.choice(self.world.stack.queries)
+        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
         return self.requests.send(op, service, service.api_port, "GET", path, **options)
 
 
@@ -301,7 +302,7 @@ class Visitor(Client):
         link = self.any_link()
         if link is None:
             return
-        service = self.draw.choice(self.world.stack.queries)
+        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
         self.requests.send("redirect", service, service.short_port, "GET", f"/{link['slug']}", link=link["id"],
                            headers={"User-Agent": HUMAN, "Accept": "application/json"})
 

@@ -51,7 +51,7 @@ class Faults(threading.Thread):
             "kill": self.stack.of_linkledger, "freeze": self.stack.of_linkledger, "restart": self.stack.of_linkledger,
             "broker-kill": self.stack.kafka.brokers, "broker-freeze": self.stack.kafka.brokers,
             "partition": list(self.stack.proxies.targets), "reset": list(self.stack.proxies.targets),
-            "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
+            "nginx-kill": [self.stack.nginx], "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
             "delay": list(self.stack.proxies.targets), "throttle": list(self.stack.proxies.targets),
         }.get(kind, ["postgres"])
 
@@ -128,6 +128,12 @@ class Faults(threading.Thread):
         port = self.stack.kafka.ports[self.stack.kafka.brokers.index(broker)]
         eventually(f"{broker.name} listens", lambda: listens(port), BROKER_DEADLINE_S)
 
+    def kill_nginx(self, nginx, _):
+        nginx.kill()
+        time.sleep(self.draw.uniform(0, AWAY_S_MAX))
+        nginx.start()
+        eventually("nginx listens", nginx.is_ready)
+
     def fill_disk(self, target, _):
         disk = self.stack.disks[target if isinstance(target, str) else target.name]
         disk.fill()
@@ -190,6 +196,7 @@ KINDS = {
     "connections": lambda faults, *_: faults.exhaust_connections(),
     "broker-kill": Faults.kill_broker,
     "broker-freeze": Faults.freeze,
+    "nginx-kill": Faults.kill_nginx,
     "partition": Faults.partition,
     "reset": Faults.reset,
     "clock": Faults.jump_clock,

@@ -84,6 +84,10 @@ class Service:
         status = self.process.wait(STOP_DEADLINE_S)
         assert status == 0, f"{self.name} has ended with the status {status}"
 
+    def connection(self, port, timeout_s):
+        """Returns a new connection to one of the ports."""
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+
     def end(self):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)

@@ -230,6 +230,9 @@ FAULTS = [
         run.redirect_b.update(headers={**run.redirect_b["headers"], "Location": address("a")}))),
     ("redirects_are_of_a_version", "a redirect to nowhere",
      lambda run: run.redirect_b["headers"].update(Location=address("never"))),
+    ("redirects_are_never_older", "an older redirect through nginx", lambda run: (
+        run.redirect_b.update(service="nginx", process=None, headers={**run.redirect_b["headers"], "Location": address("a")}),
+        run.read_b.update(op="redirect", status=302, headers=run.redirect_c["headers"] | {"Location": address("b")}, process=7))),
     ("scans_are_exact", "a link twice in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"] * 2)),
     ("scans_are_exact", "a link missing in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"][:1])),
     ("scans_are_exact", "an entry missing in the ledger", lambda run: edit(run.ledger, items=json.loads(run.ledger["body"])["items"][::2])),
@@ -325,6 +328,22 @@ class Judge(unittest.TestCase):
     def test_each_rule_has_a_fault(self):
         proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover"}
         self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
+
+    def test_refusal_after_a_retry_by_nginx_can_have_an_effect(self):
+        for retries, is_broken in ([], True), (["n1"], False):
+            run = Run()
+            run.change_c.update(service="nginx", status=503, headers={"X-Request-Id": "n1"})
+            found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
+            self.assertEqual("refused_writes_have_no_effect" in found, is_broken)
+
+    def test_visit_that_nginx_retries_can_be_three_clicks(self):
+        for retries, is_broken in ([], True), (["n1"], False):
+            run = Run()
+            run.redirect_c.update(service="nginx", process=None)
+            run.redirect_c["headers"]["X-Request-Id"] = "n1"
+            edit(run.clicks, totals={"clicks": 5, "bots": 0})
+            found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
+            self.assertEqual("clicks_are_counted" in found, is_broken)
 
     def test_slow_recovery_is_a_finding(self):
         run = Run()

@@ -1,7 +1,8 @@
-"""Two of each service, and a proxy before Postgres and before each broker for each of them."""
+"""Two of each service behind nginx, and a proxy before Postgres and before each broker for each of them."""
 
 import glob
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import time
 
 from disk import Disk
+from nginx import Nginx
 from patroni import PatroniCluster
 from stack import Kafka, Service, Stack, eventually, free_port
 
@@ -97,6 +99,8 @@ class Topology(Stack):
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
         self.disks = {}
+        self.nginx = Nginx(self, os.environ["NGINX"])
+        self.services.append(self.nginx)
 
     def make_postgres(self, programs):
         return PatroniCluster(self, programs) if self.has_standbys else super().make_postgres(programs)
@@ -146,6 +150,9 @@ class Topology(Stack):
             Service.start(service)
         for service in self.of_linkledger:
             self.wait_until_ready(service)
+        self.nginx.configure()
+        self.nginx.start()
+        eventually("nginx listens", self.nginx.is_ready)
 
     def wait_until_ready(self, service):
         """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because

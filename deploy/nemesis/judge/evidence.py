@@ -24,9 +24,10 @@ class Evidence:
         self.log = [self.event(row) for row in facts["log"]]
         self.accounts = {text_id("acc", row["account"]): row for row in facts["accounts"]}
         self.heads = {row["shard"]: row["head"] for row in facts["heads"]}
-        self.of = collections.defaultdict(list)
+        self.of, retries = collections.defaultdict(list), set(facts.get("nginx_retries", []))
         for operation in operations:
             self.of[operation["op"]].append(operation)
+            operation["is_retried"] = operation.get("headers", {}).get("X-Request-Id") in retries
         for operation in self.of["batch"]:
             self.of["create"].extend(creates(operation))
         self.of_link, self.of_account = collections.defaultdict(list), collections.defaultdict(list)
@@ -123,6 +124,10 @@ class Evidence:
         states = self.states.get(link, [])
         return states[version - 1] if version and 1 <= version <= len(states) else None
 
+    def clock_of_redirect(self, operation):
+        service = "query-api" if operation["service"] == "nginx" else operation["service"]
+        return self.clock(service, operation["start"], operation["end"])
+
     def clock(self, kind, start, end):
         """Returns the earliest and the latest time that a clock of a kind of process can show between two moments."""
         jumps = [it["jump_s"] for it in self.of["fault"] if it["kind"] == "clock" and it["target"].startswith(kind)
@@ -156,7 +161,7 @@ def creates(batch):
     if batch["status"] in (201, 207):
         outcomes = json.loads(batch["body"])["items"]
     for item, outcome in zip(batch["items"], outcomes, strict=True):
-        found = {name: batch[name] for name in ("client", "service", "process", "account", "start", "end", "id")}
+        found = {name: batch[name] for name in ("client", "service", "process", "account", "start", "end", "id", "is_retried")}
         headers, body = {}, outcome.get("link") or outcome.get("problem")
         if outcome.get("replayed"):
             headers["Idempotent-Replayed"] = "true"

@@ -27,6 +27,8 @@ ANSWERS = {
 }
 # Time before a kill in which a click may not be a record yet.
 UNPUBLISHED_S_MAX = 1
+# proxy_next_upstream_tries of deploy/ingress.
+NGINX_TRIES = 3
 # Time that a stop may wait for the broker, and a little more.
 STOP_S = 30
 
@@ -89,7 +91,7 @@ def clicks_are_counted(evidence):
         is_click = operation["status"] == 302 and any(
             state and state["destination_url"] == operation["headers"]["Location"] for state in evidence.states.get(link, []))
         made[link] += is_click
-        possible[link] += is_click or operation["status"] is None
+        possible[link] += clicks_max(operation, is_click)
     for operation in evidence.of["clicks"]:
         if operation["status"] != 200:
             yield f"the clicks of {operation['link']} were answered {operation['status']}"
@@ -105,6 +107,13 @@ def clicks_are_counted(evidence):
             yield f"{missing} of {sum(made.values())} clicks are missing, and at most {allowed} may be lost"
 
 
+def clicks_max(operation, is_click):
+    """Returns how many clicks a visit can be: one of each process that nginx has sent the visit to."""
+    if operation["service"] == "nginx" and (operation["is_retried"] or operation["status"] in (None, 503)):
+        return NGINX_TRIES
+    return is_click or operation["status"] is None
+
+
 def losable_clicks(evidence):
     """Returns how many clicks the faults may have lost: those of killed query-apis that were no acknowledged records,
     and any number if the broker was away at a stop, or if nobody could ask a process before its kill."""
@@ -115,7 +124,7 @@ def losable_clicks(evidence):
         if fault["kind"] == "kill":
             if fault.get("unacknowledged") is None:
                 return FOREVER
-            recent = (it for it in evidence.of["redirect"] if it["process"] == fault["process"] and it["status"] == 302)
+            recent = (it for it in evidence.of["redirect"] if it["process"] in (fault["process"], None) and it["status"] == 302)
             allowed += fault["unacknowledged"] + sum(it["end"] > fault["start"] - UNPUBLISHED_S_MAX for it in recent)
         elif any("broker" in it["target"] and it["start"] < fault["end"] and it["end"] > fault["start"] - STOP_S
                  for it in evidence.of["fault"]):

@@ -80,9 +80,11 @@ def every_effect_was_asked_for(evidence):
 
 
 def refused_writes_have_no_effect(evidence):
-    """A write whose every attempt was answered with an error, other than an unknown outcome, is not in the log."""
+    """A write whose every attempt was answered with an error, other than an unknown outcome, is not in the log. After a
+    retry by nginx the outcome of the first attempt is unknown, whatever the answer to the second one."""
     for event in evidence.log:
-        statuses = {it["status"] for it in evidence.causes.get(event["id"], []) if it["op"] != "operate"}
+        causes = [it for it in evidence.causes.get(event["id"], []) if it["op"] != "operate"]
+        statuses = {None if it["is_retried"] else it["status"] for it in causes}
         if statuses and all(status is not None and 400 <= status < 504 for status in statuses):
             yield f"{event['type']} of {event['subject']} is in the log, and its requests were answered {sorted(statuses)}"
 
