@@ -21,6 +21,8 @@ EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
 BROKER_DEADLINE_S = 280
+# Time of a sync on a slow disk.
+SYNC_S = (0.1, 3)
 # Jump of the clock of one process, forwards or backwards.
 CLOCK_JUMP_S = 3600
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
@@ -52,6 +54,7 @@ class Faults(threading.Thread):
             "broker-kill": self.stack.kafka.brokers, "broker-freeze": self.stack.kafka.brokers,
             "partition": list(self.stack.proxies.targets), "reset": list(self.stack.proxies.targets),
             "nginx-kill": [self.stack.nginx], "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
+            "disk-slow": ["postgres", *self.stack.kafka.brokers],
             "delay": list(self.stack.proxies.targets), "throttle": list(self.stack.proxies.targets),
         }.get(kind, ["postgres"])
 
@@ -146,6 +149,13 @@ class Faults(threading.Thread):
         target.end()
         self.start_broker(target)
 
+    def slow_disk(self, target, fault):
+        slowness = self.stack.slowness[target if isinstance(target, str) else target.name]
+        fault["sync_s"] = self.draw.uniform(*SYNC_S)
+        slowness.set(fault["sync_s"])
+        self.last()
+        slowness.set(0)
+
     def partition(self, proxy, _):
         sides = self.draw.choice([("up",), ("down",), ("up", "down")])
         self.disturb(proxy, {side: {"held": True} for side in sides})
@@ -201,6 +211,7 @@ KINDS = {
     "reset": Faults.reset,
     "clock": Faults.jump_clock,
     "disk-full": Faults.fill_disk,
+    "disk-slow": Faults.slow_disk,
     "delay": Faults.delay,
     "throttle": Faults.throttle,
 }
@@ -213,6 +224,6 @@ FAILOVERS = {
         fault, lambda: faults.stack.postgres.freeze_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
     "switchover": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.switch_over),
 }
-OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full")
+OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full", "disk-slow")
 # Need disks of their own, which not every user may mount.
 OF_DISKS = ("disk-full",)

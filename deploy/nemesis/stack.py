@@ -147,7 +147,7 @@ class QueryApi(LinkledgerService):
 class Postgres:
     def __init__(self, folder, programs):
         self.data, self.log = folder / "postgres" / "data", folder / "postgres.log"
-        self.programs, self.port = programs, free_port()
+        self.programs, self.port, self.environment = programs, free_port(), dict(os.environ)
         # Postgres refuses to run as root.
         self.by = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
 
@@ -167,7 +167,7 @@ class Postgres:
 
     def run(self, program, *arguments):
         command = [*self.by, f"{self.programs}/{program}", *map(str, arguments)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", env=self.environment)
 
     def crash(self):
         """Ends Postgres without a checkpoint, and starts it again."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from disk import Disk
+from disk import Disk, Slowness
 from nginx import Nginx
 from patroni import PatroniCluster
 from stack import Kafka, Service, Stack, eventually, free_port
@@ -98,7 +98,13 @@ class Topology(Stack):
         self.has_disks = has_disks
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
-        self.disks = {}
+        self.disks, self.slowness = {}, {}
+        with_disks = {broker.name: broker for broker in self.kafka.brokers}
+        if not has_standbys:
+            with_disks["postgres"] = self.postgres
+        for name, process in with_disks.items():
+            self.slowness[name] = Slowness(self.folder, name)
+            process.environment = {**process.environment, **self.slowness[name].environment}
         self.nginx = Nginx(self, os.environ["NGINX"])
         self.services.append(self.nginx)
 

@@ -125,6 +125,7 @@ class Evidence:
         return states[version - 1] if version and 1 <= version <= len(states) else None
 
     def clock_of_redirect(self, operation):
+        """Returns the times of `clock` for the process that answers a redirect: any query-api behind nginx."""
         service = "query-api" if operation["service"] == "nginx" else operation["service"]
         return self.clock(service, operation["start"], operation["end"])
 
