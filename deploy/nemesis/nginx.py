@@ -67,7 +67,8 @@ class Nginx(Service):
         """Returns `addresses.conf`, with each process twice, as in the repository."""
         found = f'map "" $api_base_url {{ default {self.stack.environment["BASE_URL"]}; }}\n'
         for name, ports in self.upstreams.items():
-            servers = "".join(f"server 127.0.0.1:{port} fail_timeout=1s;\nserver 127.0.0.1:{port} backup max_fails=0;\n" for port in ports)
+            servers = "".join(f"server 127.0.0.1:{port} fail_timeout=1s;\nserver 127.0.0.1:{port} backup max_fails=0;\n"
+                              for port in ports)
             found += f"upstream {name} {{\nzone {name} 64k;\n{servers}include linkledger/keepalive.conf;\n}}\n"
         return found
 

@@ -21,11 +21,13 @@ LEAST_OF_DETAILS = {"changes of details": 5, "changes by owners that disable": 1
 def number_of_details(evidence):
     """Returns the number of answers that the rules of details have compared, by kind."""
     changes = [it["sent"] for it in evidence.of["patch"] if it["status"] == 200]
-    expired_urls = {state["expired_url"] for states in evidence.states.values() for state in states if state and "expired_url" in state}
+    states = (state for states in evidence.states.values() for state in states if state)
+    expired_urls = {state["expired_url"] for state in states if "expired_url" in state}
     return {
         "changes of details": sum(not set(DETAILS).isdisjoint(sent) for sent in changes),
         "changes by owners that disable": sum(bool(sent.get("disabled")) for sent in changes),
-        "redirects after an expiry": sum(it["status"] == 302 and it["headers"]["Location"] in expired_urls for it in evidence.of["redirect"]),
+        "redirects after an expiry": sum(
+            it["status"] == 302 and it["headers"]["Location"] in expired_urls for it in evidence.of["redirect"]),
         "filtered lists": sum(it["status"] == 200 and bool(it.get("filters")) for it in evidence.of["list"]),
     }
 

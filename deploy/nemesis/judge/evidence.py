@@ -4,7 +4,7 @@ import collections
 import json
 import uuid
 
-from .links import DETAILS, FOREVER, can_cause, next_state
+from .links import FOREVER, can_cause, next_state
 
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")

@@ -200,9 +200,9 @@ def out_of_order(evidence, link, operations):
 def operators_commands_happen_once(evidence):
     """Each command on credits or links that ended well is in the log once, with its amount, unless it changed nothing; none
     is there twice."""
-    events = collections.defaultdict(list)
+    events, kinds = collections.defaultdict(list), ("CreditsGranted", "CreditsAdjusted", "LinkDisabled", "LinkEnabled")
     for event in evidence.log:
-        if event["type"] in ("CreditsGranted", "CreditsAdjusted", "LinkDisabled", "LinkEnabled") and event["payload"].get("by") != "owner":
+        if event["type"] in kinds and event["payload"].get("by") != "owner":
             events[event["payload"]["reason"]].append(event)
     for operation in evidence.of["operate"]:
         if operation.get("kind") in ("grant", "adjust") and operation["exit"] == 0:
