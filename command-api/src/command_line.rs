@@ -12,7 +12,7 @@ use linkledger_core::{
     clock::SystemClock,
     doctor::DoctorArgs,
     failure,
-    lifecycle::{health, listen},
+    lifecycle::{health, listen, run_program},
     settings, telemetry,
 };
 use tokio_util::sync::CancellationToken;
@@ -46,8 +46,14 @@ enum CommandApiCommand {
 /// Runs the command line of this process, and returns the exit code.
 ///
 /// The futures of all commands are compiled in the library; the program is only linked.
-#[tokio::main]
-pub async fn main() -> ExitCode {
+pub fn main() -> ExitCode {
+    run_program(run_command_line()).unwrap_or_else(|error| {
+        writeln!(std::io::stderr(), "error: cannot start threads: {error}").ok();
+        ExitCode::FAILURE
+    })
+}
+
+async fn run_command_line() -> ExitCode {
     let outcome = match settings::parse::<Cli>().command {
         CommandApiCommand::Serve(serve) => run(*serve).await,
         CommandApiCommand::Health(internal) => health::check(internal.address).await,

@@ -73,7 +73,7 @@
 //! - `postgres`: the event store.
 //! - `http`: code shared by the two HTTP services.
 //! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
-//! - `kafka`: classification of Kafka errors.
+//! - `kafka`: classification of Kafka errors, and the close of Kafka clients.
 //! - `clicks`: classification of clicks by their requests.
 //! - `qr-codes`: QR codes of short addresses.
 //! - `schema`: JSON Schemas of the events.
@@ -132,6 +132,8 @@ pub mod failure;
 pub mod figures;
 #[cfg(feature = "service")]
 pub mod internal_listener;
+#[cfg(feature = "kafka")]
+pub mod kafka_close;
 #[cfg(feature = "service")]
 pub mod kafka_config;
 #[cfg(feature = "kafka")]

@@ -2,6 +2,7 @@
 
 mod connection;
 pub mod health;
+mod program;
 mod progress;
 mod serve;
 mod tasks;
@@ -15,6 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
+pub use program::run_program;
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 pub use tasks::Tasks;
 

@@ -5,7 +5,7 @@ import json
 import random
 import time
 
-from clients import Client, Lister
+from clients import STATES, Client, Lister
 from stack import eventually
 
 READY_DEADLINE_S = 120
@@ -14,6 +14,8 @@ QUIET_DEADLINE_S = 180
 READ_LINKS_MAX, CLICKS_LINKS_MAX = 600, 3000
 LIMIT_MAX = 100
 SUSPENDED = 403
+LAST_FILTERS = [*({"state": state} for state in STATES), {"tag": "tag-1"}, {"tag": "all", "state": "active"},
+                *({"external_id": f"id:{number}"} for number in range(5))]
 
 LOG = """SELECT json_build_object('shard', shard, 'position', position, 'stream', stream_id, 'version', version,
     'account', account_id, 'event', event_id, 'type', type, 'payload', payload::text, 'key', idempotency_key)
@@ -25,12 +27,13 @@ HEADS = "SELECT json_build_object('shard', shard, 'head', head) FROM event_store
 class Audit:
     def __init__(self, world, operator, consumer):
         self.world, self.operator, self.consumer, self.stack = world, operator, consumer, world.stack
-        self.facts = {}
+        # Time of day at the beginning of the clock that the histories have.
+        self.facts = {"wall_s": time.time() - time.monotonic()}
 
     def wait_until_ready(self):
         """Waits until each process is ready, without any restart."""
         healed = time.monotonic()
-        for service in self.stack.of_linkledger:
+        for service in (*self.stack.of_linkledger, self.stack.nginx):
             eventually(f"{service.name} is ready", service.is_ready, READY_DEADLINE_S)
         self.facts["ready_after_s"] = time.monotonic() - healed
 
@@ -49,6 +52,7 @@ class Audit:
             self.operator.operate(program, *arguments, kind="last-verify")
         self.read_all()
         self.read_clicks()
+        self.facts["nginx_retries"] = self.stack.nginx.retries()
 
     def is_published(self):
         status = self.operator.operate("command-api", "relay", "status", kind="status")
@@ -86,7 +90,7 @@ class Audit:
             links = list(self.world.links.values())
         sample = random.Random(len(links)).sample(links, min(READ_LINKS_MAX, len(links)))
         for link in sample:
-            for query in self.stack.queries:
+            for query in (*self.stack.queries, self.stack.nginx):
                 headers = auditor.authorized(link["account"])
                 auditor.requests.send("get", query, query.api_port, "GET", f"/v1/links/{link['id']}", headers=headers,
                                       link=link["id"], account=link["account"], token=None, is_last=True)
@@ -95,9 +99,9 @@ class Audit:
         lister = Lister(self.world, "auditor-of-lists", 0)
         for account in self.world.accounts:
             lister.balance(account, None)
-            for collection in ("links", "entries"):
-                if not lister.scan(collection, account, None, LIMIT_MAX):
-                    raise SystemExit(f"the last list of {collection} of {account} has no end")
+            for collection, filters in (("links", {}), ("entries", {}), *(("links", filters) for filters in LAST_FILTERS)):
+                if not lister.scan(collection, account, None, LIMIT_MAX, filters):
+                    raise SystemExit(f"the last list of {collection} of {account} with {filters} has no end")
 
     def read_clicks(self):
         """Reads the clicks of each visited link once they are complete."""
@@ -121,4 +125,5 @@ class Audit:
 
     def save(self, folder):
         (folder / "facts.json").write_text(json.dumps(self.facts))
+        (folder / "nginx-access.log").write_bytes(self.stack.nginx.log.read_bytes())
         (folder / "stream.txt").write_bytes(self.consumer.output.read_bytes())

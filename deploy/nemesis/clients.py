@@ -1,10 +1,13 @@
-"""Clients of the API and of the short host, each a thread with a random generator of its own."""
+"""Clients of the API and of the short host, each a thread with a random generator of its own. A third of the requests goes
+through nginx."""
 
+import datetime
 import json
 import random
 import threading
 import time
 import uuid
+from urllib.parse import urlencode
 
 from history import Requests
 
@@ -16,6 +19,10 @@ HUMAN = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 CREATED, UNKNOWN = 201, (None, 504)
 FIRST_ETAG = '"1"'
 BATCH_ITEMS_MAX, REPEATED_ITEMS_MAX = 8, 3
+# Time until a link expires: some have expired when they are created, some expire during the run, some long after it.
+SOON_S, LATER_S = (-4, 25), (86_400, 10_000_000)
+DETAILS = ("title", "tags", "external_id", "expires_at", "expired_url")
+STATES = ("active", "disabled", "expired")
 
 
 class World:
@@ -38,7 +45,7 @@ class World:
         with self.lock:
             known = self.links.setdefault(link["id"], {
                 "id": link["id"], "slug": link["short_url"].rsplit("/", 1)[1], "account": account,
-                "etag": FIRST_ETAG, "token": token,
+                "etag": FIRST_ETAG, "token": token, "expires_at": link.get("expires_at"),
             })
             if known not in self.hot:
                 self.hot = [*self.hot, known][-HOT_LINKS_MAX:]
@@ -48,6 +55,8 @@ class World:
         with self.lock:
             link["etag"] = operation["headers"].get("ETag", link["etag"])
             link["token"] = operation["headers"].get("Consistency-Token", link["token"])
+            if operation["status"] == 200:
+                link["expires_at"] = json.loads(operation["body"]).get("expires_at")
 
     def newest_token(self, account):
         with self.lock:
@@ -83,13 +92,31 @@ class Client(threading.Thread):
                 return None
             return dict(self.draw.choice(hot if self.draw.random() < 0.8 else list(links.values())))
 
+    def new_details(self):
+        """Draws details: few external ids, so that many are taken, and all members or some."""
+        number = self.world.unique()
+        found = {"title": f"Link {number}", "tags": [f"tag-{number % 7}", "all"]}
+        if self.draw.random() < 0.5:
+            found["external_id"] = any_external_id(self.draw, number)
+        if self.draw.random() < 0.5:
+            instant = time.time() + self.draw.uniform(*self.draw.choice([SOON_S, LATER_S]))
+            text = datetime.datetime.fromtimestamp(instant, datetime.UTC).isoformat(timespec="milliseconds")
+            found["expires_at"] = text.replace("+00:00", "Z")
+            if self.draw.random() < 0.5:
+                found["expired_url"] = f"https://example.com/expired/{number}"
+        return found
+
     def command(self, op, method, path, **options):
-        service = self.draw.choice(self.world.stack.commands)
+        service = self.draw.choice([*self.world.stack.commands, self.world.stack.nginx])
         return self.requests.send(op, service, service.api_port, method, path, **options)
 
     def query(self, op, path, **options):
-        service = self.draw.choice(self.world.stack.queries)
+        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
         return self.requests.send(op, service, service.api_port, "GET", path, **options)
+
+
+def any_external_id(draw, number):
+    return f"id:{draw.randrange(5 + number // 8)}"
 
 
 class Creator(Client):
@@ -122,9 +149,7 @@ class Creator(Client):
         if self.draw.random() < 0.3:
             # Few slugs, so that many are taken.
             body["slug"] = f"shared-{self.draw.randrange(5 + number // 4)}"
-        if self.world.has_details and self.draw.random() < 0.3:
-            body |= {"title": f"Link {number}", "tags": ["all", f"tag-{number % 7}"], "external_id": f"id:{number}"}
-        return body
+        return body | (self.new_details() if self.world.has_details and self.draw.random() < 0.4 else {})
 
     def create(self, account, key, sent):
         """Sends a create until its outcome is known, or gives up."""
@@ -209,7 +234,7 @@ class Batcher(Creator):
 
 
 class Changer(Client):
-    """Changes and deletes links, with the newest tag, a stale tag or none."""
+    """Changes, disables, enables and deletes links, with the newest tag, a stale tag or none."""
 
     def act(self):
         link = self.any_link()
@@ -224,13 +249,30 @@ class Changer(Client):
             if operation["status"] == 204:
                 self.forget(link)
             return
-        destination = f"https://example.com/changed/{self.world.unique()}"
-        body = json.dumps({"destination_url": destination})
+        sent = self.new_patch(link)
         headers["Content-Type"] = "application/merge-patch+json"
         for _ in range(self.draw.choice([1, 1, 1, 2])):
-            operation = self.command("patch", "PATCH", path, headers=headers, body=body, destination=destination, **facts)
+            operation = self.command("patch", "PATCH", path, headers=headers, body=json.dumps(sent), sent=sent, **facts)
             if operation["status"] in (200, 412):
                 self.world.changed(self.world.links[link["id"]], operation)
+
+    def new_patch(self, link):
+        """Draws a change of the destination, of details, of the service, or of several of them."""
+        sent = {}
+        if self.world.has_details and self.draw.random() < 0.5:
+            details = self.new_details()
+            if "expires_at" not in details:
+                # No expiry, or the same as before.
+                details["expires_at"] = self.draw.choice([None, link["expires_at"]])
+            names = [name for name in DETAILS if self.draw.random() < 0.6 or name == "expires_at" and "expired_url" in details]
+            sent = {name: details.get(name) for name in names if name in details or name in ("external_id", "expired_url")}
+            if self.draw.random() < 0.1:
+                sent |= {"title": None, "tags": []}
+        if self.world.has_details and self.draw.random() < 0.2:
+            sent["disabled"] = self.draw.choice([True, False, False, None])
+        if not sent or self.draw.random() < 0.5:
+            sent["destination_url"] = f"https://example.com/changed/{self.world.unique()}"
+        return sent
 
     def forget(self, link):
         with self.world.lock:
@@ -260,7 +302,7 @@ class Visitor(Client):
         link = self.any_link()
         if link is None:
             return
-        service = self.draw.choice(self.world.stack.queries)
+        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
         self.requests.send("redirect", service, service.short_port, "GET", f"/{link['slug']}", link=link["id"],
                            headers={"User-Agent": HUMAN, "Accept": "application/json"})
 
@@ -273,10 +315,18 @@ class Lister(Client):
     def act(self):
         account = self.draw.choice(list(self.world.accounts))
         token = self.world.newest_token(account) if self.draw.random() < 0.5 else None
-        if self.draw.random() < 0.5:
+        if self.draw.random() < 0.4:
             self.balance(account, token)
         else:
-            self.scan(self.draw.choice(["links", "entries"]), account, token, self.draw.choice([5, 10, 30, 100]))
+            collection = self.draw.choice(["links", "links", "entries"])
+            filters = self.any_filters() if collection == "links" and self.world.has_details else {}
+            self.scan(collection, account, token, self.draw.choice([5, 10, 30, 100]), filters)
+
+    def any_filters(self):
+        number = self.world.unique()
+        return self.draw.choice([
+            {}, {"tag": f"tag-{number % 7}"}, {"tag": f"all,tag-{number % 7}"}, {"state": self.draw.choice(STATES)},
+            {"external_id": any_external_id(self.draw, number)}, {"tag": "all", "state": self.draw.choice(STATES)}])
 
     def headers(self, account, token):
         return self.authorized(account) | ({"Consistency-Token": token} if token else {})
@@ -284,15 +334,15 @@ class Lister(Client):
     def balance(self, account, token):
         return self.query("credits", "/v1/credits", headers=self.headers(account, token), account=account, token=token)
 
-    def scan(self, collection, account, token, limit):
+    def scan(self, collection, account, token, limit, filters):
         """Reads a list to its end; False if a page was refused too often, or if there are too many pages."""
         path = {"links": "/v1/links", "entries": "/v1/credits/entries"}[collection]
         scan, cursor = self.world.unique(), None
         for page in range(SCAN_PAGES_MAX):
-            address = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+            address = f"{path}?{urlencode({'limit': limit, **filters, **({'cursor': cursor} if cursor else {})})}"
             for _ in range(ATTEMPTS_MAX):
                 operation = self.query("list", address, headers=self.headers(account, token), account=account,
-                                       token=token, scan=scan, page=page, collection=collection)
+                                       token=token, scan=scan, page=page, collection=collection, filters=filters)
                 if operation["status"] not in (*UNKNOWN, 503):
                     break
                 time.sleep(0.3)

@@ -1,12 +1,15 @@
-"""Small file systems in memory, which can be filled: a full disk for Postgres or a broker."""
+"""Disks of Postgres and the brokers: small file systems in memory, which can be filled, and a library that makes writes and
+syncs slow."""
 
 import errno
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import tempfile
 
+HERE = pathlib.Path(__file__).resolve().parent
 SMALLEST_BYTES = 4096
 
 
@@ -51,3 +54,20 @@ class Disk:
         # Lazily: a process that was killed a moment ago may still have files open. What is left mounted is named.
         if subprocess.run(["umount", "--lazy", self.folder]).returncode:
             print(f"   still mounted: {self.folder}", flush=True)
+
+
+class Slowness:
+    """Time that a sync of a disk takes. The processes that use the disk get the environment."""
+
+    def __init__(self, folder, name):
+        self.file = folder / f"{name}.slow"
+        self.set(0)
+        library = folder / "slow_disk.so"
+        if not library.exists():
+            subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, HERE / "slow_disk.c", "-ldl"], check=True)
+        self.environment = {"LD_PRELOAD": str(library), "SLOW_DISK": str(self.file)}
+
+    def set(self, seconds):
+        """Sets the time of a sync, in place: processes have mapped the file."""
+        with self.file.open("r+b" if self.file.exists() else "wb") as file:
+            file.write(struct.pack("=I", round(1000 * seconds)))

@@ -21,6 +21,8 @@ EXHAUSTING_SESSIONS = 190
 # A protocol version of 3.0 and the parameters of a session.
 STARTUP = struct.pack(">i", 3 << 16) + b"user\0linkledger\0database\0linkledger\0application_name\0nemesis\0\0"
 BROKER_DEADLINE_S = 280
+# Time of a sync on a slow disk.
+SYNC_S = (0.1, 3)
 # Jump of the clock of one process, forwards or backwards.
 CLOCK_JUMP_S = 3600
 # Time that a lost primary is away: longer than Patroni needs to replace the primary.
@@ -51,7 +53,8 @@ class Faults(threading.Thread):
             "kill": self.stack.of_linkledger, "freeze": self.stack.of_linkledger, "restart": self.stack.of_linkledger,
             "broker-kill": self.stack.kafka.brokers, "broker-freeze": self.stack.kafka.brokers,
             "partition": list(self.stack.proxies.targets), "reset": list(self.stack.proxies.targets),
-            "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
+            "nginx-kill": [self.stack.nginx], "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
+            "disk-slow": ["postgres", *self.stack.kafka.brokers],
             "delay": list(self.stack.proxies.targets), "throttle": list(self.stack.proxies.targets),
         }.get(kind, ["postgres"])
 
@@ -128,6 +131,12 @@ class Faults(threading.Thread):
         port = self.stack.kafka.ports[self.stack.kafka.brokers.index(broker)]
         eventually(f"{broker.name} listens", lambda: listens(port), BROKER_DEADLINE_S)
 
+    def kill_nginx(self, nginx, _):
+        nginx.kill()
+        time.sleep(self.draw.uniform(0, AWAY_S_MAX))
+        nginx.start()
+        eventually("nginx listens", nginx.is_ready)
+
     def fill_disk(self, target, _):
         disk = self.stack.disks[target if isinstance(target, str) else target.name]
         disk.fill()
@@ -139,6 +148,13 @@ class Faults(threading.Thread):
         # A broker ends some time after a write has failed, and it may be ending now.
         target.end()
         self.start_broker(target)
+
+    def slow_disk(self, target, fault):
+        slowness = self.stack.slowness[target if isinstance(target, str) else target.name]
+        fault["sync_s"] = self.draw.uniform(*SYNC_S)
+        slowness.set(fault["sync_s"])
+        self.last()
+        slowness.set(0)
 
     def partition(self, proxy, _):
         sides = self.draw.choice([("up",), ("down",), ("up", "down")])
@@ -190,10 +206,12 @@ KINDS = {
     "connections": lambda faults, *_: faults.exhaust_connections(),
     "broker-kill": Faults.kill_broker,
     "broker-freeze": Faults.freeze,
+    "nginx-kill": Faults.kill_nginx,
     "partition": Faults.partition,
     "reset": Faults.reset,
     "clock": Faults.jump_clock,
     "disk-full": Faults.fill_disk,
+    "disk-slow": Faults.slow_disk,
     "delay": Faults.delay,
     "throttle": Faults.throttle,
 }
@@ -206,6 +224,6 @@ FAILOVERS = {
         fault, lambda: faults.stack.postgres.freeze_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
     "switchover": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.switch_over),
 }
-OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full")
+OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full", "disk-slow")
 # Need disks of their own, which not every user may mount.
 OF_DISKS = ("disk-full",)

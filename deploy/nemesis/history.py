@@ -6,6 +6,7 @@ import threading
 import time
 
 REQUEST_TIMEOUT_S = 20
+NGINX = "nginx"
 # Headers of answers that the judge reads.
 KEPT_HEADERS = ("ETag", "Consistency-Token", "Idempotent-Replayed", "Location", "Content-Type", "Retry-After", "X-Request-Id")
 
@@ -37,10 +38,11 @@ class Requests:
     def send(self, op, service, port, method, path, *, headers=None, body=None, **facts):
         """Sends one request. The status of the recorded operation is None if there is no answer: its outcome is
         unknown."""
-        process = service.process.pid if service.process else None
+        # nginx does not tell which process has answered.
+        process = service.process.pid if service.process and service.name != NGINX else None
         operation = {"op": op, "client": self.client, "service": service.name, "process": process, **facts}
         operation["start"] = time.monotonic()
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_TIMEOUT_S)
+        connection = service.connection(port, REQUEST_TIMEOUT_S)
         try:
             connection.request(method, path, body, headers or {})
             answer = connection.getresponse()

@@ -84,6 +84,10 @@ class Service:
         status = self.process.wait(STOP_DEADLINE_S)
         assert status == 0, f"{self.name} has ended with the status {status}"
 
+    def connection(self, port, timeout_s):
+        """Returns a new connection to one of the ports."""
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+
     def end(self):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
@@ -143,7 +147,7 @@ class QueryApi(LinkledgerService):
 class Postgres:
     def __init__(self, folder, programs):
         self.data, self.log = folder / "postgres" / "data", folder / "postgres.log"
-        self.programs, self.port = programs, free_port()
+        self.programs, self.port, self.environment = programs, free_port(), dict(os.environ)
         # Postgres refuses to run as root.
         self.by = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
 
@@ -163,7 +167,7 @@ class Postgres:
 
     def run(self, program, *arguments):
         command = [*self.by, f"{self.programs}/{program}", *map(str, arguments)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", env=self.environment)
 
     def crash(self):
         """Ends Postgres without a checkpoint, and starts it again."""

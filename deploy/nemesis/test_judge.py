@@ -24,50 +24,86 @@ def address(name):
     return f"https://example.com/{name}"
 
 
+# Details of the first link from its fourth version on. The clock of the run begins in 1970, and the link expires after 900 s.
+INSTANT, EXPIRED_S = "1970-01-01T00:15:00.000Z", 1000
+OVER = {"external_id": "x1", "expires_at": INSTANT, "expired_url": address("over")}
+CHANGES = {name: {"to": value} for name, value in OVER.items()}
+OF_SECOND = {"external_id": "x1", "expires_at": INSTANT}
+PROBLEM = {"Content-Type": "application/problem+json"}
+
+
 class Run:
-    """Two links: the first is created, repeated, changed twice and read; the second is created and deleted."""
+    """Two links: the first is created, repeated, changed and read, expires, and is disabled and enabled by its owner and
+    an operator; the second is created and deleted, and frees its external id for the first."""
 
     def __init__(self):
         self.log = [
             row(1, "CreditsGranted", ACCOUNT, 1, {"amount": 10, "balance_after": 10, "reason": "nemesis-1"}, "grant:nemesis-1"),
             row(2, "LinkCreated", FIRST, 1, {"slug": "one", "destination_url": address("a")}, "create:k1"),
             row(3, "CreditsCharged", ACCOUNT, 2, {"amount": 1, "balance_after": 9, "link_id": L1, "reason": "link_created"}),
-            row(4, "LinkDestinationChanged", FIRST, 2, {"destination_url": address("b")}),
-            row(5, "LinkCreated", SECOND, 1, {"slug": "two", "destination_url": address("x")}, "create:k2"),
+            row(4, "LinkDestinationChanged", FIRST, 2, {"destination_url": address("b"), "previous_destination_url": address("a")}),
+            row(5, "LinkCreated", SECOND, 1, {"slug": "two", "destination_url": address("x"), **OF_SECOND}, "create:k2"),
             row(6, "CreditsCharged", ACCOUNT, 3, {"amount": 1, "balance_after": 8, "link_id": L2, "reason": "link_created"}),
-            row(7, "LinkDestinationChanged", FIRST, 3, {"destination_url": address("c")}),
+            row(7, "LinkDestinationChanged", FIRST, 3, {"destination_url": address("c"), "previous_destination_url": address("b")}),
             row(8, "LinkDeleted", SECOND, 2, {"slug": "two"}),
+            row(9, "LinkDetailsChanged", FIRST, 4, {"changes": CHANGES}),
+            row(10, "LinkDisabled", FIRST, 5, {"by": "owner", "disabled_by": "owner", "reason": "by the owner"}),
+            row(11, "LinkDisabled", FIRST, 6, {"reason": "nemesis-2"}),
+            row(12, "LinkEnabled", FIRST, 7, {"disabled_by": "owner", "reason": "nemesis-3"}),
+            row(13, "LinkEnabled", FIRST, 8, {"by": "owner", "reason": "by the owner"}),
         ]
         self.operations, self.clock = [], 0
         self.operate("grant", account=A, amount=10, reason="nemesis-1")
         self.first = self.create("k1", "a", "one", L1)
-        self.replay = self.create("k1", "a", "one", L1, **{"Idempotent-Replayed": "true"})
+        self.replay = self.create("k1", "a", "one", L1, {"Idempotent-Replayed": "true"})
         self.redirect_a = self.add("redirect", 302, link=L1, headers={"Location": address("a")}, process=7)
         self.change_b = self.change(L1, "b", 2, '"1"')
         self.read_b = self.get(L1, 2, "b", token="t-b")
         self.redirect_b = self.add("redirect", 302, link=L1, headers={"Location": address("b")}, process=7)
-        self.second = self.create("k2", "x", "two", L2)
+        self.second = self.create("k2", "x", "two", L2, **OF_SECOND)
+        self.taken = self.add("create", 409, account=A, key="k4", sent={"destination_url": address("t"), "external_id": "x1"},
+                              headers=PROBLEM, body={"code": "external_id_taken"})
         self.batch = self.add("batch", 207, account=A, mode="partial", process=7, headers={"Consistency-Token": "t-x"},
-                              items=[{"key": "k2", "sent": {"destination_url": address("x"), "slug": "two"}}],
-                              body={"items": [{"status": 201, "replayed": True, "link": {"id": L2}}], "credits_charged": 0})
+                              items=[{"key": "k2", "sent": self.second["sent"]}], body={
+                                  "items": [{"status": 201, "replayed": True, "link": json.loads(self.second["body"])}],
+                                  "credits_charged": 0})
         self.dry_run = self.add("batch", 200, account=A, mode="dry_run", process=7,
                                 items=[{"key": "k3", "sent": {"destination_url": address("y")}}],
                                 body={"items": [{"status": 201, "replayed": False, "link": {}}], "credits_charged": 0})
         self.balance = self.add("credits", 200, account=A, token="t-x", body={"balance": 8}, client="reader")
-        self.listed = self.list("links", "t-x", [(L2, "x"), (L1, "b")], 1, "lister")
+        self.listed = self.list("links", "t-x", [(L2, "x", OF_SECOND), (L1, "b", {})], 1, "lister")
+        self.found = self.list("links", "t-x", [(L2, "x", OF_SECOND)], 4, "lister", external_id="x1")
         self.change_c = self.change(L1, "c", 3, None)
-        self.refused = self.add("patch", 412, link=L1, account=A, destination=address("d"), if_match='"2"',
-                                headers={"ETag": '"3"', "Content-Type": "application/problem+json"}, body={"code": "etag_mismatch"})
+        self.refused = self.add("patch", 412, link=L1, account=A, sent={"destination_url": address("d")}, if_match='"2"',
+                                headers={"ETag": '"3"', **PROBLEM}, body={"code": "etag_mismatch"})
         self.deleted = self.add("delete", 204, link=L2, account=A, if_match=None)
-        self.gone = self.add("redirect", 410, link=L2, headers={"Content-Type": "application/problem+json"},
-                             body={"code": "short_link_gone"}, process=7)
+        self.gone = self.add("redirect", 410, link=L2, headers=PROBLEM, body={"code": "short_link_gone"}, process=7)
+        self.expire_and_disable()
         self.operate("last-verify")
         self.operate("last-verify")
-        self.last = self.get(L1, 3, "c", is_last=True)
+        self.last = self.get(L1, 8, "c", is_last=True, details=OVER)
         self.last_balance = self.add("credits", 200, account=A, token=None, body={"balance": 8}, client="auditor-of-lists")
-        self.last_list = self.list("links", None, [(L1, "c")], 2, "auditor-of-lists")
+        self.last_list = self.list("links", None, [(L1, "c", OVER)], 2, "auditor-of-lists")
         self.ledger = self.list("entries", None, [(8, L2), (9, L1), (10, None)], 3, "auditor-of-lists")
-        self.clicks = self.add("clicks", 200, link=L1, body={"totals": {"clicks": 2, "bots": 0}})
+        self.clicks = self.add("clicks", 200, link=L1, body={"totals": {"clicks": 3, "bots": 0}})
+
+    def expire_and_disable(self):
+        self.details = self.patch(L1, 4, OVER, "c", OVER)
+        self.redirect_c = self.add("redirect", 302, link=L1, headers={"Location": address("c")}, process=7)
+        self.clock = EXPIRED_S
+        self.over = self.add("redirect", 302, link=L1, headers={"Location": address("over")}, process=7)
+        self.late = self.add("create", 422, account=A, key="k5", headers=PROBLEM,
+                             sent={"destination_url": address("l"), "expires_at": INSTANT},
+                             body={"code": "validation_failed", "errors": [{"code": "expires_at_in_the_past"}]})
+        self.expired = self.list("links", None, [(L1, "c", OVER)], 5, "auditor-of-lists", state="expired")
+        disabled = OVER | {"disabled": True, "disabled_by": "owner"}
+        self.disabled = self.patch(L1, 5, {"disabled": True}, "c", disabled)
+        self.stopped = self.add("redirect", 410, link=L1, headers=PROBLEM, body={"code": "short_link_gone"}, process=7)
+        self.operate("disable", link=L1, reason="nemesis-2", out='{"changed": true}')
+        self.held = self.add("patch", 403, link=L1, account=A, sent={"disabled": False}, if_match=None, headers=PROBLEM,
+                             body={"code": "link_disabled_by_operator"})
+        self.operate("enable", link=L1, reason="nemesis-3", out='{"changed": true}')
+        self.enabled = self.patch(L1, 8, {"disabled": False}, "c", OVER)
 
     def add(self, op, status, headers=None, body=None, client="test", **facts):
         self.clock += 10
@@ -79,28 +115,33 @@ class Run:
         self.operations.append(operation)
         return operation
 
-    def create(self, key, name, slug, link, **headers):
-        return self.add("create", 201, account=A, key=key, sent={"destination_url": address(name), "slug": slug},
-                        headers={"ETag": '"1"', "Consistency-Token": f"t-{name}", **headers}, body={"id": link})
+    def create(self, key, name, slug, link, headers=None, **details):
+        return self.add("create", 201, account=A, key=key, sent={"destination_url": address(name), "slug": slug, **details},
+                        headers={"ETag": '"1"', "Consistency-Token": f"t-{name}", **(headers or {})},
+                        body={"id": link, "destination_url": address(name), **details})
 
     def change(self, link, name, version, if_match):
-        return self.add("patch", 200, link=link, account=A, destination=address(name), if_match=if_match,
-                        headers={"ETag": f'"{version}"', "Consistency-Token": f"t-{name}"})
+        return self.patch(link, version, {"destination_url": address(name)}, name, {}, if_match, {"Consistency-Token": f"t-{name}"})
 
-    def get(self, link, version, name, token=None, **facts):
+    def patch(self, link, version, sent, name, details, if_match=None, headers=None):
+        return self.add("patch", 200, link=link, account=A, sent=dict(sent), if_match=if_match,
+                        headers={"ETag": f'"{version}"', **(headers or {})},
+                        body={"id": link, "destination_url": address(name), **details})
+
+    def get(self, link, version, name, token=None, details=None, **facts):
         return self.add("get", 200, link=link, account=A, token=token, headers={"ETag": f'"{version}"'},
-                        body={"destination_url": address(name)}, **facts)
+                        body={"id": link, "destination_url": address(name), **(details or {})}, **facts)
 
-    def list(self, collection, token, items, scan, client):
+    def list(self, collection, token, items, scan, client, **filters):
         if collection == "links":
-            items = [{"id": link, "destination_url": address(name)} for link, name in items]
+            items = [{"id": link, "destination_url": address(name), **details} for link, name, details in items]
         else:
             items = [{"balance_after": balance, "link_id": link} for balance, link in items]
         return self.add("list", 200, account=A, token=token, collection=collection, scan=scan, page=0, client=client,
-                        body={"items": items, "next_cursor": None})
+                        filters=filters, body={"items": items, "next_cursor": None})
 
     def operate(self, kind, **facts):
-        self.add("operate", None, kind=kind, program="p", arguments=[], exit=0, out="", error="", **facts)
+        self.add("operate", None, **{"kind": kind, "program": "p", "arguments": [], "exit": 0, "out": "", "error": "", **facts})
 
     def facts(self):
         log = copy.deepcopy(self.log)
@@ -176,19 +217,22 @@ FAULTS = [
     ("changes_are_linearizable", "an older version after a newer one",
      lambda run: run.refused["headers"].update(ETag='"1"')),
     ("operators_commands_happen_once", "a doubled grant", lambda run: copy_event(run, 1)),
-    ("reads_show_versions_of_the_log", "a read of another address", lambda run: edit(run.read_b, destination_url=address("q"))),
+    ("answers_show_versions_of_the_log", "a read of another address", lambda run: edit(run.read_b, destination_url=address("q"))),
     ("reads_include_their_token", "a read older than its token", lambda run: (
         run.read_b["headers"].update(ETag='"1"'), edit(run.read_b, destination_url=address("a")))),
     ("reads_include_their_token", "a balance older than its token", lambda run: edit(run.balance, balance=9)),
     ("created_links_are_never_missing", "a created link that is 404", lambda run: run.read_b.update(status=404)),
     ("created_links_are_never_missing", "a redirect that is 404", lambda run: run.redirect_a.update(status=404)),
-    ("created_links_are_never_missing", "a redirect that nobody stopped",
+    ("redirects_are_of_a_version", "a redirect that nobody stopped",
      lambda run: run.redirect_a.update(status=410)),
     ("redirects_are_never_older", "a lost invalidation", lambda run: (
         run.redirect_a.update(headers=run.redirect_b["headers"]), run.redirect_a.update(start=60, end=61),
         run.redirect_b.update(headers={**run.redirect_b["headers"], "Location": address("a")}))),
-    ("redirects_are_never_older", "a redirect to nowhere",
+    ("redirects_are_of_a_version", "a redirect to nowhere",
      lambda run: run.redirect_b["headers"].update(Location=address("never"))),
+    ("redirects_are_never_older", "an older redirect through nginx", lambda run: (
+        run.redirect_b.update(service="nginx", process=None, headers={**run.redirect_b["headers"], "Location": address("a")}),
+        run.read_b.update(op="redirect", status=302, headers=run.redirect_c["headers"] | {"Location": address("b")}, process=7))),
     ("scans_are_exact", "a link twice in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"] * 2)),
     ("scans_are_exact", "a link missing in a scan", lambda run: edit(run.listed, items=json.loads(run.listed["body"])["items"][:1])),
     ("scans_are_exact", "an entry missing in the ledger", lambda run: edit(run.ledger, items=json.loads(run.ledger["body"])["items"][::2])),
@@ -199,8 +243,49 @@ FAULTS = [
     ("answers_are_of_the_contract", "an internal error", lambda run: run.read_b.update(
         status=500, headers={"X-Request-Id": "r", "Content-Type": "application/problem+json"}, body='{"code": "internal_error"}')),
     ("answers_are_of_the_contract", "a write without a token", lambda run: run.deleted["headers"].pop("Consistency-Token")),
-    ("clicks_are_counted", "a click twice", lambda run: edit(run.clicks, totals={"clicks": 3, "bots": 0})),
-    ("clicks_are_counted", "a lost click", lambda run: edit(run.clicks, totals={"clicks": 1, "bots": 0})),
+    ("clicks_are_counted", "a click twice", lambda run: edit(run.clicks, totals={"clicks": 4, "bots": 0})),
+    ("clicks_are_counted", "a lost click", lambda run: edit(run.clicks, totals={"clicks": 2, "bots": 0})),
+    ("changes_begin_at_the_state_before", "another value before", lambda run: edit_event(
+        run, 9, changes={"title": {"from": "Never", "to": "New"}})),
+    ("changes_begin_at_the_state_before", "a link said to be in service", lambda run: edit_event(run, 12, disabled_by=None)),
+    ("changes_begin_at_the_state_before", "a change of nothing", lambda run: copy_event(run, 13)),
+    ("expiries_are_ahead", "an expiry that was past", lambda run: edit_event(run, 5, expires_at="1970-01-01T00:00:01.000Z")),
+    ("expiries_are_ahead", "an address without an expiry", lambda run: edit_event(
+        run, 9, changes={"expired_url": {"to": address("over")}})),
+    ("external_ids_are_unique", "an external id of two links", lambda run: edit_event(run, 2, external_id="x1")),
+    ("acknowledged_writes_are_in_the_log", "a lost detail", lambda run: run.details["sent"].update(title="Lost")),
+    ("acknowledged_writes_are_in_the_log", "an enabled link that stays disabled", lambda run: lose_event(run, 13)),
+    ("every_effect_was_asked_for", "details that nobody asked for", lambda run: run.details.update(sent={"title": "Other"})),
+    ("every_effect_was_asked_for", "a link that nobody disabled", lambda run: run.disabled.update(sent={"title": None})),
+    ("refused_writes_have_no_effect", "refused details with an effect", lambda run: run.details.update(status=409)),
+    ("refusals_are_true", "a free external id called taken", lambda run: run.taken["sent"].update(external_id="free")),
+    ("refusals_are_true", "an external id called taken after its release", lambda run: run.taken.update(
+        start=run.deleted["end"] + 1, end=run.deleted["end"] + 2)),
+    ("refusals_are_true", "an instant to come called past", lambda run: run.late["sent"].update(
+        expires_at="1970-01-02T00:00:00.000Z")),
+    ("refusals_are_true", "an operator who has not disabled", lambda run: run.held.update(
+        start=run.disabled["start"], end=run.disabled["end"])),
+    ("operators_commands_happen_once", "a lost command of an operator", lambda run: lose_event(run, 12)),
+    ("answers_show_versions_of_the_log", "an answer without a detail", lambda run: edit(run.last, external_id=None)),
+    ("answers_show_versions_of_the_log", "an answer with another role", lambda run: edit(run.disabled, disabled_by="operator")),
+    ("redirects_are_of_a_version", "the destination after the expiry",
+     lambda run: run.over.update(link=L2, headers={"Location": address("x")})),
+    ("redirects_are_of_a_version", "410 in place of the address after the expiry", lambda run: run.over.update(
+        status=410, headers=PROBLEM, body='{"code": "short_link_gone"}')),
+    ("redirects_are_of_a_version", "an expiry before its time",
+     lambda run: run.redirect_c["headers"].update(Location=address("over"))),
+    ("redirects_are_of_a_version", "410 before somebody disabled the link",
+     lambda run: run.stopped.update(start=run.disabled["start"] - 2, end=run.disabled["start"] - 1)),
+    ("redirects_are_never_older", "a redirect of a disabled link", lambda run: run.operations.append(
+        {**run.over, "start": run.stopped["end"] + 2, "end": run.stopped["end"] + 3, "id": 1000}) or edit_event(
+            run, 13, by="owner", disabled_by=None)),
+    ("scans_are_exact", "a link that a filter excludes", lambda run: run.found["filters"].update(external_id="x2")),
+    ("scans_are_exact", "a link missing in a filtered scan", lambda run: edit(run.found, items=[])),
+    ("last_reads_equal_the_log", "a link missing among the expired", lambda run: edit(run.expired, items=[])),
+    ("last_reads_equal_the_log", "a last list without a detail", lambda run: edit(
+        run.last_list, items=[{"id": L1, "destination_url": address("c")}])),
+    ("answers_are_of_the_contract", "a change refused for a slug", lambda run: edit(run.held, code="slug_taken")),
+    ("clicks_are_counted", "a click of an expired link", lambda run: edit(run.clicks, totals={"clicks": 4, "bots": 0})),
     ("operators_checks_are_clean", "a finding of verify", lambda run: run.operations[-6].update(exit=1)),
 ]
 # Faults of the stream: (name, change of the records).
@@ -243,6 +328,22 @@ class Judge(unittest.TestCase):
     def test_each_rule_has_a_fault(self):
         proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover"}
         self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
+
+    def test_refusal_after_a_retry_by_nginx_can_have_an_effect(self):
+        for retries, is_broken in ([], True), (["n1"], False):
+            run = Run()
+            run.change_c.update(service="nginx", status=503, headers={"X-Request-Id": "n1"})
+            found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
+            self.assertEqual("refused_writes_have_no_effect" in found, is_broken)
+
+    def test_visit_that_nginx_retries_can_be_three_clicks(self):
+        for retries, is_broken in ([], True), (["n1"], False):
+            run = Run()
+            run.redirect_c.update(service="nginx", process=None)
+            run.redirect_c["headers"]["X-Request-Id"] = "n1"
+            edit(run.clicks, totals={"clicks": 5, "bots": 0})
+            found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
+            self.assertEqual("clicks_are_counted" in found, is_broken)
 
     def test_slow_recovery_is_a_finding(self):
         run = Run()

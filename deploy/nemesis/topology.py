@@ -1,14 +1,16 @@
-"""Two of each service, and a proxy before Postgres and before each broker for each of them."""
+"""Two of each service behind nginx, and a proxy before Postgres and before each broker for each of them."""
 
 import glob
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import threading
 import time
 
-from disk import Disk
+from disk import Disk, Slowness
+from nginx import Nginx
 from patroni import PatroniCluster
 from stack import Kafka, Service, Stack, eventually, free_port
 
@@ -96,7 +98,15 @@ class Topology(Stack):
         self.has_disks = has_disks
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
-        self.disks = {}
+        self.disks, self.slowness = {}, {}
+        with_disks = {broker.name: broker for broker in self.kafka.brokers}
+        if not has_standbys:
+            with_disks["postgres"] = self.postgres
+        for name, process in with_disks.items():
+            self.slowness[name] = Slowness(self.folder, name)
+            process.environment = {**process.environment, **self.slowness[name].environment}
+        self.nginx = Nginx(self, os.environ["NGINX"])
+        self.services.append(self.nginx)
 
     def make_postgres(self, programs):
         return PatroniCluster(self, programs) if self.has_standbys else super().make_postgres(programs)
@@ -146,6 +156,9 @@ class Topology(Stack):
             Service.start(service)
         for service in self.of_linkledger:
             self.wait_until_ready(service)
+        self.nginx.configure()
+        self.nginx.start()
+        eventually("nginx listens", self.nginx.is_ready)
 
     def wait_until_ready(self, service):
         """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because

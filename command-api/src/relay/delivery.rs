@@ -8,7 +8,7 @@ use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use linkledger_core::{
     cloud_event::{HEADERS_MAX, PublishedEvent},
     event_store::log::PerShard,
-    fail_point,
+    fail_point, kafka_close,
     kafka_config::TopicName,
     kafka_errors::KafkaErrors,
 };
@@ -93,7 +93,7 @@ impl Connection {
     /// a second. The task returns false, since requests may be unanswered.
     pub(super) fn discard(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
-            drop(self.producer);
+            end(self.producer);
             false
         })
     }
@@ -103,7 +103,7 @@ impl Connection {
     pub(super) fn close(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
             let flushed = self.producer.flush(ANSWER_WAIT);
-            drop(self.producer);
+            end(self.producer);
             flushed.is_ok()
         })
     }
@@ -222,6 +222,12 @@ fn contiguous<'a>(
         }
     }
     contiguous
+}
+
+/// Ends a producer, which sends nothing after the return, even if its threads are left behind.
+fn end(producer: FutureProducer<KafkaErrors>) {
+    producer.purge(PurgeConfig::default().queue().inflight());
+    kafka_close::close(producer);
 }
 
 /// Returns true if the error is about the content or the size of the record or its batch: the broker

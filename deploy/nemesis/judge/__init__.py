@@ -8,11 +8,28 @@ import statistics
 
 from . import log_rules, outside_rules, read_rules, write_rules
 from .evidence import Evidence
+from .links import DETAILS
 
 RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *outside_rules.RULES]
 FINDINGS_SHOWN_MAX = 8
 # Each run has to have these: a rule about nothing proves nothing.
 LEAST = {"create": 20, "batch": 5, "patch": 20, "get": 20, "redirect": 20, "list": 5, "credits": 2, "delete": 1, "operate": 3}
+# The same of operations that only the rules of details need.
+LEAST_OF_DETAILS = {"changes of details": 5, "changes by owners that disable": 1, "redirects after an expiry": 1, "filtered lists": 5}
+
+
+def number_of_details(evidence):
+    """Returns the number of answers that the rules of details have compared, by kind."""
+    changes = [it["sent"] for it in evidence.of["patch"] if it["status"] == 200]
+    states = (state for states in evidence.states.values() for state in states if state)
+    expired_urls = {state["expired_url"] for state in states if "expired_url" in state}
+    return {
+        "changes of details": sum(not set(DETAILS).isdisjoint(sent) for sent in changes),
+        "changes by owners that disable": sum(bool(sent.get("disabled")) for sent in changes),
+        "redirects after an expiry": sum(
+            it["status"] == 302 and it["headers"]["Location"] in expired_urls for it in evidence.of["redirect"]),
+        "filtered lists": sum(it["status"] == 200 and bool(it.get("filters")) for it in evidence.of["list"]),
+    }
 
 
 def findings(evidence):
@@ -26,6 +43,7 @@ def report(evidence):
         statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
         counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
         print(f"   {op}: {len(statuses)}, by answer {counts}")
+    print(f"   {', '.join(f'{number} {kind}' for kind, number in number_of_details(evidence).items())}")
     writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
     reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
     for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
@@ -55,9 +73,10 @@ def main(folder):
     evidence = Evidence.read(folder)
     report(evidence)
     found = findings(evidence)
-    for op, least in LEAST.items():
-        if len(evidence.of[op]) < least:
-            found[f"at_least_{least}_of_{op}"] = [f"there are {len(evidence.of[op])}"]
+    numbers = {op: len(evidence.of[op]) for op in LEAST} | number_of_details(evidence)
+    for name, least in (LEAST | LEAST_OF_DETAILS).items():
+        if numbers[name] < least:
+            found[f"at least {least} {name}"] = [f"there are {numbers[name]}"]
     for rule, texts in found.items():
         print(f"   FOUND {rule}: {len(texts)}")
         for text in texts[:FINDINGS_SHOWN_MAX]:

@@ -4,9 +4,12 @@ import collections
 import json
 import uuid
 
+from .links import FOREVER, can_cause, next_state
+
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
-LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
-FOREVER = float("inf")
+LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
+# Difference of two readings of a clock, and time until a process knows the end of a fault of its clock.
+CLOCK_ERROR_S, CLOCK_DELAY_S = 0.1, 2
 
 
 def text_id(prefix, value):
@@ -21,9 +24,10 @@ class Evidence:
         self.log = [self.event(row) for row in facts["log"]]
         self.accounts = {text_id("acc", row["account"]): row for row in facts["accounts"]}
         self.heads = {row["shard"]: row["head"] for row in facts["heads"]}
-        self.of = collections.defaultdict(list)
+        self.of, retries = collections.defaultdict(list), set(facts.get("nginx_retries", []))
         for operation in operations:
             self.of[operation["op"]].append(operation)
+            operation["is_retried"] = operation.get("headers", {}).get("X-Request-Id") in retries
         for operation in self.of["batch"]:
             self.of["create"].extend(creates(operation))
         self.of_link, self.of_account = collections.defaultdict(list), collections.defaultdict(list)
@@ -31,7 +35,10 @@ class Evidence:
             self.of_account[event["account"]].append(event)
             if event["type"] in LINK_EVENTS:
                 self.of_link[event["subject"]].append(event)
-        self.invoked_at = self.invocations()
+        self.states = {link: self.states_of(events) for link, events in self.of_link.items()}
+        self.causes = self.causes_of_events()
+        self.invoked_at = {event: min((it["start"] for it in found), default=None) for event, found in self.causes.items()}
+        self.answered_at = self.answers_to_events()
         # First time at which somebody asked for the deletion of a link.
         self.delete_invoked_at = collections.defaultdict(lambda: FOREVER)
         for operation in self.of["delete"]:
@@ -60,42 +67,74 @@ class Evidence:
             "key": row["key"],
         }
 
-    def invocations(self):
-        """Returns of each event the earliest invocation of a request that can have caused the event, by event id."""
-        creates, patches, deletes, commands = ({} for _ in range(4))
-
-        def note(place, key, operation):
-            place[key] = min(place.get(key, FOREVER), operation["start"])
-
-        for operation in self.of["create"]:
-            note(creates, (operation["account"], operation["sent"]["destination_url"]), operation)
-        for operation in self.of["patch"]:
-            note(patches, (operation["link"], operation["destination"]), operation)
-        for operation in self.of["delete"]:
-            note(deletes, operation["link"], operation)
-        for operation in self.of["operate"]:
-            if "reason" in operation:
-                note(commands, operation["reason"], operation)
-        found = {}
-        for event in self.log:
-            payload = event["payload"]
-            if event["type"] == "LinkCreated":
-                found[event["id"]] = creates.get((event["account"], payload["destination_url"]))
-            elif event["type"] == "LinkDestinationChanged":
-                found[event["id"]] = patches.get((event["subject"], payload["destination_url"]))
-            elif event["type"] == "LinkDeleted":
-                found[event["id"]] = deletes.get(event["subject"])
-            elif event["type"] != "CreditsCharged":
-                found[event["id"]] = commands.get(payload["reason"])
+    @staticmethod
+    def states_of(events):
+        """Returns the state of a link after each of its events."""
+        found = []
+        for event in events:
+            found.append(next_state(found[-1] if found else None, event))
         return found
 
-    def destination(self, link, version):
-        """Returns the destination of a link at a version; None if there is no such version, or it is deleted."""
-        found = None
-        for event in self.of_link[link][:version]:
-            found = event["payload"].get("destination_url", found)
-        events = self.of_link[link]
-        return None if version > len(events) or version < 1 or events[version - 1]["type"] == "LinkDeleted" else found
+    def causes_of_events(self):
+        """Returns of each event the requests that can have caused the event, by event id; a charge has none."""
+        creates, changes, deletes, commands = (collections.defaultdict(list) for _ in range(4))
+        for operation in self.of["create"]:
+            creates[operation["account"], operation["sent"]["destination_url"]].append(operation)
+        for operation in self.of["patch"]:
+            changes[operation["link"]].append(operation)
+        for operation in self.of["delete"]:
+            deletes[operation["link"]].append(operation)
+        for operation in self.of["operate"]:
+            commands[operation.get("reason")].append(operation)
+        found = {}
+        for event in self.log:
+            kind, payload, link = event["type"], event["payload"], event["subject"]
+            if kind == "LinkCreated":
+                found[event["id"]] = creates[event["account"], payload["destination_url"]]
+            elif kind == "LinkDeleted":
+                found[event["id"]] = deletes[link]
+            elif kind in LINK_EVENTS and payload.get("by") == "owner" or kind.endswith("Changed"):
+                found[event["id"]] = [it for it in changes[link] if can_cause(it["sent"], event)]
+            elif kind != "CreditsCharged":
+                found[event["id"]] = commands[payload["reason"]]
+        return found
+
+    def answers_to_events(self):
+        """Returns the end of the first answer that shows an event of a link to be in the log, by event id."""
+        found = collections.defaultdict(lambda: FOREVER)
+
+        def note(events, operation):
+            for event in events:
+                found[event["id"]] = min(found[event["id"]], operation["end"])
+
+        for operation in self.of["patch"]:
+            if operation["status"] == 200:
+                note(self.of_link[operation["link"]][:etag_version(operation)], operation)
+        for operation in self.of["delete"]:
+            if operation["status"] == 204:
+                note(self.of_link[operation["link"]], operation)
+        for event in self.log:
+            for operation in self.causes.get(event["id"], []):
+                if operation.get("exit") == 0:
+                    note([event], operation)
+        return found
+
+    def state(self, link, version):
+        """Returns the state of a link at a version; None if there is no such version, or it is deleted."""
+        states = self.states.get(link, [])
+        return states[version - 1] if version and 1 <= version <= len(states) else None
+
+    def clock_of_redirect(self, operation):
+        """Returns the times of `clock` for the process that answers a redirect: any query-api behind nginx."""
+        service = "query-api" if operation["service"] == "nginx" else operation["service"]
+        return self.clock(service, operation["start"], operation["end"])
+
+    def clock(self, kind, start, end):
+        """Returns the earliest and the latest time that a clock of a kind of process can show between two moments."""
+        jumps = [it["jump_s"] for it in self.of["fault"] if it["kind"] == "clock" and it["target"].startswith(kind)
+                 and it["start"] <= end and it["end"] + CLOCK_DELAY_S >= start]
+        wall = self.facts.get("wall_s", 0)
+        return wall + start - CLOCK_ERROR_S + min([0, *jumps]), wall + end + CLOCK_ERROR_S + max([0, *jumps])
 
     def deletion(self, link):
         """Returns the event that deleted a link, or None."""
@@ -123,7 +162,7 @@ def creates(batch):
     if batch["status"] in (201, 207):
         outcomes = json.loads(batch["body"])["items"]
     for item, outcome in zip(batch["items"], outcomes, strict=True):
-        found = {name: batch[name] for name in ("client", "service", "process", "account", "start", "end", "id")}
+        found = {name: batch[name] for name in ("client", "service", "process", "account", "start", "end", "id", "is_retried")}
         headers, body = {}, outcome.get("link") or outcome.get("problem")
         if outcome.get("replayed"):
             headers["Idempotent-Replayed"] = "true"

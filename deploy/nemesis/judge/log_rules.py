@@ -2,6 +2,8 @@
 
 import collections
 
+from .links import expiry, stopped_by
+
 
 def positions_are_contiguous(evidence):
     """Each shard has the positions from 1 to its head, and each stream the versions from 1."""
@@ -67,4 +69,56 @@ def nothing_follows_a_deletion(evidence):
                 yield f"{link} has events after its deletion"
 
 
-RULES = [positions_are_contiguous, each_link_is_charged_once, balances_are_sums, slugs_are_unique, nothing_follows_a_deletion]
+def changes_begin_at_the_state_before(evidence):
+    """A change names the values before it, and changes something."""
+    for link, events in evidence.of_link.items():
+        states = evidence.states[link]
+        for before, event, after in zip(states, events[1:], states[1:]):
+            if before and after and (wrong := wrong_values(before, event, after)):
+                yield f"version {event['version']} of {link} does not follow from the version before: {', '.join(wrong)}"
+
+
+def wrong_values(before, event, after):
+    """Returns what a change tells of a link that differs from the states before and after."""
+    payload, kind = event["payload"], event["type"]
+    if kind == "LinkDestinationChanged":
+        told = {"previous_destination_url": (payload.get("previous_destination_url"), before["destination_url"])}
+    elif kind == "LinkDetailsChanged":
+        told = {name: (change.get("from"), before.get(name)) for name, change in payload["changes"].items()}
+    else:
+        default = "operator" if kind == "LinkDisabled" else None
+        told = {"disabled_by": (payload.get("disabled_by", default), stopped_by(after))}
+    return [name for name, (one, other) in told.items() if one != other] + ["nothing"] * (before == after)
+
+
+def expiries_are_ahead(evidence):
+    """An instant of expiry is ahead when somebody asks for it, and an address after the expiry has an expiry."""
+    for link, events in evidence.of_link.items():
+        known = None
+        for event, state in zip(events, evidence.states[link]):
+            name, instant = f"version {event['version']} of {link}", (state or {}).get("expires_at")
+            if state and "expired_url" in state and not instant:
+                yield f"{name} has an expired_url and no expires_at"
+            invoked = evidence.invoked_at[event["id"]]
+            if instant not in (None, known) and invoked and expiry(state) <= evidence.clock("command-api", invoked, invoked)[0]:
+                yield f"{name} expires before somebody asked for it"
+            known = instant
+
+
+def external_ids_are_unique(evidence):
+    """At each position an external id belongs to one link of the account that is not deleted."""
+    owners, ids = {}, {}
+    for event in evidence.log:
+        if (link := event["subject"]) not in evidence.of_link:
+            continue
+        owners.pop(ids.pop(link, None), None)
+        state = evidence.state(link, event["version"])
+        if state and "external_id" in state:
+            place = event["account"], state["external_id"]
+            if place in owners:
+                yield f"the external id {place[1]} belongs to {owners[place]} and to {link}"
+            owners[place], ids[link] = link, place
+
+
+RULES = [positions_are_contiguous, each_link_is_charged_once, balances_are_sums, slugs_are_unique, nothing_follows_a_deletion,
+         changes_begin_at_the_state_before, expiries_are_ahead, external_ids_are_unique]

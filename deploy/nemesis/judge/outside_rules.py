@@ -3,18 +3,21 @@
 import collections
 import json
 
-from .evidence import FOREVER, code
+from .evidence import code
+from .links import FOREVER
 from .write_rules import suspended
 
 UNAVAILABLE = {(503, "overloaded"), (503, "storage_unavailable"), (504, "deadline_exceeded")}
 BEHIND, SUSPENDED, MISSING = (503, "read_model_behind"), (403, "account_suspended"), (404, "link_not_found")
+EXTERNAL_ID_TAKEN, INVALID = (409, "external_id_taken"), (422, "validation_failed")
+REFUSALS_OF_CREATES = {(402, "insufficient_credits"), (409, "slug_taken"), EXTERNAL_ID_TAKEN, INVALID,
+                       (409, "idempotency_key_in_use"), (422, "idempotency_key_reused")}
 # Every answer that the requests of the clients can have (docs/api.md#errors).
 ANSWERS = {
-    "create": {(201, None), (402, "insufficient_credits"), (409, "slug_taken"), (409, "idempotency_key_in_use"),
-               (422, "idempotency_key_reused"), SUSPENDED},
-    "batch": {(207, None), (201, None), (200, None), (402, "insufficient_credits"), (409, "slug_taken"),
-              (409, "idempotency_key_in_use"), (422, "idempotency_key_reused"), SUSPENDED},
-    "patch": {(200, None), (412, "etag_mismatch"), MISSING, SUSPENDED},
+    "create": {(201, None), *REFUSALS_OF_CREATES, SUSPENDED},
+    "batch": {(207, None), (201, None), (200, None), *REFUSALS_OF_CREATES, SUSPENDED},
+    "patch": {(200, None), (412, "etag_mismatch"), (403, "link_disabled_by_operator"), EXTERNAL_ID_TAKEN, INVALID, MISSING,
+              SUSPENDED},
     "delete": {(204, None), (412, "etag_mismatch"), SUSPENDED},
     "get": {(200, None), MISSING, SUSPENDED, BEHIND},
     "redirect": {(302, None), (410, "short_link_gone"), MISSING, BEHIND},
@@ -24,6 +27,8 @@ ANSWERS = {
 }
 # Time before a kill in which a click may not be a record yet.
 UNPUBLISHED_S_MAX = 1
+# proxy_next_upstream_tries of deploy/ingress.
+NGINX_TRIES = 3
 # Time that a stop may wait for the broker, and a little more.
 STOP_S = 30
 
@@ -82,8 +87,11 @@ def clicks_are_counted(evidence):
     """No link has more clicks than visits; all together lack at most what a killed query-api may lose."""
     made, possible, counted = collections.Counter(), collections.Counter(), collections.Counter()
     for operation in evidence.of["redirect"]:
-        made[operation["link"]] += operation["status"] == 302
-        possible[operation["link"]] += operation["status"] in (302, None)
+        link = operation["link"]
+        is_click = operation["status"] == 302 and any(
+            state and state["destination_url"] == operation["headers"]["Location"] for state in evidence.states.get(link, []))
+        made[link] += is_click
+        possible[link] += clicks_max(operation, is_click)
     for operation in evidence.of["clicks"]:
         if operation["status"] != 200:
             yield f"the clicks of {operation['link']} were answered {operation['status']}"
@@ -99,6 +107,13 @@ def clicks_are_counted(evidence):
             yield f"{missing} of {sum(made.values())} clicks are missing, and at most {allowed} may be lost"
 
 
+def clicks_max(operation, is_click):
+    """Returns how many clicks a visit can be: one of each process that nginx has sent the visit to."""
+    if operation["service"] == "nginx" and (operation["is_retried"] or operation["status"] in (None, 503)):
+        return NGINX_TRIES
+    return is_click or operation["status"] is None
+
+
 def losable_clicks(evidence):
     """Returns how many clicks the faults may have lost: those of killed query-apis that were no acknowledged records,
     and any number if the broker was away at a stop, or if nobody could ask a process before its kill."""
@@ -109,7 +124,7 @@ def losable_clicks(evidence):
         if fault["kind"] == "kill":
             if fault.get("unacknowledged") is None:
                 return FOREVER
-            recent = (it for it in evidence.of["redirect"] if it["process"] == fault["process"] and it["status"] == 302)
+            recent = (it for it in evidence.of["redirect"] if it["process"] in (fault["process"], None) and it["status"] == 302)
             allowed += fault["unacknowledged"] + sum(it["end"] > fault["start"] - UNPUBLISHED_S_MAX for it in recent)
         elif any("broker" in it["target"] and it["start"] < fault["end"] and it["end"] > fault["start"] - STOP_S
                  for it in evidence.of["fault"]):

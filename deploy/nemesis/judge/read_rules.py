@@ -4,20 +4,24 @@ import collections
 import json
 
 from .evidence import etag_version
+from .links import meets, redirects, shown, shown_in
 
 # Bound of a redirect after the read tables have a change (docs/api.md#consistency).
 STALE_S_MAX = 1
 
 
-def reads_show_versions_of_the_log(evidence):
-    """A read by id shows the destination that its version has in the log, and no version before its invocation."""
-    for operation in evidence.of["get"]:
-        if operation["status"] == 200:
-            link, version = operation["link"], etag_version(operation)
-            if json.loads(operation["body"])["destination_url"] != evidence.destination(link, version):
-                yield f"read {operation['id']} of {link} shows another destination than version {version} has"
-            elif (evidence.invoked_at[evidence.of_link[link][version - 1]["id"]] or 0) > operation["end"]:
-                yield f"read {operation['id']} of {link} shows version {version} before it was asked for"
+def answers_show_versions_of_the_log(evidence):
+    """An answer with a link shows exactly what its version has in the log, and no version before its invocation."""
+    for operation in (*evidence.of["create"], *evidence.of["patch"], *evidence.of["get"]):
+        if operation["status"] not in (200, 201):
+            continue
+        body = json.loads(operation["body"])
+        link, version = body["id"], 1 if operation["op"] == "create" else etag_version(operation)
+        state, name = evidence.state(link, version), f"{operation['op']} {operation['id']} of {link}"
+        if state is None or shown_in(body) != shown(state):
+            yield f"{name} shows {shown_in(body)}, and not what version {version} has: {state and shown(state)}"
+        elif (evidence.invoked_at[evidence.of_link[link][version - 1]["id"]] or 0) > operation["end"]:
+            yield f"{name} shows version {version} before it was asked for"
 
 
 def reads_include_their_token(evidence):
@@ -56,35 +60,32 @@ def created_links_are_never_missing(evidence):
     for operation in evidence.of["redirect"]:
         if operation["status"] == 404:
             yield f"redirect {operation['id']} of {operation['link']} was answered 404"
-        if operation["status"] == 410 and not may_be_gone(evidence, operation):
-            yield f"redirect {operation['id']} of {operation['link']} was answered 410, and nobody stopped the link"
 
 
-def may_be_gone(evidence, operation):
-    link, end = operation["link"], operation["end"]
-    account = evidence.of_link[link][0]["account"] if evidence.of_link[link] else None
-    stopped = (it for it in evidence.of["operate"] if it.get("link") == link or it.get("account") == account)
-    return evidence.delete_invoked_at[link] <= end or any(
-        it["start"] <= end and (it["kind"] == "disable" or it.get("stops_redirects")) for it in stopped
-    )
+def may_be_suspended(evidence, operation):
+    """Returns true if the redirects of a link's account may have been stopped before the end of a request."""
+    events = evidence.of_link[operation["link"]]
+    return any(it.get("stops_redirects") and it["account"] == events[0]["account"] and it["start"] <= operation["end"]
+               for it in evidence.of["operate"] if events)
 
 
 def redirect_versions(evidence, operation):
-    """Returns the first and the last version that an answer of the short host can be of, or None."""
-    events = evidence.of_link[operation["link"]]
-    if operation["status"] == 302:
-        # A change without If-Match whose outcome was unknown may be there twice, with another change in between.
-        destination, versions = None, []
-        for event in events:
-            destination = event["payload"].get("destination_url") or destination
-            if destination == operation["headers"]["Location"] and event["type"] != "LinkDeleted":
-                versions.append(event["version"])
-        return (versions[0], versions[-1]) if versions else (0, 0)
-    deletion = evidence.deletion(operation["link"])
-    is_only_deleted = deletion and not any(event["type"] == "LinkDisabled" for event in events) and not any(
-        it.get("stops_redirects") and it.get("account") == deletion["account"] for it in evidence.of["operate"]
-    )
-    return (len(events), len(events)) if operation["status"] == 410 and is_only_deleted else None
+    """Returns the versions that an answer of the short host can be of: those with this answer at this time, by the clock
+    of the process, that somebody had asked for."""
+    link, answer = operation["link"], (operation["status"], operation["headers"].get("Location"))
+    clock = evidence.clock_of_redirect(operation)
+    return [event["version"] for event, state in zip(evidence.of_link[link], evidence.states.get(link, []))
+            if answer in redirects(state, clock) and (evidence.invoked_at[event["id"]] or 0) <= operation["end"]]
+
+
+def redirects_are_of_a_version(evidence):
+    """A redirect leads to the destination of a version of the link before its expiry, and to the address after the expiry
+    from then on; 410 only if the link has expired, was deleted or disabled, or its account was stopped."""
+    for operation in evidence.of["redirect"]:
+        is_stopped = operation["status"] == 410 and may_be_suspended(evidence, operation)
+        if operation["status"] in (302, 410) and not is_stopped and not redirect_versions(evidence, operation):
+            yield (f"redirect {operation['id']} of {operation['link']} was answered {operation['status']} "
+                   f"{operation['headers'].get('Location')}, as no version of the link is at this time")
 
 
 def is_of_the_read_tables(evidence, operation):
@@ -95,24 +96,22 @@ def is_of_the_read_tables(evidence, operation):
 
 def redirects_are_never_older(evidence):
     """A redirect is never older than an earlier answer of the same process, nor than an answer of any process a
-    second ago, and never points to an address before somebody asked for it."""
+    second ago."""
     of_link = collections.defaultdict(list)
     for operation in evidence.of["redirect"]:
-        versions = redirect_versions(evidence, operation)
-        if versions == (0, 0):
-            yield f"redirect {operation['id']} of {operation['link']} points to an address that the link never had"
-        elif versions and is_of_the_read_tables(evidence, operation):
-            first, last = versions
-            if (evidence.invoked_at[evidence.of_link[operation["link"]][first - 1]["id"]] or 0) > operation["end"]:
-                yield f"redirect {operation['id']} of {operation['link']} shows version {first} before it was asked for"
-            of_link[operation["link"]].append((operation, first, last))
+        if operation["status"] == 302 or operation["status"] == 410 and not may_be_suspended(evidence, operation):
+            versions = redirect_versions(evidence, operation)
+            if versions and is_of_the_read_tables(evidence, operation):
+                of_link[operation["link"]].append((operation, versions[0], versions[-1]))
     for link, answers in of_link.items():
         yield from older_answers(link, answers)
 
 
 def older_answers(link, answers):
-    ends = sorted(answers, key=lambda it: it[0]["end"])
-    for delay, place in ((0, lambda it: it["process"]), (STALE_S_MAX, lambda _: None)):
+    # Answers through nginx are of a process that nobody knows.
+    of_processes = [it for it in answers if it[0]["process"] is not None]
+    for delay, place, answers in ((0, lambda it: it["process"], of_processes), (STALE_S_MAX, lambda _: None, answers)):
+        ends = sorted(answers, key=lambda it: it[0]["end"])
         highest, next_end = {}, 0
         for operation, _, last in sorted(answers, key=lambda it: it[0]["start"]):
             while next_end < len(ends) and ends[next_end][0]["end"] + delay < operation["start"]:
@@ -151,18 +150,34 @@ def links_of_scan(evidence, first, items, end, token):
     name, ids = f"scan {first['scan']} of {first['account']}", [item["id"] for item in items]
     if len(set(ids)) != len(ids):
         yield f"{name} has a link twice"
+    filters, clock = first.get("filters", {}), evidence.clock("query-api", first["start"], end)
     position = token["position"] if token else 0
     for item in items:
-        events = evidence.of_link[item["id"]]
-        if not events or item["destination_url"] not in {it["payload"].get("destination_url") for it in events}:
-            yield f"{name} has {item['id']} with an address that is not in the log"
-        elif events[-1]["type"] == "LinkDeleted" and events[-1]["position"] <= position:
-            yield f"{name} has {item['id']}, which was deleted before its token"
+        states = evidence.states.get(item["id"], [])
+        versions = [version for version, state in enumerate(states, 1)
+                    if meets(state, filters, clock) is not False and shown(state) == shown_in(item)]
+        if not versions:
+            yield f"{name} has {item['id']} as no version of the log with {filters} is: {shown_in(item)}"
+        elif versions[-1] < version_at(evidence, item["id"], position):
+            yield f"{name} has {item['id']} with version {versions[-1]}, which is older than its token"
     present = set(ids)
     for event in evidence.of_account[first["account"]]:
-        is_due = event["type"] == "LinkCreated" and event["position"] <= position and evidence.delete_invoked_at[event["subject"]] > end
-        if is_due and event["subject"] not in present:
-            yield f"{name} lacks {event['subject']}, which is before its token"
+        if event["type"] == "LinkCreated" and event["position"] <= position and event["subject"] not in present:
+            if is_due(evidence, event["subject"], position, end, filters, clock):
+                yield f"{name} with {filters} lacks {event['subject']}, which is before its token"
+
+
+def version_at(evidence, link, position):
+    """Returns the version of a link at a position of its shard."""
+    return sum(event["position"] <= position for event in evidence.of_link[link])
+
+
+def is_due(evidence, link, position, end, filters, clock):
+    """Returns true if all states of a link, from a position up to the end of a scan, meet the filters."""
+    events, states = evidence.of_link[link], evidence.states[link]
+    last = version_at(evidence, link, position)
+    return all(meets(state, filters, clock) for event, state in zip(events[last - 1:], states[last - 1:])
+               if event["version"] == last or (evidence.invoked_at[event["id"]] or 0) <= end)
 
 
 def entries_of_scan(evidence, first, items, _end, token):
@@ -181,29 +196,24 @@ def last_reads_equal_the_log(evidence):
         events = evidence.of_link[operation["link"]] if operation.get("is_last") else []
         if not events:
             continue
-        is_deleted = events[-1]["type"] == "LinkDeleted"
-        switches = [it["type"] for it in events if it["type"] in ("LinkDisabled", "LinkEnabled")]
-        is_gone = is_deleted or switches[-1:] == ["LinkDisabled"]
+        state = evidence.state(operation["link"], len(events))
         if operation["op"] == "get":
-            found, wanted = (operation["status"], etag_version(operation)), (404, None) if is_deleted else (200, len(events))
+            found, wanted = (operation["status"], etag_version(operation)), {(200, len(events)) if state else (404, None)}
         else:
-            location = operation.get("headers", {}).get("Location")
-            found = (operation["status"], location)
-            wanted = (410, None) if is_gone else (302, evidence.destination(operation["link"], len(events)))
-        if found != wanted:
+            found = (operation["status"], operation.get("headers", {}).get("Location"))
+            wanted = redirects(state, evidence.clock_of_redirect(operation))
+        if found not in wanted:
             yield f"the last {operation['op']} {operation['id']} of {operation['link']} was answered {found}, not {wanted}"
     yield from last_lists(evidence)
 
 
 def last_lists(evidence):
-    for first, items, _ in scans(evidence):
+    for first, items, end in scans(evidence):
         if first["client"] != "auditor-of-lists":
             continue
         mine = evidence.of_account[first["account"]]
         if first["collection"] == "links":
-            links = {it["subject"] for it in mine if it["type"] == "LinkCreated" and not evidence.deletion(it["subject"])}
-            if links != {item["id"] for item in items}:
-                yield f"the last list of {first['account']} has {len(items)} links, and the log has {len(links)}"
+            yield from last_links(evidence, first, items, end)
         elif len(items) != sum("balance_after" in it["payload"] for it in mine):
             yield f"the last ledger of {first['account']} has {len(items)} entries, fewer or more than the log"
     for operation in evidence.of["credits"]:
@@ -213,5 +223,17 @@ def last_lists(evidence):
                 yield f"the last balance of {operation['account']} is not {balance}: {operation.get('body')}"
 
 
-RULES = [reads_show_versions_of_the_log, reads_include_their_token, created_links_are_never_missing,
-         redirects_are_never_older, scans_are_exact, last_reads_equal_the_log]
+def last_links(evidence, first, items, end):
+    """Compares a last list with the links of the log that meet its filters."""
+    filters, clock = first.get("filters", {}), evidence.clock("query-api", first["start"], end)
+    found = {item["id"]: shown_in(item) for item in items}
+    for event in evidence.of_account[first["account"]]:
+        if event["type"] == "LinkCreated":
+            link, state = event["subject"], evidence.states[event["subject"]][-1]
+            is_wanted = meets(state, filters, clock)
+            if is_wanted is False and link in found or is_wanted and found.get(link) != shown(state):
+                yield f"the last list of {first['account']} with {filters} has {link} as {found.get(link)}, not {state}"
+
+
+RULES = [answers_show_versions_of_the_log, reads_include_their_token, created_links_are_never_missing,
+         redirects_are_of_a_version, redirects_are_never_older, scans_are_exact, last_reads_equal_the_log]

@@ -3,25 +3,26 @@
 import collections
 import json
 
-from .evidence import FOREVER, code, etag_version
+from .evidence import code, etag_version
+from .links import DETAILS, FOREVER, expiry, has_all
 
 # Credits for a link, of services with default settings.
 LINK_PRICE = 1
 
 
 def acknowledged_writes_are_in_the_log(evidence):
-    """Each 201 has its LinkCreated, each changed version its event, each 204 the deletion."""
+    """Each 201 has its LinkCreated, each changed version its event, each 204 the deletion, with all that was sent."""
     for operation in evidence.of["create"]:
         if operation["status"] == 201:
             link = json.loads(operation["body"])
-            events = evidence.of_link[link["id"]]
-            sent = operation["sent"]["destination_url"]
-            if not events or events[0]["type"] != "LinkCreated" or events[0]["payload"]["destination_url"] != sent:
+            state = evidence.state(link["id"], 1)
+            if state is None or not has_all(state, operation["sent"]):
                 yield f"the acknowledged create {operation['id']} of {link['id']} is not in the log"
     for operation in evidence.of["patch"]:
         if operation["status"] == 200:
             version = etag_version(operation)
-            if evidence.destination(operation["link"], version) != operation["destination"]:
+            state = evidence.state(operation["link"], version)
+            if state is None or not has_all(state, operation["sent"]):
                 yield f"the acknowledged change {operation['id']} of {operation['link']} is not version {version} in the log"
     for operation in evidence.of["delete"]:
         if operation["status"] == 204 and not evidence.deletion(operation["link"]):
@@ -79,38 +80,62 @@ def every_effect_was_asked_for(evidence):
 
 
 def refused_writes_have_no_effect(evidence):
-    """A write whose every attempt was answered with an error, other than an unknown outcome, is not in the log."""
-    outcomes = collections.defaultdict(set)
-    for operation in evidence.of["create"]:
-        outcomes[operation["account"], operation["sent"]["destination_url"]].add(operation["status"])
-    for operation in evidence.of["patch"]:
-        outcomes[operation["link"], operation["destination"]].add(operation["status"])
-    for operation in evidence.of["delete"]:
-        outcomes[operation["link"], None].add(operation["status"])
+    """A write whose every attempt was answered with an error, other than an unknown outcome, is not in the log. After a
+    retry by nginx the outcome of the first attempt is unknown, whatever the answer to the second one."""
     for event in evidence.log:
-        place = event["account"] if event["type"] == "LinkCreated" else event["subject"]
-        if event["type"] in ("LinkCreated", "LinkDestinationChanged", "LinkDeleted"):
-            destination = None if event["type"] == "LinkDeleted" else event["payload"]["destination_url"]
-            statuses = outcomes.get((place, destination), set())
-            if statuses and all(status is not None and 400 <= status < 504 for status in statuses):
-                yield f"{event['type']} of {event['subject']} is in the log, and its requests were answered {sorted(statuses)}"
+        causes = [it for it in evidence.causes.get(event["id"], []) if it["op"] != "operate"]
+        statuses = {None if it["is_retried"] else it["status"] for it in causes}
+        if statuses and all(status is not None and 400 <= status < 504 for status in statuses):
+            yield f"{event['type']} of {event['subject']} is in the log, and its requests were answered {sorted(statuses)}"
 
 
 def refusals_are_true(evidence):
-    """A slug that is called taken belongs to a link; a balance that is called too low is below the price."""
+    """A slug or an external id that is called taken belongs to another link; a balance that is called too low is below
+    the price; an instant that is called past is past; a link that an operator is said to have disabled is disabled."""
     slugs = {it["payload"]["slug"].lower(): evidence.invoked_at[it["id"]] for it in evidence.log if it["type"] == "LinkCreated"}
     balances = collections.defaultdict(lambda: {0})
     for event in evidence.log:
         if "balance_after" in event["payload"]:
             balances[event["account"]].add(event["payload"]["balance_after"])
-    for operation in evidence.of["create"]:
-        refusal = code(operation) if operation["status"] else None
-        if refusal == "slug_taken" and (slugs.get(operation["sent"]["slug"].lower()) or FOREVER) > operation["end"]:
-            yield f"the slug {operation['sent']['slug']} was called taken, and no link had it"
+    external_ids, disabled = collections.defaultdict(list), collections.defaultdict(list)
+    for event, state, begin, end in intervals(evidence):
+        external_ids[event["account"], state.get("external_id")].append((event["subject"], begin, end))
+        if "operator" in state["stops"]:
+            disabled[event["subject"]].append((begin, end))
+    for operation in (*evidence.of["create"], *evidence.of["patch"]):
+        refusal, sent = code(operation) if operation["status"] else None, operation["sent"]
+        if refusal == "slug_taken" and (slugs.get(sent.get("slug", "").lower()) or FOREVER) > operation["end"]:
+            yield f"the slug {sent.get('slug')} was called taken, and no link had it"
         if refusal == "insufficient_credits":
             body = json.loads(operation["body"])
             if body["balance"] >= body["required"] or body["balance"] not in balances[operation["account"]]:
                 yield f"{operation['account']} was refused with the balance {body['balance']} of {body['required']}"
+        if refusal == "external_id_taken":
+            others = external_ids[operation["account"], sent["external_id"]]
+            if not lasts(operation, [it[1:] for it in others if it[0] != operation.get("link")]):
+                yield f"the external id {sent['external_id']} was called taken, and no other link had it ({operation['id']})"
+        if refusal == "link_disabled_by_operator" and not lasts(operation, disabled[operation["link"]]):
+            yield f"{operation['link']} was called disabled by an operator, and it was not ({operation['id']})"
+        if refusal == "validation_failed":
+            faults = {it["code"] for it in json.loads(operation["body"])["errors"]}
+            _, latest = evidence.clock("command-api", operation["start"], operation["end"])
+            if faults != {"expires_at_in_the_past"} or expiry(sent) > latest:
+                yield f"{operation['op']} {operation['id']} was refused: {operation['body'][:300]}"
+
+
+def lasts(operation, intervals):
+    """Returns true if one of the intervals and an operation have a moment in common."""
+    return any(begin <= operation["end"] and end >= operation["start"] for begin, end in intervals)
+
+
+def intervals(evidence):
+    """Returns of each state of a link that is not deleted: event, state, earliest begin and latest end."""
+    for link, states in evidence.states.items():
+        events = evidence.of_link[link]
+        for event, state, following in zip(events, states, [*events[1:], None]):
+            if state:
+                end = evidence.answered_at[following["id"]] if following else FOREVER
+                yield event, state, evidence.invoked_at[event["id"]] or 0, end
 
 
 def preconditions_hold(evidence):
@@ -120,9 +145,9 @@ def preconditions_hold(evidence):
         if wanted is None or operation["status"] not in (200, 412):
             continue
         version, named = etag_version(operation), int(wanted.strip('"'))
-        # A retry of a change without effect finds the version that it named.
-        allowed = (named, named + 1) if operation["status"] == 200 else None
-        if allowed and version not in allowed:
+        # Destination, details and service are an event each; a change without effect makes no version.
+        parts = len({"destination_url", "disabled"} & set(operation["sent"])) + bool(set(DETAILS) & set(operation["sent"]))
+        if operation["status"] == 200 and not named <= version <= named + parts:
             yield f"the change {operation['id']} with If-Match {wanted} has made version {version}"
         if operation["status"] == 412 and version == named:
             yield f"the change {operation['id']} was refused, although {wanted} was current"
@@ -173,16 +198,20 @@ def out_of_order(evidence, link, operations):
 
 
 def operators_commands_happen_once(evidence):
-    """Each credit command that ended well is in the log once, with its amount; one that was refused is not."""
-    events = collections.defaultdict(list)
+    """Each command on credits or links that ended well is in the log once, with its amount, unless it changed nothing; none
+    is there twice."""
+    events, kinds = collections.defaultdict(list), ("CreditsGranted", "CreditsAdjusted", "LinkDisabled", "LinkEnabled")
     for event in evidence.log:
-        if event["type"] in ("CreditsGranted", "CreditsAdjusted"):
+        if event["type"] in kinds and event["payload"].get("by") != "owner":
             events[event["payload"]["reason"]].append(event)
     for operation in evidence.of["operate"]:
         if operation.get("kind") in ("grant", "adjust") and operation["exit"] == 0:
             found = events[operation["reason"]]
             if [it["payload"]["amount"] for it in found] != [operation["amount"]]:
                 yield f"{operation['kind']} {operation['reason']} has {len(found)} events"
+        if operation.get("kind") in ("disable", "enable") and operation["exit"] == 0 and json.loads(operation["out"])["changed"]:
+            if not events[operation["reason"]]:
+                yield f"{operation['kind']} {operation['reason']} of {operation['link']} has no event"
     for reason, found in events.items():
         if len(found) > 1 and reason not in evidence.facts.get("set_up_reasons", ["test"]):
             yield f"{reason} has {len(found)} events"

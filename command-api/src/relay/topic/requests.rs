@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_config::KafkaConfig, kafka_errors::KafkaErrors};
+use linkledger_core::{kafka_close, kafka_config::KafkaConfig, kafka_errors::KafkaErrors};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
@@ -84,8 +84,9 @@ async fn in_background<T: Send + 'static>(
             metadata: made.context("cannot make a Kafka client")?,
             admin: config.create().context("cannot make a Kafka client")?,
         };
-        work(&clients, topic.as_str())
-            .map_err(|error| trouble.explain(error))
+        let done = work(&clients, topic.as_str());
+        kafka_close::close(clients);
+        done.map_err(|error| trouble.explain(error))
             .with_context(|| format!("cannot use Kafka at {brokers}"))
     })
     .await

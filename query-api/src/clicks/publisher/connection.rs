@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     click::CLICK_PARTITIONS,
+    kafka_close,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
 };
@@ -127,7 +128,10 @@ impl Connection {
         let producer: ThreadedProducer<_> = config
             .create_with_context(context)
             .context("cannot make a Kafka producer")?;
-        check_topic(&producer, topic).map_err(|error| errors.explain(error))?;
+        if let Err(error) = check_topic(&producer, topic) {
+            kafka_close::close(producer);
+            return Err(errors.explain(error));
+        }
         errors.clear();
         Ok(Self {
             producer,
@@ -156,12 +160,12 @@ impl Connection {
 
     /// Closes the producer in the background: closing takes up to half a second.
     pub(super) fn discard(self) {
-        drop(spawn_blocking(move || drop(self)));
+        drop(spawn_blocking(move || kafka_close::close(self)));
     }
 
     /// Closes the producer, and waits for its end.
     pub(super) async fn close(self) {
-        spawn_blocking(move || drop(self)).await.ok();
+        spawn_blocking(move || kafka_close::close(self)).await.ok();
     }
 }
 
