@@ -121,11 +121,7 @@ pub(crate) async fn list_each(
     )
     .fetch_all(pool)
     .await?;
-    // A range whose shard has no checkpoint gets no row.
-    if pages.len() != ranges.len() {
-        return Err(sqlx::Error::RowNotFound);
-    }
-    let snapshots = pages.into_iter().map(|page| {
+    let snapshots = one_each(pages, ranges.len())?.map(|page| {
         let visibility = Visibility::new(page.epoch, page.position, page.is_parked);
         visibility.with(link_columns!(page).into_links().collect())
     });
@@ -209,13 +205,17 @@ pub(crate) async fn find_each(
     )
     .fetch_all(pool)
     .await?;
-    if rows.len() != reads.len() {
-        return Err(sqlx::Error::RowNotFound);
-    }
-    let snapshots = rows.into_iter().zip(reads);
+    let snapshots = one_each(rows, reads.len())?.zip(reads);
     snapshots
         .map(|(row, read)| row.into_snapshot(read.with_visibility))
         .collect()
+}
+
+/// Returns the rows if each key has one. A range whose shard has no checkpoint has no row.
+fn one_each<R>(rows: Vec<R>, keys: usize) -> sqlx::Result<impl Iterator<Item = R>> {
+    let is_complete = rows.len() == keys;
+    let rows = is_complete.then_some(rows);
+    rows.map(Vec::into_iter).ok_or(sqlx::Error::RowNotFound)
 }
 
 /// Reads links of one account from one snapshot, in the order of the keys.

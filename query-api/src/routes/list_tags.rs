@@ -82,8 +82,7 @@ pub(super) async fn list_tags(
         })
         .await?;
     let mut tags = snapshot.value;
-    let last = page.truncate(&mut tags);
-    let next_cursor = last.map(|last| last.tag.clone());
+    let next_cursor = page.truncate(&mut tags).map(|tag| tag.tag.clone());
     let list = api.list(route_table::TAGS, String::new(), account_id);
     Ok(list.answer_with_cursor(&page, tags, next_cursor))
 }
