@@ -6,7 +6,7 @@ use linkledger_core::{
         self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
         same_database,
     },
-    event_store::{self, SessionKind, log},
+    event_store::SessionKind,
     migrations::Schema,
 };
 
@@ -19,8 +19,9 @@ use crate::{
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 10] = [
+const RIGHTS: [Privilege; 11] = [
     ("event_store.log_meta", "SELECT"),
+    ("event_store.log_meta", "UPDATE (link_price)"),
     ("event_store.accounts", "UPDATE"),
     ("event_store.slugs", "INSERT"),
     ("event_store.slugs", "DELETE"),
@@ -76,14 +77,7 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         url: config.database.log_url(),
         schemas: &[Schema::EventStore],
     };
-    let of_database = doctor::examine(database, &patient).await;
-    let is_migrated = of_database
-        .iter()
-        .any(|it| it.check == "migrations" && it.verdict == Severity::Ok);
-    findings.extend(of_database);
-    if is_migrated {
-        findings.push(link_price(database.url, config.link_price).await);
-    }
+    findings.extend(doctor::examine(database, &patient).await);
     let relay = doctor::rights_of(
         config.relay_database_url(),
         &RELAY_RIGHTS,
@@ -95,27 +89,6 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     }
     findings.extend(topics(settings).await);
     findings
-}
-
-/// Compares the price of a link with that of the command-api that started last.
-async fn link_price(url: &str, setting: i64) -> Finding {
-    let read = async {
-        let pool = event_store::pool(url, SessionKind::Reader, 1)?;
-        let meta = log::meta(&pool).await;
-        pool.close().await;
-        meta
-    };
-    match read.await {
-        Ok(log::LogMeta { link_price, .. }) if link_price == setting => {
-            Finding::ok("price of a link", setting.to_string())
-        }
-        Ok(log::LogMeta { link_price, .. }) => {
-            let is = format!("{setting}, and {link_price} at the last start of a command-api");
-            let remedy = "start every command-api again, with the same --link-price (LINK_PRICE)";
-            Finding::new("price of a link", Severity::Warning, is, remedy)
-        }
-        Err(error) => Finding::failed("price of a link", &error.into()),
-    }
 }
 
 async fn topics(settings: &CommandApiSettings) -> Vec<Finding> {

@@ -27,7 +27,10 @@ use linkledger_core::{
     batch::Pricing,
     clock::Clock,
     doctor::{same_database, server},
-    event_store::{self, SessionKind, log},
+    event_store::{
+        self, SessionKind, log, log_meta,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
         observe::ServiceName, rate_limit::RequestClass,
@@ -169,7 +172,12 @@ async fn start_unboxed(
 /// Checks that the migrations were run, stores the price of a link, and returns the epoch of the log.
 async fn prepare_log(pool: &PgPool, link_price: i64) -> anyhow::Result<LogEpoch> {
     migrations::check(pool, &[Schema::EventStore]).await?;
-    let stored = log::store_link_price(pool, link_price).await;
+    // A commit waits for the synchronous standby without a limit of its own.
+    let stored = within(
+        ANSWER_TIME_MAX,
+        log_meta::store_link_price(pool, link_price),
+    )
+    .await;
     stored.context(
         "cannot store the price of a link; if a right is missing, run deploy/postgres/roles.sql",
     )?;

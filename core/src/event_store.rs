@@ -11,6 +11,7 @@ pub mod external_ids;
 pub mod idempotency;
 pub mod links;
 pub mod log;
+pub mod log_meta;
 pub mod names;
 pub mod segments;
 pub mod slugs;

@@ -9,28 +9,32 @@ use std::{
 /// Longest wait for the threads of a client.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Drops a Kafka client, and waits until its threads have ended, but not longer than 2 s: then the threads
-/// end later by themselves. Blocks the calling thread.
+/// Closes a Kafka client by `close`, which drops the client, and waits for the end, but not longer than 2 s.
+/// Returns false if the client is not closed by then: its threads end later by themselves. Blocks the
+/// calling thread.
 ///
 /// librdkafka waits by the wall clock. When the clock is set back, an idle thread of a client sleeps until
 /// the clock shows the earlier time again, and the drop of the client waits for this thread.
-pub fn close(client: impl Send + 'static) {
-    close_within(CLOSE_TIME_MAX, client);
+pub fn close_in_time(close: impl FnOnce() + Send + 'static) -> bool {
+    close_within(CLOSE_TIME_MAX, close)
 }
 
-fn close_within(time_max: Duration, client: impl Send + 'static) {
+fn close_within(time_max: Duration, close: impl FnOnce() + Send + 'static) -> bool {
     let (until_closed, closed) = channel::<()>();
     let closing = thread::Builder::new().name("kafka close".to_owned());
     let spawned = closing.spawn(move || {
-        drop(client);
+        close();
         drop(until_closed);
     });
-    // Without a thread, the closure with the client is dropped at once.
-    if spawned.is_ok() && closed.recv_timeout(time_max) == Err(RecvTimeoutError::Timeout) {
+    // If the system has no thread left, `close` was dropped with its client, without a limit of time.
+    let is_closed =
+        spawned.is_err() || closed.recv_timeout(time_max) != Err(RecvTimeoutError::Timeout);
+    if !is_closed {
         tracing::warn!(
             "a Kafka client does not close, and is left behind; its threads wait if the wall clock was set back"
         );
     }
+    is_closed
 }
 
 #[cfg(test)]
@@ -56,7 +60,8 @@ mod tests {
     fn client_that_does_not_end_is_left_behind() {
         let (allow, may_end) = channel();
         let (ended, end) = channel();
-        close_within(Duration::from_millis(10), Client { may_end, ended });
+        let client = Client { may_end, ended };
+        assert!(!close_within(Duration::from_millis(10), || drop(client)));
         assert!(end.try_recv().is_err());
         allow.send(()).unwrap();
         end.recv().unwrap();
@@ -67,7 +72,8 @@ mod tests {
         let (allow, may_end) = channel();
         let (ended, end) = channel();
         allow.send(()).unwrap();
-        close_within(Duration::from_mins(1), Client { may_end, ended });
+        let client = Client { may_end, ended };
+        assert!(close_within(Duration::from_mins(1), || drop(client)));
         end.try_recv().unwrap();
     }
 }

@@ -22,11 +22,10 @@ new PerformanceObserver((list) => { window.longTasks.push(...list.getEntries().m
   .observe({type: 'longtask', buffered: true});
 new PerformanceObserver((list) => { window.lcp = list.getEntries().at(-1).startTime; })
   .observe({type: 'largest-contentful-paint', buffered: true});
-let shown;
-new MutationObserver(() => {
-  const first = document.querySelector('tr[data-id]')?.dataset.id;
-  if (first && first !== shown) requestAnimationFrame(() => window.rowsAt.push(performance.now()));
-  shown = first;
+// The second frame begins after the first one with the rows is painted.
+const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => window.rowsAt.push(performance.now())));
+new MutationObserver((changes) => {
+  if (changes.some(({addedNodes}) => [...addedNodes].some((node) => node.dataset?.id && node.matches('tr:first-child')))) painted();
 }).observe(document, {childList: true, subtree: true});
 """
 SCROLL = """

@@ -51,12 +51,24 @@ def footprint(rows):
     return text
 
 
+def filter_links(rows):
+    """Shows the filters that miss their goal, and the slowest one of the others."""
+    rows = sorted(rows, key=lambda row: row["ratio"]["median"])
+    missed = [row for row in rows if row["ratio"]["median"] < row["reach"]["at_least"]]
+    slowest = rows[len(missed)]
+    slowest = {**slowest, "what": f"{slowest['what']}, the slowest of {len(rows) - len(missed)} others" if missed else f"{slowest['what']}, the slowest of {len(rows)}"}
+    return "".join(line("filter-links", row) for row in [*missed, slowest])
+
+
+MERGED = {"footprint": footprint, "filter-links": filter_links}
+
+
 def main():
     table = "| question | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
     for question in QUESTIONS:
         rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
         rows = [row for row in rows if row["reach"]]
-        table += footprint(rows) if question == "footprint" else "".join(line(question, row) for row in rows)
+        table += MERGED[question](rows) if question in MERGED else "".join(line(question, row) for row in rows)
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + table + END + after)

@@ -11,7 +11,10 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     databases::Databases,
-    event_store::log::{self, LogMeta, PerShard},
+    event_store::{
+        log::PerShard,
+        log_meta::{self, LogMeta},
+    },
     lifecycle::Tasks,
     projection::Projection,
 };
@@ -47,7 +50,7 @@ impl CheckpointWatcher {
         databases: Databases,
         tasks: &mut Tasks,
     ) -> anyhow::Result<Arc<Self>> {
-        let LogMeta { epoch, link_price } = log::meta(&databases.log)
+        let LogMeta { epoch, link_price } = log_meta::read(&databases.log)
             .await
             .context("cannot read the epoch of the log and the price of a link")?;
         let watcher = Arc::new(Self {
@@ -129,7 +132,7 @@ impl CheckpointWatcher {
     }
 
     async fn poll_log_meta(&self, pool: &PgPool) {
-        match try_read_in_time(|| log::meta(pool)).await {
+        match try_read_in_time(|| log_meta::read(pool)).await {
             Ok(LogMeta { epoch, link_price }) => {
                 if self.log_epoch.swap(epoch, Ordering::Relaxed) != epoch {
                     tracing::info!(epoch, "the epoch of the log has changed");

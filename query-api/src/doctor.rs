@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 22] = [
+const RIGHTS: [Privilege; 23] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
@@ -31,6 +31,7 @@ const RIGHTS: [Privilege; 22] = [
     ("read_model.credit_entries", "SELECT"),
     ("read_model.redirect_changes", "SELECT"),
     ("clicks.recorders", "INSERT"),
+    ("clicks.recorders", "UPDATE (same_address)"),
     ("clicks.heartbeats", "DELETE"),
     ("clicks.salts", "SELECT"),
     ("clicks.sequences", "SELECT"),
@@ -162,11 +163,11 @@ async fn client_addresses(databases: &DatabaseSettings) -> Finding {
     match read.await {
         Ok(0) => Finding::ok(
             "client addresses",
-            "no recorder sees the same one again and again",
+            "no query-api sees the same one again and again",
         ),
         Ok(recorders) => {
             let is = format!(
-                "of {recorders} recorders the last 1,000 clicks have one address: visitors and countries are wrong"
+                "the last 1,000 clicks of {recorders} query-apis have one address each: visitors and countries are wrong"
             );
             let remedy = "name the proxies in --trusted-proxies (TRUSTED_PROXIES), unless this is a load test";
             Finding::new("client addresses", Severity::Warning, is, remedy)

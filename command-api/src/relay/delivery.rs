@@ -89,22 +89,21 @@ impl Connection {
         published
     }
 
-    /// Closes the producer without waiting for answers, in the background: closing takes up to half
-    /// a second. The task returns false, since requests may be unanswered.
+    /// Closes the producer without waiting for answers, in the background: closing takes up to two
+    /// seconds. The task returns false, since requests may be unanswered.
     pub(super) fn discard(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
-            end(self.producer);
+            close(self.producer);
             false
         })
     }
 
-    /// Closes the producer after [`ANSWER_WAIT`] at most. The task returns true if all requests were
-    /// answered.
+    /// Waits for answers up to [`ANSWER_WAIT`], and closes the producer within two seconds. The task
+    /// returns true if all requests were answered and the producer is closed.
     pub(super) fn close(self) -> JoinHandle<bool> {
         spawn_blocking(move || {
             let flushed = self.producer.flush(ANSWER_WAIT);
-            end(self.producer);
-            flushed.is_ok()
+            close(self.producer) && flushed.is_ok()
         })
     }
 
@@ -224,10 +223,13 @@ fn contiguous<'a>(
     contiguous
 }
 
-/// Ends a producer, which sends nothing after the return, even if its threads are left behind.
-fn end(producer: FutureProducer<KafkaErrors>) {
-    producer.purge(PurgeConfig::default().queue().inflight());
-    kafka_close::close(producer);
+/// Closes a producer. Returns false if the producer is left behind: without the purge, the producer could
+/// still send queued events.
+fn close(producer: FutureProducer<KafkaErrors>) -> bool {
+    kafka_close::close_in_time(move || {
+        producer.purge(PurgeConfig::default().queue().inflight());
+        drop(producer);
+    })
 }
 
 /// Returns true if the error is about the content or the size of the record or its batch: the broker

@@ -4,8 +4,8 @@ use sqlx::PgPool;
 
 use super::{Finding, Severity};
 
-/// A table and a privilege on the table: SELECT, INSERT, UPDATE or DELETE. Privileges on columns
-/// count.
+/// A table and a privilege on the table: SELECT, INSERT, UPDATE or DELETE, on any of its columns, or
+/// `UPDATE (column)`.
 pub type Privilege = (&'static str, &'static str);
 
 /// Compares the needed privileges with those of the current role.
@@ -58,9 +58,14 @@ async fn lacking(pool: &PgPool, needed: &[Privilege]) -> sqlx::Result<Vec<String
     let (tables, privileges): (Vec<&str>, Vec<&str>) = needed.iter().copied().unzip();
     sqlx::query_scalar(
         "SELECT needed.privilege || ' on ' || needed.name
-         FROM unnest($1::text[], $2::text[]) AS needed (name, privilege)
+         FROM (
+             SELECT name, privilege, substring(privilege FROM '[(](.*)[)]') AS of_column
+             FROM unnest($1::text[], $2::text[]) AS given (name, privilege)
+         ) AS needed
          WHERE NOT CASE needed.privilege
                    WHEN 'DELETE' THEN has_table_privilege(needed.name, needed.privilege)
+                   WHEN 'UPDATE (' || needed.of_column || ')'
+                       THEN has_column_privilege(needed.name, needed.of_column, 'UPDATE')
                    ELSE has_any_column_privilege(needed.name, needed.privilege) END
             OR NOT has_schema_privilege(split_part(needed.name, '.', 1), 'USAGE')",
     )

@@ -49,42 +49,6 @@ pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
         .await
 }
 
-/// Epoch of the log, and price of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogMeta {
-    /// Epoch, within which positions can be compared.
-    pub epoch: i32,
-    /// Price of a link, in credits: the setting of the command-api that started last.
-    pub link_price: i64,
-}
-
-/// Reads the epoch of the log, and the price of a link.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn meta(pool: &PgPool) -> sqlx::Result<LogMeta> {
-    sqlx::query_as!(
-        LogMeta,
-        "SELECT epoch, link_price FROM event_store.log_meta"
-    )
-    .fetch_one(pool)
-    .await
-}
-
-/// Stores the price of a link, which query-api shows.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn store_link_price(pool: &PgPool, link_price: i64) -> sqlx::Result<()> {
-    sqlx::query!(
-        "UPDATE event_store.log_meta SET link_price = $1 WHERE link_price <> $1",
-        link_price
-    )
-    .execute(pool)
-    .await?;
-    Ok(())
-}
-
 /// Reads the head of each shard.
 ///
 /// # Errors

@@ -14,9 +14,13 @@ const BLOCKING_TIME_MAX: Duration = Duration::from_secs(2);
 /// # Errors
 /// Returns an error if the runtime cannot be made.
 pub fn run_program<T>(program: impl Future<Output = T>) -> io::Result<T> {
+    run_within(BLOCKING_TIME_MAX, program)
+}
+
+fn run_within<T>(blocking_time_max: Duration, program: impl Future<Output = T>) -> io::Result<T> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(program);
-    runtime.shutdown_timeout(BLOCKING_TIME_MAX);
+    runtime.shutdown_timeout(blocking_time_max);
     Ok(result)
 }
 
@@ -31,7 +35,7 @@ mod tests {
     #[test]
     fn blocking_call_does_not_delay_the_end() {
         let (until_ended, ended) = channel::<()>();
-        let result = run_program(async move {
+        let result = run_within(Duration::from_millis(10), async move {
             drop(spawn_blocking(move || ended.recv().ok()));
             7
         });

@@ -4,6 +4,9 @@ import collections
 
 from .links import expiry, stopped_by
 
+# Longest time from the first request for an effect to the decision of the last retry.
+DECIDED_S = 60
+
 
 def positions_are_contiguous(evidence):
     """Each shard has the positions from 1 to its head, and each stream the versions from 1."""
@@ -100,7 +103,7 @@ def expiries_are_ahead(evidence):
             if state and "expired_url" in state and not instant:
                 yield f"{name} has an expired_url and no expires_at"
             invoked = evidence.invoked_at[event["id"]]
-            if instant not in (None, known) and invoked and expiry(state) <= evidence.clock("command-api", invoked, invoked)[0]:
+            if instant not in (None, known) and invoked and expiry(state) <= evidence.clock("command-api", invoked, invoked + DECIDED_S)[0]:
                 yield f"{name} expires before somebody asked for it"
             known = instant
 

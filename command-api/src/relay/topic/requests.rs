@@ -85,7 +85,7 @@ async fn in_background<T: Send + 'static>(
             admin: config.create().context("cannot make a Kafka client")?,
         };
         let done = work(&clients, topic.as_str());
-        kafka_close::close(clients);
+        kafka_close::close_in_time(move || drop(clients));
         done.map_err(|error| trouble.explain(error))
             .with_context(|| format!("cannot use Kafka at {brokers}"))
     })

@@ -87,7 +87,8 @@ fn answer(filters: &[Filter], measured: &[Vec<f64>], links: usize) -> QuestionAn
         latencies: Vec::new(),
         notes: vec![format!(
             "The account has {links} links; a page shows {LIMIT}; {CONNECTIONS} connections. All links have the \
-             tag spring, 1 % the tag print; 5 % have expired, 5 % expire later, 1 % are disabled."
+             tag spring, 1 % the tag print; 5 % have expired, 5 % expire later, 1 % are disabled. \
+             Many links share a prefix of two letters: such a page walks the list, and may be short."
         )],
     }
 }
@@ -117,6 +118,7 @@ pub(super) struct Filter {
 #[derive(Deserialize)]
 struct Shown {
     items: Vec<ShownLink>,
+    has_more: bool,
 }
 
 #[derive(Deserialize)]
@@ -207,9 +209,11 @@ impl Filter {
             answer.status
         );
         let shown: Shown = serde_json::from_slice(answer.body)?;
-        let ids: Vec<LinkId> = shown.items.into_iter().map(|link| link.id).collect();
+        let ids: Vec<LinkId> = shown.items.iter().map(|link| link.id).collect();
+        // A request looks at 10,000 rows at most.
+        let is_full = ids.len() == expected.len();
         ensure!(
-            ids == expected,
+            expected.starts_with(&ids) && (is_full || shown.has_more),
             "the list with {:?} has {} links, {} expected",
             self.query,
             ids.len(),

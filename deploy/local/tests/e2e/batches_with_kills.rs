@@ -27,13 +27,24 @@ const CONNECTIONS: usize = 8;
 const KILLS: usize = 24;
 const CREDITS: u32 = 1_000;
 
+/// Progress of the groupings, which wait for the kills: each kill has groupings with new creates.
+#[derive(Default)]
+struct Progress {
+    begun: AtomicUsize,
+    allowed: AtomicUsize,
+}
+
 /// Sends the groupings that no other connection has begun to send.
-async fn send_groupings(client: &Client<'_>, load: &Load, begun: &AtomicUsize, address: &str) {
+async fn send_groupings(client: &Client<'_>, load: &Load, progress: &Progress, address: &str) {
     loop {
-        let number = begun.fetch_add(1, Relaxed);
+        let number = progress.begun.fetch_add(1, Relaxed);
         if number >= GROUPINGS {
             return;
         }
+        eventually("the grouping may be sent", async || {
+            (number < progress.allowed.load(Relaxed)).then_some(())
+        })
+        .await;
         if client.send(&load.grouping(number)).await == Outcome::ConnectionFailed {
             until_listens(address).await;
         }
@@ -42,19 +53,20 @@ async fn send_groupings(client: &Client<'_>, load: &Load, begun: &AtomicUsize, a
 
 /// Kills command-api and starts the next process, again and again: between a commit and the answers to
 /// its creates, and in turn at a random time. Returns the last process.
-async fn kill_again_and_again(settings: &Settings, load: &Load, begun: &AtomicUsize) -> Service {
+async fn kill_again_and_again(settings: &Settings, load: &Load, progress: &Progress) -> Service {
     let mut random = Random::new(SEED);
     for kill in 0..KILLS {
         let due = (kill * GROUPINGS + random.below(GROUPINGS)) / KILLS;
+        let allowed = (kill + 1) * GROUPINGS / KILLS;
+        progress.allowed.store(allowed, Relaxed);
         if kill.is_multiple_of(2) {
-            let fail_at = format!("writer.committed:{}", 1 + random.below(2));
-            let mut service = settings.start_command_api(Some(&fail_at));
+            let mut service = settings.start_command_api(Some("writer.committed:1"));
             assert_eq!(service.exit_code().await, None, "killed by a signal");
         } else {
             let _service = settings.start_command_api(None);
             until_listens(&settings.command_api).await;
             eventually("the next kill is due", async || {
-                (begun.load(Relaxed) >= due).then_some(())
+                (progress.begun.load(Relaxed) >= due).then_some(())
             })
             .await;
         }
@@ -133,16 +145,15 @@ async fn batches_with_kills_create_each_link_once() {
     .await;
     drop(service);
 
-    let begun = AtomicUsize::new(0);
+    let progress = Progress::default();
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| connect()).collect();
     let sending = clients
         .iter()
-        .map(|client| send_groupings(client, &load, &begun, &settings.command_api));
+        .map(|client| send_groupings(client, &load, &progress, &settings.command_api));
     let (_, _service) = tokio::join!(
         join_all(sending),
-        kill_again_and_again(&settings, &load, &begun)
+        kill_again_and_again(&settings, &load, &progress)
     );
-    assert!(answers.lost() >= KILLS / 2, "{} lost", answers.lost());
 
     let client = connect();
     for grouping in load.everything() {
@@ -151,6 +162,7 @@ async fn batches_with_kills_create_each_link_once() {
         })
         .await;
     }
+    assert!(answers.lost() >= KILLS / 2, "{} lost", answers.lost());
     let refused = load.atomic.iter().filter(|batch| is_refused(batch)).count();
     let links = 1 + CREATES + (ATOMIC_BATCHES - refused) * ATOMIC_ITEMS;
     assert_eq!(answers.first.lock().unwrap().len(), links);

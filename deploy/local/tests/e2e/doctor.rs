@@ -137,23 +137,6 @@ async fn doctor_finds_autovacuum_and_replication_slots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_compares_the_price_with_the_last_start() {
-    let stage = Stage::set().await;
-    stage
-        .execute("UPDATE event_store.log_meta SET link_price = 2")
-        .await;
-    let examine = |price: &str| {
-        let mut command = stage.command("command-api", "linkledger_command_api");
-        command.env("LINK_PRICE", price).args(["doctor", "--json"]);
-        let report = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
-        found(&report, "price of a link")
-    };
-    assert_eq!(examine("2"), [("ok".to_owned(), "2".to_owned())]);
-    let is = "3, and 2 at the last start of a command-api".to_owned();
-    assert_eq!(examine("3"), [("warning".to_owned(), is)]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn relay_with_another_database_is_refused() {
     let stage = Stage::set().await;
     let another = TestDatabase::create().await;

@@ -159,7 +159,10 @@ impl Settings {
         let (amount, reason) = (credits.to_string(), ["--reason", "test"]);
         let grant = ["credits", "grant", "--amount", &amount];
         self.run(command_api, role, &[&grant, &account[..], &reason].concat());
-        let scopes = ["--scope", "link:links.write,link:links.read,link:credits.read"];
+        let scopes = [
+            "--scope",
+            "link:links.write,link:links.read,link:credits.read",
+        ];
         let issue = [&["key", "issue"], &account[..], &scopes].concat();
         let issued = self.run(command_api, role, &issue);
         issued["api_key"].as_str().unwrap().to_owned()

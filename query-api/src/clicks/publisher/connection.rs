@@ -129,7 +129,7 @@ impl Connection {
             .create_with_context(context)
             .context("cannot make a Kafka producer")?;
         if let Err(error) = check_topic(&producer, topic) {
-            kafka_close::close(producer);
+            kafka_close::close_in_time(move || drop(producer));
             return Err(errors.explain(error));
         }
         errors.clear();
@@ -158,14 +158,17 @@ impl Connection {
         Some(KafkaError::Global(RDKafkaErrorCode::Fatal))
     }
 
-    /// Closes the producer in the background: closing takes up to half a second.
+    /// Closes the producer in the background: closing takes up to two seconds.
     pub(super) fn discard(self) {
-        drop(spawn_blocking(move || kafka_close::close(self)));
+        drop(spawn_blocking(move || {
+            kafka_close::close_in_time(move || drop(self))
+        }));
     }
 
     /// Closes the producer, and waits for its end.
     pub(super) async fn close(self) {
-        spawn_blocking(move || kafka_close::close(self)).await.ok();
+        let closed = spawn_blocking(move || kafka_close::close_in_time(move || drop(self)));
+        closed.await.ok();
     }
 }
 

@@ -43,7 +43,10 @@ async fn doctor_warns_of_clicks_with_one_address() {
         (verdict == "warning").then_some(is)
     })
     .await;
-    assert!(is.starts_with("of 1 recorders the last 1,000"), "{is}");
+    assert!(
+        is.starts_with("the last 1,000 clicks of 1 query-apis"),
+        "{is}"
+    );
     assert!(!is.contains(PEER));
 
     stage.visit_from("203.0.113.9", "spring", &AGENT).await;

@@ -1,0 +1,39 @@
+//! Facts about the whole log that other processes follow: table `event_store.log_meta`.
+
+use sqlx::PgPool;
+
+/// Epoch of the log, and price of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogMeta {
+    /// Epoch, within which positions can be compared.
+    pub epoch: i32,
+    /// Price of a link, in credits: the setting of the command-api that started last.
+    pub link_price: i64,
+}
+
+/// Reads the epoch of the log, and the price of a link.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn read(pool: &PgPool) -> sqlx::Result<LogMeta> {
+    sqlx::query_as!(
+        LogMeta,
+        "SELECT epoch, link_price FROM event_store.log_meta"
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Stores the price of a link, which query-api shows.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn store_link_price(pool: &PgPool, link_price: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "UPDATE event_store.log_meta SET link_price = $1 WHERE link_price <> $1",
+        link_price
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
