@@ -53,8 +53,8 @@ def footprint(rows):
 
 def filter_links(rows):
     """Shows the filters that miss their goal, and the slowest one of the others."""
-    rows = sorted(rows, key=lambda row: row["ratio"]["median"])
-    missed = [row for row in rows if row["ratio"]["median"] < row["reach"]["at_least"]]
+    rows = sorted(rows, key=lambda row: -row["ratio"]["median"])
+    missed = [row for row in rows if row["ratio"]["median"] > row["reach"]["at_most"]]
     slowest = rows[len(missed)]
     slowest = {**slowest, "what": f"{slowest['what']}, the slowest of {len(rows) - len(missed)} others" if missed else f"{slowest['what']}, the slowest of {len(rows)}"}
     return "".join(line("filter-links", row) for row in [*missed, slowest])

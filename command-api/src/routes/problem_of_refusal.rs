@@ -76,6 +76,9 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
         return Problem::internal();
     };
     let problem = problem_of_rejection(first);
+    if problem.code == Code::IdempotencyKeyReused {
+        return problem_of_used_keys(items);
+    }
     if problem.code == Code::ValidationFailed {
         let errors = items.iter().flat_map(|(index, rejection)| match rejection {
             CommandRejection::Invalid(errors) => in_item(*index, errors),
@@ -92,12 +95,30 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
         return Problem::validation_failed(&errors);
     }
     let errors = items.iter().map(|(index, rejection)| {
-        let problem = problem_of_rejection(rejection);
-        let pointer = format!("#/items/{index}{}", member_of(rejection));
-        json!({ "pointer": pointer, "code": problem.code.as_str(), "detail": problem.detail })
+        error_of_item(*index, rejection, &problem_of_rejection(rejection))
     });
     let errors: Vec<Value> = errors.collect();
     problem.with("errors", errors)
+}
+
+/// Returns the problem of an atomic batch with used keys, with these bodies or others. A client that took new
+/// keys for all of the named items could create a link twice.
+fn problem_of_used_keys(items: &[(usize, CommandRejection)]) -> Problem {
+    let problem = Problem::new(
+        Code::IdempotencyKeyReused,
+        "Some keys of the batch were used before: send the batch in mode partial, with the same keys; an item with \
+         another body than before needs a new key.",
+    );
+    let item = Problem::new(Code::IdempotencyKeyReused, "The key was used before.");
+    let errors = items.iter();
+    let errors = errors.map(|(index, rejection)| error_of_item(*index, rejection, &item));
+    let errors: Vec<Value> = errors.collect();
+    problem.with("errors", errors)
+}
+
+fn error_of_item(index: usize, rejection: &CommandRejection, problem: &Problem) -> Value {
+    let pointer = format!("#/items/{index}{}", member_of(rejection));
+    json!({ "pointer": pointer, "code": problem.code.as_str(), "detail": problem.detail })
 }
 
 fn in_item(index: usize, errors: &[FieldError]) -> Vec<FieldError> {

@@ -41,7 +41,7 @@ pub enum Question {
     GetLink,
     /// Measure how many pages of a list can be read per second.
     ListLinks,
-    /// Measure how many pages of a filtered list can be read per second.
+    /// Measure how long a page of a filtered list takes.
     FilterLinks,
     /// Measure the time from a create until the list of the account contains the link.
     Visible,

@@ -87,7 +87,8 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     let reported = import.report(&file, &outcome, begun.elapsed());
-    let refused = ImportSummary::of(&outcome).refused();
+    let summary = ImportSummary::of(&outcome);
+    let (refused, unpaid) = (summary.refused(), summary.unpaid());
     if let Some(failure) = outcome.failure {
         if let Err(error) = reported {
             note(&format!("{error:#}"));
@@ -97,6 +98,10 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     reported?;
     match refused {
         0 => Ok(()),
+        _ if unpaid > 0 && mode == BatchMode::Partial => bail!(
+            "the credits ran out; ask the operator for credits, and run the same command again to create \
+             the missing links"
+        ),
         _ if !import.strict => Ok(()),
         1 => bail!("1 line was refused"),
         count => bail!("{count} lines were refused"),

@@ -21,6 +21,8 @@ use table::CsvRow;
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
 const JSON_BYTES_MAX: u64 = 256 << 20;
+/// Spelling of the column `destination_url` in a header.
+const DESTINATION_COLUMN: &str = "destinationurl";
 /// Largest file of any other format.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
@@ -167,10 +169,13 @@ impl SourceFormat {
     pub(super) fn detect(text: &str) -> Self {
         let text = without_mark(text);
         let first = text.lines().next().unwrap_or_default();
-        let mut names = first.split(',').map(|name| name.trim().trim_matches('"'));
+        let separator = table::separator_of(first);
+        let mut names = first
+            .split(separator)
+            .map(|name| table::spelling(name.trim().trim_matches('"')));
         if text.trim_start().starts_with('{') {
             Self::Ndjson
-        } else if !first.contains("://") && names.any(|name| name == "destination_url") {
+        } else if !first.contains("://") && names.any(|name| name == DESTINATION_COLUMN) {
             Self::Csv
         } else {
             Self::Addresses
@@ -217,6 +222,8 @@ mod tests {
             ),
             ("slug,destination_url\r\n", SourceFormat::Csv),
             ("\u{feff}\"destination_url\"\n", SourceFormat::Csv),
+            ("Destination_URL;Slug\n", SourceFormat::Csv),
+            ("slug\tdestination url\n", SourceFormat::Csv),
             ("{\"destination_url\":\"x\"}\n", SourceFormat::Ndjson),
         ] {
             assert_eq!(SourceFormat::detect(text), format, "{text}");

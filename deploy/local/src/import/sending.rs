@@ -17,7 +17,7 @@ use crate::client::{
 };
 
 /// Code of a link that the balance does not cover.
-const INSUFFICIENT_CREDITS: &str = "insufficient_credits";
+pub(super) const INSUFFICIENT_CREDITS: &str = "insufficient_credits";
 
 /// Outcome of one link of a file.
 #[derive(Debug)]

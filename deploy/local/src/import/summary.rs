@@ -6,7 +6,7 @@ use linkledger_core::printable::printable;
 
 use super::{
     lines::ImportFile,
-    sending::{ImportOutcome, LineOutcome},
+    sending::{INSUFFICIENT_CREDITS, ImportOutcome, LineOutcome},
 };
 use crate::{client::batch::BatchMode, output::note};
 
@@ -35,6 +35,12 @@ impl ImportSummary {
             }
         }
         summary
+    }
+
+    /// Returns the number of lines that the balance did not cover.
+    pub(super) fn unpaid(&self) -> u64 {
+        let unpaid = self.refused.get(INSUFFICIENT_CREDITS);
+        unpaid.copied().unwrap_or_default()
     }
 
     pub(super) fn refused(&self) -> u64 {

@@ -30,7 +30,7 @@ pub(crate) struct QrCodeOptions {
     /// Write an image to this file instead of printing the code in the terminal.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Format of the image. Default: by the ending of FILE, otherwise svg.
+    /// Format of the image. Default: by the ending of FILE; svg for a FILE without one.
     #[arg(long, requires = "out")]
     format: Option<FormatOption>,
     /// Width and height of the image, 64 to 4096 pixels. Default: 256.
@@ -75,12 +75,20 @@ impl FormatOption {
         }
     }
 
-    /// Returns the format that the name of a file ends with.
-    fn of_ending(file: &Path) -> Option<Self> {
-        let ending = file.extension()?.to_str()?.to_ascii_lowercase();
+    /// Returns the format that the name of a file ends with: SVG without an ending.
+    fn of_ending(file: &Path) -> anyhow::Result<Self> {
+        let Some(ending) = file.extension() else {
+            return Ok(Self::Svg);
+        };
         [Self::Svg, Self::Png]
             .into_iter()
-            .find(|format| format.name() == ending)
+            .find(|format| ending.eq_ignore_ascii_case(format.name()))
+            .with_context(|| {
+                format!(
+                    "{}: an image is svg or png; name the format by --format",
+                    file.display()
+                )
+            })
     }
 }
 
@@ -104,8 +112,9 @@ pub(super) async fn run(client: &ApiClient, qr: &QrCodeOptions) -> anyhow::Resul
 
 /// Asks for the image, and writes the image to the file.
 async fn save(client: &ApiClient, qr: &QrCodeOptions, file: &Path) -> anyhow::Result<()> {
-    let format = qr.format.or_else(|| FormatOption::of_ending(file));
-    let format = format.unwrap_or(FormatOption::Svg);
+    let format = qr
+        .format
+        .map_or_else(|| FormatOption::of_ending(file), Ok)?;
     let id = find_link(client, &qr.link).await?.to_string();
     let call = ApiCall::get(&["v1", "links", &id, "qr"])
         .query("format", Some(format.name().to_owned()))
@@ -153,10 +162,11 @@ mod tests {
         for (file, format) in [
             ("a.png", Some(FormatOption::Png)),
             ("a.b/C.SVG", Some(FormatOption::Svg)),
-            ("png", None),
+            ("png", Some(FormatOption::Svg)),
             ("a.jpeg", None),
         ] {
-            assert_eq!(FormatOption::of_ending(Path::new(file)), format, "{file}");
+            let of_ending = FormatOption::of_ending(Path::new(file)).ok();
+            assert_eq!(of_ending, format, "{file}");
         }
     }
 }

@@ -7,6 +7,8 @@ use super::SourceError;
 
 /// Maximum length of the names of columns in an error, in characters.
 const SHOWN_NAMES_LENGTH_MAX: usize = 200;
+/// Separators of columns; the comma is last, since a header of one column has none.
+const SEPARATORS: [char; 3] = ['\t', ';', ','];
 
 /// A CSV text, read row by row.
 pub(super) struct CsvTable<'t> {
@@ -25,7 +27,11 @@ pub(super) struct CsvRow {
 impl<'t> CsvTable<'t> {
     /// Reads the header.
     pub(super) fn open(text: &'t str) -> Result<Self, SourceError> {
-        let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
+        let separator = separator_of(text.lines().next().unwrap_or_default());
+        let mut reader = ReaderBuilder::new();
+        let mut reader = reader
+            .delimiter(separator as u8)
+            .from_reader(text.as_bytes());
         let header = reader.headers().map_err(|error| refused(&error, text))?;
         let names: Vec<String> = header.iter().map(spelling).collect();
         let repeated = |(at, name): &(usize, &String)| names[..*at].contains(name);
@@ -62,7 +68,8 @@ impl<'t> CsvTable<'t> {
             SourceError::line(
                 1,
                 format_args!(
-                    "no column {name}; the first line must name the columns, separated by commas; \
+                    "no column {name}; the first line must name the columns, separated by commas, semicolons or \
+                     tabs; \
                      the columns are {columns}"
                 ),
             )
@@ -99,8 +106,18 @@ impl CsvRow {
     }
 }
 
+/// Returns the separator of a header: spreadsheets write semicolons where numbers have a comma.
+pub(super) fn separator_of(header: &str) -> char {
+    let count = |separator: char| header.matches(separator).count();
+    // Of equal counts the last one wins.
+    *SEPARATORS
+        .iter()
+        .max_by_key(|separator| count(**separator))
+        .unwrap_or(&',')
+}
+
 /// Returns the name of a column in one spelling for `Created at`, `created_at` and `createdAt`.
-fn spelling(name: &str) -> String {
+pub(super) fn spelling(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, ' ' | '_' | '-'));
     letters.flat_map(char::to_lowercase).collect()
 }
