@@ -97,7 +97,10 @@ pub async fn link_beginnings(
         FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
         -- Not a plain join: planned while there are no events, it would read all beginnings.
         CROSS JOIN LATERAL (
-            SELECT * FROM event_store.events
+            -- Not *: query-api may not read idempotency keys.
+            SELECT shard, position, stream_id, version, account_id, event_id, type, schema_version,
+                   payload, metadata, recorded_at
+            FROM event_store.events
             WHERE shard = link.shard AND stream_id = link.link_id
             ORDER BY version
             LIMIT 1

@@ -103,6 +103,7 @@ async fn run_services(settings: Settings) {
     );
     assert_eq!(reader.list_all().await.len(), 1);
     price_of_command_api_is_shown(&reader).await;
+    history_is_shown(&reader).await;
     unknown_links_are_looked_up_in_event_store(&settings, &reader).await;
     each_exports_its_own_metrics(&settings, &reader).await;
     console_is_only_on_the_projector(&settings, &reader).await;
@@ -113,6 +114,15 @@ async fn run_services(settings: Settings) {
         assert_eq!(service.terminate().await, Some(0));
     }
     assert_eq!(healthy(), [false; 3]);
+}
+
+/// Only the event store has the events of a link, and query-api may not read all of their columns.
+async fn history_is_shown(reader: &Http) {
+    let link = reader.list_all().await.remove(0);
+    let path = format!("/v1/links/{}/history", link["id"].as_str().unwrap());
+    let history = reader.get(&path).await;
+    assert_eq!(history.status, 200);
+    assert_eq!(history.json()["items"][0]["type"], "LinkCreated");
 }
 
 async fn price_of_command_api_is_shown(reader: &Http) {
