@@ -223,8 +223,8 @@ fn contiguous<'a>(
     contiguous
 }
 
-/// Closes a producer. Returns false if the producer is left behind: without the purge, the producer could
-/// still send queued events.
+/// Discards the queued events of a producer, which a client that is left behind would still send, and closes
+/// the producer. Returns false if the producer is left behind.
 fn close(producer: FutureProducer<KafkaErrors>) -> bool {
     kafka_close::close_in_time(move || {
         producer.purge(PurgeConfig::default().queue().inflight());

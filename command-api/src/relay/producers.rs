@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::lease::Lease;
 
 /// Time for which a closed connection may still deliver unanswered requests: longer than the
-/// operating system retries (`tcp_orphan_retries`).
+/// operating system retries (`tcp_orphan_retries`). A client that was left behind (`kafka_close`) keeps its
+/// connection open, for which the operating system retries longer, some 15 minutes.
 const SETTLING_TIME: Duration = Duration::from_mins(5);
 
 /// Process that may still publish.

@@ -1,4 +1,4 @@
-//! How many links can be created in batches per second, at what cost, and how much do batches delay single creates?
+//! Links created in batches: rate, processor time, and the delay of single creates beside batches.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How long does a page of a filtered list of links take, beside the plain list?
+//! Latency of a page of a filtered list of links, compared with the plain list.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
