@@ -47,10 +47,7 @@ enum CommandApiCommand {
 ///
 /// The futures of all commands are compiled in the library; the program is only linked.
 pub fn main() -> ExitCode {
-    run_program(run_command_line()).unwrap_or_else(|error| {
-        writeln!(std::io::stderr(), "error: cannot start threads: {error}").ok();
-        ExitCode::FAILURE
-    })
+    run_program(run_command_line())
 }
 
 async fn run_command_line() -> ExitCode {

@@ -7,7 +7,10 @@
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     databases::Databases,
-    event_store::log::{self, PerShard},
+    event_store::{
+        log::{self, PerShard},
+        log_meta,
+    },
     shard::{Position, Shard},
     timestamp,
 };
@@ -189,7 +192,7 @@ async fn projected_epoch(read: &PgPool) -> anyhow::Result<Option<i32>> {
 /// Returns an error if the database fails.
 pub async fn read(databases: &Databases) -> anyhow::Result<Epochs> {
     let pool = &databases.log;
-    let epoch = log::epoch(pool).await;
+    let epoch = log_meta::epoch(pool).await;
     let epoch = epoch.context("cannot read the epoch of the log")?;
     let raises = sqlx::query!(
         "SELECT epoch, former_epoch, raised_at, raised_by, reason, heads

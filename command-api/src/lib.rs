@@ -28,7 +28,7 @@ use linkledger_core::{
     clock::Clock,
     doctor::{same_database, server},
     event_store::{
-        self, SessionKind, log, log_meta,
+        self, SessionKind, log_meta,
         time_limit::{ANSWER_TIME_MAX, within},
     },
     http::{
@@ -181,7 +181,7 @@ async fn prepare_log(pool: &PgPool, link_price: i64) -> anyhow::Result<LogEpoch>
     stored.context(
         "cannot store the price of a link; if a right is missing, run deploy/postgres/roles.sql",
     )?;
-    let log_epoch = log::epoch(pool).await;
+    let log_epoch = log_meta::epoch(pool).await;
     Ok(LogEpoch::new(
         log_epoch.context("cannot read the epoch of the log")?,
     ))

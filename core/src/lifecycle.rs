@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-pub use program::run_program;
+pub use program::{run_program, run_program_on};
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 pub use tasks::Tasks;
 

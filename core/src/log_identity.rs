@@ -5,7 +5,11 @@ use anyhow::{Context as _, ensure};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{databases::Databases, event_store::log, shard::Shard};
+use crate::{
+    databases::Databases,
+    event_store::{log, log_meta},
+    shard::Shard,
+};
 
 /// The read tables follow another log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -138,7 +142,7 @@ pub async fn adopt(databases: &Databases) -> anyhow::Result<()> {
     .await
     .context("cannot store which log the read tables follow; retry `migrate`")?;
     check(databases).await?;
-    let epoch = log::epoch(log).await;
+    let epoch = log_meta::epoch(log).await;
     let epoch = epoch.context("cannot read the epoch of the log; retry `migrate`")?;
     sqlx::query(
         "UPDATE read_model.checkpoints AS c SET epoch = $1

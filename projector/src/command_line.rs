@@ -15,7 +15,7 @@ use clap::Parser;
 use linkledger_core::{
     doctor::DoctorArgs,
     failure,
-    lifecycle::{self, health},
+    lifecycle::{self, health, run_program},
     settings, telemetry,
 };
 use tokio_util::sync::CancellationToken;
@@ -43,8 +43,11 @@ enum Cli {
 /// Runs the command line of this process, and returns its exit code.
 ///
 /// The futures of all commands are compiled here, so the program itself is only linked.
-#[tokio::main]
-pub async fn main() -> ExitCode {
+pub fn main() -> ExitCode {
+    run_program(run_command_line())
+}
+
+async fn run_command_line() -> ExitCode {
     let outcome = match settings::parse() {
         Cli::Run(settings) => run(*settings).await,
         Cli::Health(internal) => health::check(internal.address).await,

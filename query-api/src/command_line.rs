@@ -4,7 +4,12 @@ use std::{io::Write as _, process::ExitCode};
 
 use crate::{QueryApiInternalListen, config::QueryApiSettings, doctor, serve};
 use clap::Parser;
-use linkledger_core::{doctor::DoctorArgs, failure, lifecycle::health, settings, telemetry};
+use linkledger_core::{
+    doctor::DoctorArgs,
+    failure,
+    lifecycle::{health, run_program},
+    settings, telemetry,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Answers reads of the API and follows short links.
@@ -26,8 +31,11 @@ enum QueryApiCommand {
 /// Runs the command line of this process, and returns the exit code.
 ///
 /// The futures of all commands are compiled in the library; the program is only linked.
-#[tokio::main]
-pub async fn main() -> ExitCode {
+pub fn main() -> ExitCode {
+    run_program(run_command_line())
+}
+
+async fn run_command_line() -> ExitCode {
     let outcome = match settings::parse() {
         QueryApiCommand::Serve(settings) => run(*settings).await,
         QueryApiCommand::Health(internal) => health::check(internal.address).await,

@@ -3,7 +3,10 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::{self, EventPlace, PerShard},
+    event_store::{
+        log::{self, EventPlace, PerShard},
+        log_meta,
+    },
     shard::Shard,
 };
 use sqlx::PgPool;
@@ -71,7 +74,7 @@ pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> any
 /// # Errors
 /// Returns the refusal to publish, or an error if the database fails.
 pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::Result<()> {
-    let log_epoch = log::epoch(pool).await;
+    let log_epoch = log_meta::epoch(pool).await;
     let log_epoch = log_epoch.context("cannot read the epoch of the log")?;
     let later = records.iter().filter(|record| record.log_epoch > log_epoch);
     let places: Vec<_> = records

@@ -39,16 +39,6 @@ fn per_shard<T: Default>(rows: impl Iterator<Item = (i16, T)>) -> PerShard<T> {
     values
 }
 
-/// Reads the epoch of the log.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
-    sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta")
-        .fetch_one(pool)
-        .await
-}
-
 /// Reads the head of each shard.
 ///
 /// # Errors

@@ -11,6 +11,16 @@ pub struct LogMeta {
     pub link_price: i64,
 }
 
+/// Reads the epoch of the log.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn epoch(pool: &PgPool) -> sqlx::Result<i32> {
+    sqlx::query_scalar!("SELECT epoch FROM event_store.log_meta")
+        .fetch_one(pool)
+        .await
+}
+
 /// Reads the epoch of the log, and the price of a link.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 use linkledger_core::{
+    lifecycle::run_program_on,
     settings,
     telemetry::{self, LogFormat, TelemetryConfig},
 };
@@ -27,6 +28,9 @@ use crate::{
 /// Default log filter. The relay and the projector log every broker problem themselves, so the lines
 /// of librdkafka are dropped. A certificate that is not trusted is named in the error of the call.
 const LOG_FILTER: &str = "warn,librdkafka=off,rustls_platform_verifier=off";
+
+/// Threads of the process: more than cores, since services must not wait for each other's work.
+const THREADS: usize = 8;
 
 /// Error text for an option before a command. Clap's own text, "can't be used with", would be wrong
 /// for `--data-dir`.
@@ -108,9 +112,11 @@ impl LinkledgerCommand {
 /// Runs the command line of this process, and returns the exit code.
 ///
 /// The futures of all commands are compiled in the library; the program is only linked.
-// More threads than cores: the services of one process must not wait for each other's work.
-#[tokio::main(worker_threads = 8)]
-pub async fn main() -> ExitCode {
+pub fn main() -> ExitCode {
+    run_program_on(THREADS, run_command_line())
+}
+
+async fn run_command_line() -> ExitCode {
     let CommandLine { stack, command } = CommandLine::of_process();
     let command = command.unwrap_or(LinkledgerCommand::Up(stack));
     let is_json = command.is_json();

@@ -87,10 +87,19 @@ pub(crate) struct StackOptions {
     pub(crate) kafka_clicks_topic: TopicName,
     #[command(flatten)]
     pub(crate) kafka_security: KafkaSecurity,
-    /// Credits that the demo account gets at its creation; a link costs 1 credit.
+    /// Credits that the demo account gets at its creation.
     #[arg(long, env = "LINKLEDGER_CREDITS", default_value_t = DEMO_CREDITS,
           value_parser = whole_number(0..=i64::MAX))]
     pub(crate) credits: i64,
+    /// Price of a link, in credits.
+    #[arg(
+        long,
+        env = "LINKLEDGER_LINK_PRICE",
+        default_value_t = 1,
+        value_name = "CREDITS",
+        value_parser = whole_number(0..=i64::MAX)
+    )]
+    pub(crate) link_price: i64,
     /// Requests per second that each account may send; 0 for no limit.
     #[arg(
         long,

@@ -119,6 +119,7 @@ async fn run(
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),
+        link_price: options.link_price,
         rate_limit: options.rate_limit,
     };
     let clock = Arc::new(SystemClock);

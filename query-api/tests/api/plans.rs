@@ -15,13 +15,13 @@ use crate::{
     service::{TestCaller, TestService, paths_without_id},
 };
 
-const LINKS: i64 = 5_000;
+const LINKS: i64 = 6_000;
 /// Number of lists that read every link or entry.
 const FULL_LISTS: i64 = 8;
 /// Maximum number of index entries for single rows and for first pages: far fewer than [`LINKS`].
 const OTHER_ENTRIES_MAX: i64 = 1_000;
 /// Index entries for finding out, for each page, that many links have the prefix `slug-`.
-const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 2_001;
+const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 5_001;
 /// Index entries for two lists of the links with the tag `half`, of which each takes two, for counting them twice, and for
 /// further pages.
 const TAGGED_ENTRIES: i64 = 4 * LINKS;

@@ -17,9 +17,12 @@ use clap::Args;
 use indicatif::ProgressBar;
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{
-        self, PerShard,
-        stored::{PositionRange, StoredEvent},
+    event_store::{
+        log::{
+            self, PerShard,
+            stored::{PositionRange, StoredEvent},
+        },
+        log_meta,
     },
     shard::{Position, Shard},
 };
@@ -78,7 +81,9 @@ struct Log {
 
 pub(super) async fn run(export: Export) -> anyhow::Result<()> {
     let pool = export.options.reader_pool(shards::SHARDS_AT_ONCE).await?;
-    let epoch = log::epoch(&pool).await.context("cannot read the epoch")?;
+    let epoch = log_meta::epoch(&pool)
+        .await
+        .context("cannot read the epoch")?;
     let heads = log::heads(&pool).await.context("cannot read the heads")?;
     let log = Log {
         pool,

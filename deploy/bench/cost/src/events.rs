@@ -7,6 +7,7 @@ use linkledger_core::{
     event_store::{
         SessionKind,
         log::{self, ReadFrom},
+        log_meta,
     },
     shard::{Position, Shard},
 };
@@ -117,7 +118,7 @@ fn apply(
 /// Returns the whole log, in rounds with the same number of events of each shard.
 async fn rounds(pool: &PgPool) -> anyhow::Result<Vec<Vec<Record>>> {
     let mut rounds: Vec<Vec<Record>> = Vec::new();
-    let log_epoch = log::epoch(pool).await?;
+    let log_epoch = log_meta::epoch(pool).await?;
     for shard in Shard::all() {
         let from = [ReadFrom { shard, after: 0 }];
         let events = log::read_after(pool, &from, i64::from(u16::MAX)).await?;

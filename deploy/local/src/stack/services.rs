@@ -26,8 +26,6 @@ use tokio_util::sync::CancellationToken;
 use super::{StackSockets, loopback};
 use crate::ingress;
 
-/// Price of a link on the local stack, in credits.
-const LINK_PRICE: i64 = 1;
 /// Memory of the redirect cache, enough for a million links.
 const REDIRECT_CACHE_MIB: u32 = 256;
 /// Interval of the warning that the services are not ready yet.
@@ -46,6 +44,7 @@ pub(super) struct ServiceSettings {
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) cursor_keys: String,
+    pub(super) link_price: i64,
     pub(super) rate_limit: u32,
 }
 
@@ -166,7 +165,7 @@ impl ServiceSettings {
             relay_batch_interval_ms: self.relay.batch_interval_ms,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
-            link_price: LINK_PRICE,
+            link_price: self.link_price,
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),
             writers: 1,

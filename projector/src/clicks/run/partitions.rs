@@ -33,32 +33,38 @@ impl CountingLoop {
                 }
             }
         }
-        // The rest of a delivery is older than the fetch that it restarts.
-        let mut restarted = BTreeSet::new();
+        // The rest of a delivery is older than the fetch that begins after another topic.
+        let mut of_other_topic = BTreeSet::new();
         for (number, record) in delivery.records {
             let Some(Some(partition)) = self.partitions.get_mut(&number) else {
                 continue;
             };
-            if !restarted.contains(&number) && partition.receive(record) == Admission::OtherTopic {
-                self.restart(number);
-                restarted.insert(number);
+            if !of_other_topic.contains(&number)
+                && partition.receive(record) == Admission::OtherTopic
+            {
+                of_other_topic.insert(number);
             }
         }
+        self.restart(&of_other_topic);
     }
 
-    /// Begins a partition of another topic at its beginning.
-    pub(super) fn restart(&mut self, number: u8) {
-        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
+    /// Begins partitions of another topic at their beginnings.
+    pub(super) fn restart(&mut self, of_other_topic: &BTreeSet<u8>) {
+        if of_other_topic.is_empty() {
             return;
-        };
+        }
         tracing::warn!(
             counting = self.counting.name(),
-            partition = number,
+            partitions = ?of_other_topic,
             "the topic of clicks is another one than before: counting from its beginning; clicks that \
              were counted before are not counted again"
         );
-        partition.restart();
-        self.begin_fetch(number, Offset::Beginning);
+        for number in of_other_topic {
+            if let Some(Some(partition)) = self.partitions.get_mut(number) {
+                partition.restart();
+                self.begin_fetch(*number, Offset::Beginning);
+            }
+        }
     }
 
     fn begin_fetch(&mut self, number: u8, from: Offset) {

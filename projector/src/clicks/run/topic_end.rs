@@ -1,6 +1,6 @@
 //! Ends of the topic: lag, and the instants until which partitions are read to their ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::metrics::CLICKS_LAG_RECORDS;
 use metrics::gauge;
@@ -29,15 +29,17 @@ impl CountingLoop {
     /// Asks for the ends of the topic once a second, and records which partitions are read to their end.
     pub(super) async fn measure(&mut self) {
         if let Some(answer) = self.requests.take().await {
+            let mut of_other_topic = BTreeSet::new();
             for (number, ends) in &answer.ends {
                 let counted = answer.counted.get(number).copied().unwrap_or(0);
                 let Some(Some(partition)) = self.partitions.get_mut(number) else {
                     continue;
                 };
                 if partition.measure(*ends, counted, answer.at) == Admission::OtherTopic {
-                    self.restart(*number);
+                    of_other_topic.insert(*number);
                 }
             }
+            self.restart(&of_other_topic);
             if self.is_ending_at_topic_end && !self.partitions.is_empty() {
                 self.last_ends.get_or_insert(answer);
             }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{databases::Databases, event_store::log};
+use linkledger_core::{databases::Databases, event_store::log_meta};
 
 use super::{
     GenerationBuild, RebuildReport, finish,
@@ -46,7 +46,7 @@ pub async fn plan(
         role: Role::Standby,
         live,
     };
-    let epoch = log::epoch(&databases.log)
+    let epoch = log_meta::epoch(&databases.log)
         .await
         .context("cannot read the log's epoch")?;
     let standing = build.standing(pool).await?;

@@ -7,7 +7,10 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
-    event_store::log::{self, EventPlace, ReadFrom},
+    event_store::{
+        log::{self, EventPlace, ReadFrom},
+        log_meta,
+    },
     metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL},
     projection::Projection,
     shard::Shard,
@@ -69,7 +72,7 @@ impl Engine {
         if records.is_empty() {
             return Ok(());
         }
-        let epoch = log::epoch(&self.databases.log)
+        let epoch = log_meta::epoch(&self.databases.log)
             .await
             .context("cannot read the epoch of the log")?;
         for (shard, record) in records {

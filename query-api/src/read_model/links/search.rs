@@ -19,9 +19,9 @@ use crate::read_model::SnapshotRead;
 
 /// Maximum number of rows that a request looks at.
 pub(crate) const ROWS_MAX: i64 = 10_000;
-/// Maximum number of rows of a walk with a slug prefix. Before, a quarter as many links are looked up by their slugs;
-/// only if more links are found, the list itself is walked.
-const ROWS_MAX_BESIDE_COUNT: i64 = ROWS_MAX / 5 * 4;
+/// Maximum number of rows of a walk with a slug prefix. Before, as many entries of the index of slugs are read; only if
+/// more links have the prefix, the list itself is walked.
+const ROWS_MAX_BESIDE_COUNT: i64 = ROWS_MAX / 2;
 
 /// Order of a list of links, by the time of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

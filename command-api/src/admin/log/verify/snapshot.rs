@@ -10,7 +10,7 @@ use linkledger_core::{
     event_store::{
         accounts, external_ids,
         log::{self, PerShard},
-        segments,
+        log_meta, segments,
     },
     id::AccountId,
     segment::Segment,
@@ -31,7 +31,9 @@ const ROWS_PER_READ: i64 = 5_000;
 pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<PerShard<Expected>> {
     let is_wanted = |shard: Shard| only.is_none_or(|only| only == shard);
     let mut expected = PerShard::<Expected>::default();
-    let epoch = log::epoch(pool).await.context("cannot read the epoch")?;
+    let epoch = log_meta::epoch(pool)
+        .await
+        .context("cannot read the epoch")?;
     let heads = log::heads(pool).await.context("cannot read the heads")?;
     let mut after = AccountId::from_uuid(Uuid::nil());
     loop {

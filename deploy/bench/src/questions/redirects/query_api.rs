@@ -121,6 +121,6 @@ mod tests {
     #[test]
     fn query_api_has_the_default_number_of_threads() {
         let program = include_str!("../../../../../query-api/src/command_line.rs");
-        assert!(program.contains("#[tokio::main]\n"));
+        assert!(program.contains("run_program(run_command_line())"));
     }
 }
