@@ -9,6 +9,7 @@ import unittest
 import uuid
 
 import judge
+from judge import minima
 from judge.evidence import Evidence, text_id
 
 ACCOUNT, FIRST, SECOND = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
@@ -96,6 +97,7 @@ class Run:
                              sent={"destination_url": address("l"), "expires_at": INSTANT},
                              body={"code": "validation_failed", "errors": [{"code": "expires_at_in_the_past"}]})
         self.expired = self.list("links", None, [(L1, "c", OVER)], 5, "auditor-of-lists", state="expired")
+        self.list("links", None, [(L1, "c", OVER)], 6, "lister", state="expired")
         disabled = OVER | {"disabled": True, "disabled_by": "owner"}
         self.disabled = self.patch(L1, 5, {"disabled": True}, "c", disabled)
         self.stopped = self.add("redirect", 410, link=L1, headers=PROBLEM, body={"code": "short_link_gone"}, process=7)
@@ -349,6 +351,55 @@ class Judge(unittest.TestCase):
         run = Run()
         found = judge.findings(Evidence(run.operations, run.facts() | {"ready_after_s": 1000}, run.stream()))
         self.assertIn("services_recover", found)
+
+
+class Minima(unittest.TestCase):
+    def test_each_operation_of_the_sound_run_is_counted(self):
+        run = Run()
+        run.redirect_c["headers"]["X-Request-Id"] = "n1"
+        numbers = minima.exercised(Evidence(run.operations, run.facts() | {"nginx_retries": ["n1"]}, []))
+        self.assertEqual([minimum.operations for minimum, number, _ in numbers if number == 0], [])
+
+    def test_operations_of_the_last_look_are_not_counted(self):
+        run = Run()
+        for operation in run.operations:
+            operation["client"] = "auditor"
+        # Operators send commands in the last look too, of other kinds.
+        numbers = minima.exercised(Evidence(run.operations, run.facts(), []))
+        self.assertEqual([minimum.operations for minimum, number, _ in numbers if number], ["commands of operators"])
+
+    def test_missing_operation_is_named(self):
+        numbers = [(minimum, 0, 2.0) for minimum in minima.MINIMA]
+        sentences = list(minima.missing(numbers))
+        self.assertIn("the run has no refusals external_id_taken in 2.0 minutes, and needs at least 1", sentences)
+        self.assertIn("the run has no redirects after an expiry in 2.0 minutes, and needs at least 1", sentences)
+        self.assertEqual(list(minima.missing((minimum, 200, 20.0) for minimum in minima.MINIMA)), [])
+
+    def test_short_run_needs_no_rare_operation(self):
+        sentences = list(minima.missing((minimum, 8, 1.0) for minimum in minima.MINIMA))
+        self.assertEqual(sentences, ["the run has 8 creates in 1.0 minutes, and needs at least 10"])
+
+    def test_expiry_explains_no_answer_of_a_stopped_link(self):
+        run = Run()
+        evidence = Evidence(run.operations, run.facts(), [])
+        after = [it["id"] for it in evidence.of["redirect"] if minima.is_after_an_expiry(evidence, it)]
+        self.assertEqual(after, [run.over["id"]])
+
+    def test_retries_are_needed_after_ten_minutes_with_faults_of_processes(self):
+        for number, least in ((4, 0), (5, 10)):
+            run = Run()
+            for _ in range(number):
+                run.add("fault", None, kind="kill", target="query-api-1", process=1, unacknowledged=0)
+            duration = minima.minutes_of_retries(Evidence(run.operations, run.facts(), []))
+            self.assertGreaterEqual(duration, least)
+            self.assertEqual(duration > 0, least > 0)
+
+    def test_details_are_needed_after_an_upgrade_only(self):
+        run = Run()
+        run.operations.append({"op": "fault", "kind": "upgrade", "client": "upgrade", "target": "query-api-1",
+                               "start": 0, "end": run.over["start"]})
+        evidence = Evidence(run.operations, run.facts(), [])
+        self.assertLess(minima.minutes_of_details(evidence), minima.minutes(evidence) / 2)
 
 
 if __name__ == "__main__":
