@@ -10,7 +10,7 @@ import uuid
 import judge
 from judge import minima
 from judge.evidence import Evidence, text_id
-from sound_run import ACCOUNT, SECOND, L1, L2, address, PROBLEM, Run
+from sound_run import ACCOUNT, L1, L2, PROBLEM, SECOND, Run, address
 
 
 def edit(operation, **changes):
