@@ -86,7 +86,7 @@ def minutes_of_retries(evidence):
 
 
 class Minimum(NamedTuple):
-    """Least number of an operation for each minute of a run, rounded down: 1 to 4 % of what clients reach on two busy cores."""
+    """Least number of an operation for each minute of a run, rounded down: 0.4 to 3 % of what clients reach on two busy cores."""
 
     operations: str
     per_minute: float
