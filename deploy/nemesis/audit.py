@@ -5,7 +5,9 @@ import json
 import random
 import time
 
-from clients import STATES, Client, Lister
+from clients.client import Client
+from clients.details import STATES
+from clients.listers import Lister
 from stack import eventually
 
 READY_DEADLINE_S = 120

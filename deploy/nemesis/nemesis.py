@@ -15,11 +15,15 @@ import time
 
 import judge
 from audit import Audit
-from clients import Batcher, Changer, Creator, Lister, Reader, Visitor, World
+from clients.changers import Changer
+from clients.creators import Batcher, Creator
+from clients.listers import Lister
+from clients.operators import Operator
+from clients.readers import Reader, Visitor
+from clients.world import World
 from disk import can_mount
 from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, OF_DISKS, Faults
 from history import History
-from operator_client import Operator
 from stack import JVM_OPTIONS, REPOSITORY, Service
 from topology import DISK_BYTES, DISKS, Topology
 from upgrade import Upgrade

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 
-from clients import CREATED
+from clients.client import CREATED
 from history import Requests
 from stack import Service, eventually
 

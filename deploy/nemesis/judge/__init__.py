@@ -6,30 +6,13 @@ usage: python3 -m judge FOLDER
 import itertools
 import statistics
 
-from . import log_rules, outside_rules, read_rules, write_rules
+from . import log_rules, minima, outside_rules, read_rules, write_rules
 from .evidence import Evidence
-from .links import DETAILS
 
 RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *outside_rules.RULES]
 FINDINGS_SHOWN_MAX = 8
-# Each run has to have these: a rule about nothing proves nothing.
-LEAST = {"create": 20, "batch": 5, "patch": 20, "get": 20, "redirect": 20, "list": 5, "credits": 2, "delete": 1, "operate": 3}
-# The same of operations that only the rules of details need.
-LEAST_OF_DETAILS = {"changes of details": 5, "changes by owners that disable": 1, "redirects after an expiry": 1, "filtered lists": 5}
-
-
-def number_of_details(evidence):
-    """Returns the number of answers that the rules of details have compared, by kind."""
-    changes = [it["sent"] for it in evidence.of["patch"] if it["status"] == 200]
-    states = (state for states in evidence.states.values() for state in states if state)
-    expired_urls = {state["expired_url"] for state in states if "expired_url" in state}
-    return {
-        "changes of details": sum(not set(DETAILS).isdisjoint(sent) for sent in changes),
-        "changes by owners that disable": sum(bool(sent.get("disabled")) for sent in changes),
-        "redirects after an expiry": sum(
-            it["status"] == 302 and it["headers"]["Location"] in expired_urls for it in evidence.of["redirect"]),
-        "filtered lists": sum(it["status"] == 200 and bool(it.get("filters")) for it in evidence.of["list"]),
-    }
+# Operations whose answers the report counts.
+REPORTED = ("create", "batch", "patch", "get", "redirect", "list", "credits", "delete", "operate")
 
 
 def findings(evidence):
@@ -39,11 +22,10 @@ def findings(evidence):
 
 def report(evidence):
     """Prints what was done and answered, and how long each kind of fault took to be over."""
-    for op in LEAST:
+    for op in REPORTED:
         statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
         counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
         print(f"   {op}: {len(statuses)}, by answer {counts}")
-    print(f"   {', '.join(f'{number} {kind}' for kind, number in number_of_details(evidence).items())}")
     writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
     reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
     for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
@@ -73,13 +55,13 @@ def main(folder):
     evidence = Evidence.read(folder)
     report(evidence)
     found = findings(evidence)
-    numbers = {op: len(evidence.of[op]) for op in LEAST} | number_of_details(evidence)
-    for name, least in (LEAST | LEAST_OF_DETAILS).items():
-        if numbers[name] < least:
-            found[f"at least {least} {name}"] = [f"there are {numbers[name]}"]
+    numbers = minima.exercised(evidence)
+    if rare := list(minima.missing(numbers)):
+        found["operations_are_exercised"] = rare
     for rule, texts in found.items():
         print(f"   FOUND {rule}: {len(texts)}")
         for text in texts[:FINDINGS_SHOWN_MAX]:
             print(f"      {text}")
+    print(f"   exercised: {', '.join(f'{number} {minimum.operations}' for minimum, number, _ in numbers)}")
     print(f"   {len(RULES)} rules, {len(found)} broken; evidence in {folder}", flush=True)
     return 1 if found else 0

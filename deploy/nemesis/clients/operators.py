@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-from clients import Client
+from .client import Client
 
 COMMAND_TIMEOUT_S = 120
 # Characters of a command's output that are kept.
