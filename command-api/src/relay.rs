@@ -33,6 +33,7 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
+    clock::{Clock, SetBackWatch, SystemClock},
     cloud_event::PublishedEvent,
     event_store::{errors::is_of_data, log, time_limit::within},
     fail_point,
@@ -92,6 +93,7 @@ pub struct Relay<P> {
     /// Later, such a lease belongs to another process of the same name.
     takes_own: bool,
     backlog: Backlog,
+    wall_clock: SetBackWatch,
     outage: Outage,
     announcements: Announcements,
 }
@@ -111,9 +113,17 @@ impl<P: EventPublisher> Relay<P> {
             renewed_at: None,
             takes_own: true,
             backlog: Backlog::default(),
+            wall_clock: SetBackWatch::new(Arc::new(SystemClock)),
             outage: Outage::default(),
             announcements: Announcements::default(),
         }
+    }
+
+    /// Returns the relay with another clock than that of the machine.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.wall_clock = SetBackWatch::new(clock);
+        self
     }
 
     /// Publishes until the shutdown. A failure of the broker or the database is logged and retried

@@ -1,10 +1,14 @@
 //! The only callers of the system's clock and random generator.
 
+mod set_back;
+
 use std::time::SystemTime;
 
 use rand::Rng as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
+
+pub use self::set_back::{SetBack, SetBackWatch};
 
 /// A source of time. A parameter, so that tests can stop or advance the clock.
 pub trait Clock: Send + Sync + 'static {

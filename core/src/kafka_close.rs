@@ -19,7 +19,8 @@ pub fn close_in_time(close: impl FnOnce() + Send + 'static) -> bool {
     close_within(CLOSE_TIME_MAX, close)
 }
 
-fn close_within(time_max: Duration, close: impl FnOnce() + Send + 'static) -> bool {
+/// Closes a Kafka client as [`close_in_time`], within another time.
+pub fn close_within(time_max: Duration, close: impl FnOnce() + Send + 'static) -> bool {
     let (until_closed, closed) = channel::<()>();
     let closing = thread::Builder::new().name("kafka close".to_owned());
     let spawned = closing.spawn(move || {

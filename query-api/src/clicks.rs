@@ -152,7 +152,7 @@ impl Clicks {
                 agents: Agents::default(),
             },
             outbox: Outbox::new(settings.buffer_bytes()),
-            publisher: Some(ClickPublisher::new(&kafka, recorder_id)?),
+            publisher: Some(ClickPublisher::new(&kafka, recorder_id, Arc::clone(clock))?),
             progress,
             claimed_until,
             counters: ClickCounters::default(),

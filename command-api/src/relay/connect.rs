@@ -12,8 +12,13 @@ use super::{
 };
 
 impl<P: EventPublisher> Relay<P> {
-    /// Makes a producer, unless there is one, after the topic was compared with the cursors.
+    /// Makes a producer, unless there is one, after the topic was compared with the cursors. Replaces the
+    /// producer after the wall clock was set back.
     pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
+        if let Some(set_back) = self.wall_clock.set_back() {
+            tracing::warn!("{set_back}");
+            self.end_producer().await?;
+        }
         answered(self.producer.register(lease)).await?;
         let publisher = Arc::clone(&self.publisher);
         let Some(connected) = self.wait_for(publisher.connect()).await? else {

@@ -136,6 +136,9 @@ impl<P: EventPublisher> Relay<P> {
 
     /// Waits for the broker, and renews the lease meanwhile. Returns `None` if publishing is paused
     /// meanwhile.
+    ///
+    /// # Errors
+    /// Returns an error if the lease is lost, the wall clock is set back, or the database fails.
     pub(super) async fn wait_for<T>(
         &mut self,
         answer: impl Future<Output = T>,
@@ -146,6 +149,9 @@ impl<P: EventPublisher> Relay<P> {
             tokio::select! {
                 answer = &mut answer => return Ok(Some(answer)),
                 () = tokio::time::sleep(RENEW_INTERVAL) => {}
+            }
+            if let Some(set_back) = self.wall_clock.set_back() {
+                anyhow::bail!("{set_back}");
             }
             match answered(self.shards.renew()).await? {
                 Renewal::Kept => {}

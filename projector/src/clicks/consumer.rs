@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
+    kafka_close,
     kafka_config::TopicName,
 };
 use rdkafka::{
@@ -22,7 +23,10 @@ use rdkafka::{
 
 pub(super) use self::group::AssignmentChange;
 use self::group::GroupContext;
-use crate::config::{Config, GroupProtocol};
+use crate::{
+    config::{Config, GroupProtocol},
+    pipeline::consumer::LEAVE_TIME_MAX,
+};
 
 /// Memory of records that the client fetches ahead, in KiB.
 const FETCHED_AHEAD_KIB: &str = "8192";
@@ -185,10 +189,8 @@ impl ClickConsumer {
     pub(super) async fn leave(self) {
         let inner = self.inner;
         // Dropping the consumer blocks until the brokers have answered.
-        if tokio::task::spawn_blocking(move || drop(inner))
-            .await
-            .is_err()
-        {
+        let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, move || drop(inner));
+        if tokio::task::spawn_blocking(leaving).await.is_err() {
             tracing::warn!("leaving the consumer group of clicks panicked");
         }
     }

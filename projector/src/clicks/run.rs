@@ -6,14 +6,17 @@ mod topic_end;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
+use anyhow::bail;
 use linkledger_core::{
     click::{
         Counting,
         tally::{PartitionRecord, TallyLimits},
     },
+    clock::{SetBackWatch, SystemClock},
     event_store::time_limit::within,
     metrics::{
         CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_LAG_RECORDS,
@@ -57,6 +60,7 @@ pub struct CountingLoop {
     paused: BTreeSet<u8>,
     days: PartitionDays,
     requests: TopicEndsRequests,
+    wall_clock: SetBackWatch,
     positions_read_at: Option<Instant>,
     warned_at: Option<Instant>,
     warned_of_records_at: Option<Instant>,
@@ -79,6 +83,7 @@ impl CountingLoop {
             paused: BTreeSet::new(),
             days: PartitionDays::default(),
             requests: TopicEndsRequests::default(),
+            wall_clock: SetBackWatch::new(Arc::new(SystemClock)),
             positions_read_at: None,
             warned_at: None,
             warned_of_records_at: None,
@@ -90,7 +95,8 @@ impl CountingLoop {
     /// Counts until one of the ends, and leaves the group.
     ///
     /// # Errors
-    /// Returns an error if the Kafka client has failed for good: a new loop begins where this one was.
+    /// Returns an error if the Kafka client has failed for good, or the wall clock was set back: a new loop
+    /// begins where this one was.
     pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
         gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(0.0);
@@ -103,6 +109,9 @@ impl CountingLoop {
             if end.at_end_of_topic.is_cancelled() && !self.is_ending_at_topic_end {
                 self.is_ending_at_topic_end = true;
                 self.requests.reset();
+            }
+            if let Some(set_back) = self.wall_clock.set_back() {
+                bail!("{set_back}");
             }
             let wake_at = self.wake_at();
             let is_ending = self.is_ending_at_topic_end;

@@ -12,7 +12,7 @@ use std::{future::Future, time::Duration};
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::TopicName,
+    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_close, kafka_config::TopicName,
     kafka_errors::KafkaErrorKind, shard::Shard,
 };
 use rdkafka::{
@@ -28,6 +28,10 @@ use crate::config::{Config, GroupProtocol};
 
 /// Shortest time between two commits of the offsets.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest wait for the group's answer when this process leaves the group: the group expels a silent member
+/// after 6 s.
+pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Interval at which the same Kafka error is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
@@ -164,10 +168,8 @@ impl Consumer {
         self.commit_offsets();
         let inner = self.inner;
         // Dropping the consumer blocks until the brokers have answered, also to the commit above.
-        if tokio::task::spawn_blocking(move || drop(inner))
-            .await
-            .is_err()
-        {
+        let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, move || drop(inner));
+        if tokio::task::spawn_blocking(leaving).await.is_err() {
             tracing::warn!("leaving the consumer group panicked");
         }
     }

@@ -8,12 +8,14 @@ mod outage;
 
 use std::{
     mem,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use linkledger_core::{
     click::{CLICK_PARTITIONS, ClickRecord, RecorderId},
+    clock::{Clock, SetBackWatch},
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
 };
@@ -47,6 +49,7 @@ pub(super) struct ClickPublisher {
     state: State,
     backoff: Duration,
     checked_at: Instant,
+    wall_clock: SetBackWatch,
     outage: Outage,
     /// Number of clicks that were refused for good since the last report.
     refused: u64,
@@ -64,7 +67,11 @@ impl ClickPublisher {
     ///
     /// # Errors
     /// Returns an error if librdkafka refuses the settings.
-    pub(super) fn new(kafka: &KafkaConfig, recorder_id: RecorderId) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        kafka: &KafkaConfig,
+        recorder_id: RecorderId,
+        clock: Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
         let now = Instant::now();
         Ok(Self {
             config: connection::client_config(kafka)?,
@@ -74,6 +81,7 @@ impl ClickPublisher {
             state: State::Waiting(now),
             backoff: BACKOFF_MIN,
             checked_at: now,
+            wall_clock: SetBackWatch::new(clock),
             outage: Outage::default(),
             refused: 0,
         })
@@ -96,6 +104,9 @@ impl ClickPublisher {
     }
 
     async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
+        if let Some(set_back) = self.wall_clock.set_back() {
+            bail!("{set_back}");
+        }
         self.handle_deliveries(outbox, now)?;
         self.connect(now).await?;
         self.send(outbox, now).await
@@ -261,3 +272,6 @@ fn is_of_record(error: &KafkaError) -> bool {
         )
     )
 }
+
+#[cfg(test)]
+mod tests;

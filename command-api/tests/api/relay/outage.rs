@@ -1,16 +1,26 @@
 //! Brokers that stop, change leaders, or refuse records: no gap, and no failed create.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
+use async_trait::async_trait;
+use linkledger_command_api::relay::publisher::{EventPublisher, Published};
 use linkledger_core::{
-    cloud_event::TOPIC,
+    clock::Clock,
+    cloud_event::{PublishedEvent, TOPIC},
     event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
-    shard::SHARD_COUNT,
+    shard::{SHARD_COUNT, Shard},
 };
 use linkledger_testing as testing;
 use linkledger_testing::{
-    TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
+    FixedClock, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rdkafka::{
@@ -21,11 +31,70 @@ use rdkafka::{
 use time::OffsetDateTime;
 
 use super::{
+    Recorder,
     broker::Broker,
     load::{self, DRAIN_TIME_MAX, Load, report},
     running::{RunningRelay, an_account_of_each_shard, granted},
 };
 use crate::support::start_service;
+
+/// Publisher that answers nothing until it is closed.
+#[derive(Clone, Default)]
+struct Sleeper {
+    is_asked: Arc<AtomicBool>,
+    is_awake: Arc<AtomicBool>,
+    acknowledging: Recorder,
+}
+
+#[async_trait]
+impl EventPublisher for Sleeper {
+    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher> {
+        self
+    }
+
+    async fn publish(&self, events: &[PublishedEvent]) -> Published {
+        if !self.is_awake.load(Ordering::SeqCst) {
+            self.is_asked.store(true, Ordering::SeqCst);
+            pending::<()>().await;
+        }
+        self.acknowledging.publish(events).await
+    }
+
+    async fn close(&self) -> bool {
+        let is_asked = self.is_asked.load(Ordering::SeqCst);
+        self.is_awake.store(is_asked, Ordering::SeqCst);
+        true
+    }
+}
+
+#[tokio::test]
+async fn clock_set_back_replaces_the_producer() {
+    let database = TestDatabase::create().await;
+    let account_id = super::with_links(&database, 1).await;
+    let clock = Arc::new(FixedClock::default());
+    let publisher = Sleeper::default();
+    let relay = super::relay(&database, publisher.clone(), "one");
+    let mut relay = relay.with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let failure = async {
+        loop {
+            if let Err(error) = relay.step().await {
+                break error;
+            }
+        }
+    };
+    let (failure, ()) = tokio::join!(failure, async {
+        eventually("the relay waits for the broker", async || {
+            publisher.is_asked.load(Ordering::SeqCst).then_some(())
+        })
+        .await;
+        clock.set_back(Duration::from_mins(60));
+    });
+    let error = format!("{failure:#}");
+    assert!(error.contains("was set back by 3600 s"), "{error}");
+    let shard = Shard::of(account_id);
+    super::step_until_stored(&mut relay, &database, (shard, 2)).await;
+    assert_eq!(publisher.acknowledging.taken(), [1, 2]);
+}
 
 /// Starts three brokers that ignore the sequence numbers of batches.
 fn three_brokers() -> (MockCluster<'static, DefaultProducerContext>, KafkaConfig) {

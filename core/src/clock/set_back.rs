@@ -1,0 +1,82 @@
+//! Notices that the wall clock was set back.
+
+use std::{fmt, mem, sync::Arc, time::Duration};
+
+use time::OffsetDateTime;
+
+use super::Clock;
+
+/// Smallest step back that is reported.
+const STEP_MIN: Duration = Duration::from_secs(1);
+
+/// Watch of a wall clock, which is asked at least every few seconds.
+///
+/// librdkafka waits by the wall clock: a client that waited for a broker while the clock was ahead sleeps, once
+/// the clock is set back, until the clock shows the earlier time again. Such a client must be replaced.
+pub struct SetBackWatch {
+    clock: Arc<dyn Clock>,
+    seen: OffsetDateTime,
+}
+
+/// Step back of the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetBack {
+    by: Duration,
+}
+
+impl fmt::Display for SetBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.by.as_secs();
+        write!(
+            f,
+            "the clock of this machine was set back by {seconds} s, and a Kafka client may wait as long: \
+             replacing the client"
+        )
+    }
+}
+
+impl SetBackWatch {
+    /// Starts a watch.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let seen = clock.now();
+        Self { clock, seen }
+    }
+
+    /// Returns the step back since the last call, if the step has at least a second.
+    pub fn set_back(&mut self) -> Option<SetBack> {
+        let seen = mem::replace(&mut self.seen, self.clock.now());
+        let by = Duration::try_from(seen - self.seen).unwrap_or(Duration::ZERO);
+        (by >= STEP_MIN).then_some(SetBack { by })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    struct SetClock(Mutex<OffsetDateTime>);
+
+    impl Clock for SetClock {
+        fn now(&self) -> OffsetDateTime {
+            *self.0.lock().unwrap()
+        }
+    }
+
+    #[test]
+    fn step_back_of_a_second_is_reported_once() {
+        let clock = Arc::new(SetClock(Mutex::new(OffsetDateTime::UNIX_EPOCH)));
+        let mut watch = SetBackWatch::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        let mut after = |seconds: f64| {
+            *clock.0.lock().unwrap() += time::Duration::seconds_f64(seconds);
+            watch.set_back()
+        };
+        assert_eq!(after(0.0), None);
+        assert_eq!(after(3_600.0), None);
+        let by = Duration::from_mins(60);
+        assert_eq!(after(-3_600.0), Some(SetBack { by }));
+        assert_eq!(after(0.0), None);
+        assert_eq!(after(-0.9), None);
+    }
+}

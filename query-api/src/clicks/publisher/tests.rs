@@ -1,0 +1,66 @@
+//! A producer that a step back of the clock has put to sleep, on a broker inside the process.
+
+use linkledger_core::{
+    click::{Click, ClickDetails, ClickKind},
+    id::{AccountId, LinkId},
+};
+use linkledger_testing::{FixedClock, TestBroker, eventually};
+use time::OffsetDateTime;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::*;
+
+/// Time within which the broker answers nothing.
+const SILENCE: Duration = Duration::from_mins(5);
+
+fn click() -> Click {
+    Click {
+        link_id: LinkId::from_uuid(Uuid::from_u128(1)),
+        account_id: AccountId::from_uuid(Uuid::nil()),
+        slug: "spring".to_owned(),
+        clicked_at: OffsetDateTime::UNIX_EPOCH,
+        kind: ClickKind::Human,
+        count: 1,
+        details: ClickDetails::default(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clock_set_back_replaces_the_producer() {
+    let broker = TestBroker::embedded();
+    let mut kafka = broker.config();
+    kafka.topic = TopicName::of_clicks();
+    let clock = Arc::new(FixedClock::default());
+    let of_machine = Arc::clone(&clock) as Arc<dyn Clock>;
+    let publisher =
+        ClickPublisher::new(&kafka, RecorderId(Uuid::from_u128(7)), of_machine).unwrap();
+    let stage = Mutex::new((publisher, Outbox::new(1 << 20)));
+    eventually("the publisher is connected", async || {
+        let (publisher, outbox) = &mut *stage.lock().await;
+        publisher.publish(outbox).await;
+        matches!(publisher.state, State::Connected(_)).then_some(())
+    })
+    .await;
+
+    let cluster = broker.cluster();
+    cluster.broker_round_trip_time(1, SILENCE).unwrap();
+    {
+        let (publisher, outbox) = &mut *stage.lock().await;
+        outbox.add(&click());
+        publisher.publish(outbox).await;
+    }
+    clock.set_back(Duration::from_mins(60));
+    {
+        let (publisher, outbox) = &mut *stage.lock().await;
+        publisher.publish(outbox).await;
+        assert!(matches!(publisher.state, State::Waiting(_)));
+    }
+    cluster.broker_round_trip_time(1, Duration::ZERO).unwrap();
+    eventually("another producer delivers the click", async || {
+        let (publisher, outbox) = &mut *stage.lock().await;
+        publisher.publish(outbox).await;
+        outbox.is_empty().then_some(())
+    })
+    .await;
+}
