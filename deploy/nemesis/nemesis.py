@@ -127,7 +127,6 @@ def run(stack, history, chosen):
         client.join(THREAD_END_S)
         if client.failure or client.is_alive():
             raise SystemExit(f"{client.name} does not end: {client.failure!r}")
-    audit.look()
     return audit
 
 
@@ -144,8 +143,12 @@ def main():
     try:
         stack.start()
         audit = run(stack, history, chosen)
-        history.close()
-        audit.save(keep)
+        try:
+            audit.look()
+        finally:
+            # Also of a look that could not be completed, for a person to read.
+            history.close()
+            audit.save(keep)
         for service in reversed(stack.of_linkledger):
             service.stop()
     finally:

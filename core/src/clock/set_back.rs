@@ -74,7 +74,7 @@ mod tests {
         };
         assert_eq!(after(0.0), None);
         assert_eq!(after(3_600.0), None);
-        let by = Duration::from_mins(60);
+        let by = Duration::from_hours(1);
         assert_eq!(after(-3_600.0), Some(SetBack { by }));
         assert_eq!(after(0.0), None);
         assert_eq!(after(-0.9), None);

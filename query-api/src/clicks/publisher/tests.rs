@@ -50,7 +50,7 @@ async fn clock_set_back_replaces_the_producer() {
         outbox.add(&click());
         publisher.publish(outbox).await;
     }
-    clock.set_back(Duration::from_mins(60));
+    clock.set_back(Duration::from_hours(1));
     {
         let (publisher, outbox) = &mut *stage.lock().await;
         publisher.publish(outbox).await;
