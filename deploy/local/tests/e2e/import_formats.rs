@@ -199,7 +199,11 @@ fn broken_file_is_refused_before_any_request() {
         ),
         ("{\"data\":[{\"target\"", "kutt", ": line 1, column "),
         ("<html>", "shlink", ": line 1, column 1: expected value"),
-        ("slug,url\n", "csv", ": line 1: no column destination_url"),
+        (
+            "slug,url\n",
+            "csv",
+            ": line 1: --from csv expects the column destination_url",
+        ),
     ] {
         let file = folder.path().join("links");
         fs::write(&file, content).unwrap();
