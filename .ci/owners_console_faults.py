@@ -115,10 +115,10 @@ def offline(console, proxy, api_url):
 
 def no_credits(console, proxy, api_url):
     fill(console, f"{RUN}-dear")
-    broke = problem(402, "insufficient_credits", "Not enough credits", "The link was not created.", balance=2, required=3)
+    broke = problem(402, "insufficient_credits", "Not enough credits", "The price in credits is 3; the balance is 2.", balance=2, required=3)
     proxy.inject("POST", LINKS, problem=broke)
     console.press(Keys.ENTER)
-    console.says("Price: 3. Balance: 2.", ".problem")
+    console.says("The price in credits is 3; the balance is 2.", ".problem")
 
 
 def conflict(console, proxy, api_url):

@@ -70,6 +70,17 @@ def items_that_can_pass(console, proxy, api_url):
     check(not console.visible("#banner button"), "the banner stays")
 
 
+def cost_of_a_dry_run(console, proxy, api_url):
+    """The preview shows the credits that the API names, with those of a row that the balance does not cover."""
+    broke = problem(402, "insufficient_credits", "Not enough credits", "Ask an operator.", balance=2, required=3)
+    items = [{"status": 201, "replayed": False, "link": {}}, {"status": 402, "replayed": False, "problem": broke}]
+    body = json.dumps({"items": items, "credits_charged": 3, "credits_balance": 2}).encode()
+    proxy.inject("POST", BATCH, content=(200, [("Content-Type", "application/json")], body))
+    preview(console, f"{RUN}-cost.example.com", 2)
+    console.says("Costs 6 credits. The balance is 5: 1 credit missing.", ".outcome")
+    console.wait("a button for the paid link", lambda: console.focused().text == "Create 1 link")
+
+
 def items_that_do_not_pass(console, proxy, api_url):
     host = f"{RUN}-unknown.example.com"
     preview(console, host, 2)
@@ -136,4 +147,4 @@ def select_created(console, proxy, api_url):
     console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
-SCENES = (reload_in_import, items_that_can_pass, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)
+SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)

@@ -224,7 +224,7 @@ impl<'a> CommandBatch<'a> {
             account_id: create.account_id,
             slug: slug.clone(),
             slug_is_free: !self.state.taken_slugs.contains(&folded_slug),
-            external_id_is_free: self.external_ids.is_free(
+            external_id_holder: self.external_ids.other_holder(
                 create.account_id,
                 ids.link_id,
                 &draft.details,
@@ -238,7 +238,10 @@ impl<'a> CommandBatch<'a> {
             Err(CreateLinkError::Invalid(error)) => {
                 return Err(CommandRejection::Invalid(vec![error]));
             }
-            Err(CreateLinkError::ExternalIdTaken) => return Err(CommandRejection::ExternalIdTaken),
+            Err(CreateLinkError::ExternalIdTaken { holder }) => {
+                let holder = Some(holder);
+                return Err(CommandRejection::ExternalIdTaken { holder });
+            }
             Err(CreateLinkError::SlugTaken | CreateLinkError::AlreadyExists) => {
                 return match draft.slug {
                     Some(_) => Err(CommandRejection::SlugTaken),
@@ -308,11 +311,11 @@ impl<'a> CommandBatch<'a> {
             applied.push((event, link.clone()));
         }
         let account_id = change.account_id;
-        if !self
+        let holder = self
             .external_ids
-            .is_free(account_id, link_id, link.state.details())
-        {
-            return Err(CommandRejection::ExternalIdTaken);
+            .other_holder(account_id, link_id, link.state.details());
+        if holder.is_some() {
+            return Err(CommandRejection::ExternalIdTaken { holder });
         }
         self.external_ids
             .change(account_id, link_id, &loaded.link.state, &link.state);

@@ -130,12 +130,34 @@ impl FieldError {
         let pointer = format!("#/items/{index}{member}");
         Self { pointer, ..self }
     }
+
+    /// Returns advice for people. The advice on a wrong type names the member and its type.
+    pub fn detail(&self) -> String {
+        if self.code != FieldCode::WrongType {
+            return self.code.detail().to_owned();
+        }
+        let place = self.pointer.trim_start_matches("#/");
+        format!("The member {place} must be {}.", type_at(&self.pointer))
+    }
+
     /// Returns an error of an element of the top-level member `name`.
     pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
         Self {
             pointer: format!("{}/{index}", pointer(name)),
             code,
         }
+    }
+}
+
+/// Returns the JSON type that the known member at a pointer must have.
+fn type_at(pointer: &str) -> &'static str {
+    let mut names = pointer.rsplit('/');
+    match (names.next(), names.next()) {
+        (Some("tags"), _) => "an array of strings",
+        (Some("items"), _) => "an array of objects",
+        (Some("disabled"), _) => "true or false",
+        (_, Some("items")) => "an object",
+        (_, _) => "a string",
     }
 }
 

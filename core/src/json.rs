@@ -15,15 +15,42 @@ pub const DEPTH_MAX: usize = 32;
 /// SHA-256 of the canonical form of a parsed body. Fingerprints are stored: never change the form.
 pub type Fingerprint = [u8; 32];
 
+/// Place in a text, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextPlace {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Number of bytes of the line up to the place.
+    pub column: usize,
+}
+
 /// Reason why a body is not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// The body is not exactly one JSON text in UTF-8, or is ambiguous.
-    #[error("the body is not well-formed JSON")]
-    Malformed,
+    #[error("the body is not well-formed JSON at line {}, column {}", .0.line, .0.column)]
+    Malformed(TextPlace),
     /// The body is well-formed, but not an object.
     #[error("the body is not a JSON object")]
     NotAnObject,
+}
+
+impl TextPlace {
+    /// Returns the place of the first byte after `text`.
+    fn after(text: &[u8]) -> Self {
+        let last_line = text.rsplit(|byte| *byte == b'\n').next();
+        Self {
+            line: text.split(|byte| *byte == b'\n').count(),
+            column: last_line.map_or(0, <[u8]>::len) + 1,
+        }
+    }
+
+    fn of(error: &serde_json::Error) -> Self {
+        Self {
+            line: error.line(),
+            column: error.column(),
+        }
+    }
 }
 
 /// A JSON object. Members are sorted by name, which makes the text canonical.
@@ -37,12 +64,14 @@ impl JsonObject {
     /// Returns [`JsonError::Malformed`] for a body that two parsers could read differently, and
     /// [`JsonError::NotAnObject`] for any other JSON value.
     pub fn parse(body: &[u8]) -> Result<Self, JsonError> {
-        let text = std::str::from_utf8(body).map_err(|_| JsonError::Malformed)?;
+        let text = std::str::from_utf8(body).map_err(|error| {
+            JsonError::Malformed(TextPlace::after(&body[..error.valid_up_to()]))
+        })?;
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let value = Strict { depth: 0 }
             .deserialize(&mut deserializer)
             .and_then(|value| deserializer.end().map(|()| value))
-            .map_err(|_| JsonError::Malformed)?;
+            .map_err(|error| JsonError::Malformed(TextPlace::of(&error)))?;
         match value {
             Value::Object(members) => Ok(Self(members)),
             Value::Null
@@ -225,16 +254,26 @@ mod tests {
             "// c\n{}",
             &too_deep,
         ] {
-            assert_eq!(
-                JsonObject::parse(body.as_bytes()),
-                Err(JsonError::Malformed),
-                "{body}"
+            let refused = JsonObject::parse(body.as_bytes());
+            assert!(
+                matches!(refused, Err(JsonError::Malformed(place)) if place.line > 0),
+                "{body}: {refused:?}"
             );
         }
-        assert_eq!(
-            JsonObject::parse(b"{\"a\":\"\xff\"}"),
-            Err(JsonError::Malformed)
-        );
+    }
+
+    #[test]
+    fn malformed_text_has_line_and_column() {
+        for (body, line, column) in [
+            (&b"{\"a\":1,}"[..], 1, 8),
+            (b"{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3),
+            (b"{\"a\":1,\n\"a\":2}", 2, 6),
+            (b"{}\n{}", 2, 1),
+            (b"{\"a\":\n\"\xff\"}", 2, 2),
+        ] {
+            let expected = Err(JsonError::Malformed(TextPlace { line, column }));
+            assert_eq!(JsonObject::parse(body), expected);
+        }
     }
 
     #[test]

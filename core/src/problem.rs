@@ -4,12 +4,14 @@
 
 mod code;
 mod example;
+mod occurrence;
 
 use serde_json::{Map, Value, json};
 
 use crate::field::{ERRORS_MAX, FieldError};
 pub use code::Code;
 pub use example::EXAMPLE_REQUEST_ID;
+pub use occurrence::CURSOR_NOT_ISSUED;
 
 /// One occurrence of a problem, to be sent to the caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +90,7 @@ impl Problem {
                 json!({
                     "pointer": error.pointer,
                     "code": error.code.as_str(),
-                    "detail": error.code.detail(),
+                    "detail": error.detail(),
                 })
             })
             .collect();

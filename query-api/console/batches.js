@@ -48,6 +48,7 @@ const settle = async (mode, batch, options) => {
 const inRounds = async (mode, batch, options, retries) => {
   const answer = await sendBatch(mode, batch, options);
   const outcomes = answer.items;
+  const before = answer.credits_balance === null ? null : answer.credits_balance + answer.credits_charged;
   for (let round = 1; round < ROUNDS_MAX; round += 1) {
     const open = [...outcomes.keys()].filter((index) => canPass(outcomes[index]));
     if (open.length === 0) break;
@@ -61,7 +62,7 @@ const inRounds = async (mode, batch, options, retries) => {
     answer.credits_charged += again.credits_charged;
     answer.credits_balance = again.credits_balance ?? answer.credits_balance;
   }
-  return { outcomes, charged: answer.credits_charged, balance: answer.credits_balance };
+  return { outcomes, charged: answer.credits_charged, balance: answer.credits_balance, before };
 };
 
 /**

@@ -8,15 +8,13 @@ import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { linkTable, payable, priceText, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
-import { read } from "./api.js";
+import { costOf, costText, linkTable, payable, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
 import { apiKey } from "./session.js";
 import { selectLinks } from "./links_page.js";
 import { ignoredColumns, rowsOf } from "./link_rows.js";
 import { canPass, sendItems } from "./batches.js";
 
 const ROWS_MAX = 10000;
-const FORBIDDEN = 403;
 const BYTES_MAX = 20 * 1024 * 1024;
 
 const COLUMNS = MEMBERS.map(({ name }) => name).join(", ");
@@ -39,16 +37,6 @@ const keyedRows = async (name, rows) => {
 };
 
 const itemOf = ({ key, members }) => ({ idempotency_key: key, ...members });
-
-/** Reads price and balance; undefined if the key may not. */
-const creditsFor = async (signal) => {
-  try {
-    return await read("/v1/credits", null, signal);
-  } catch (error) {
-    if (error.status === FORBIDDEN) return undefined;
-    throw error;
-  }
-};
 
 /** Returns the text of a file in UTF-8; links with wrong characters would be charged. */
 const textOf = async (file) => {
@@ -189,7 +177,7 @@ class Import {
     const text = element("p", { role: "status" });
     const again = element("p", { class: "quiet" });
     replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
-    const result = { outcomes: [], charged: 0, balance: null };
+    const result = { outcomes: [], charged: 0, balance: null, before: null };
     const options = {
       key: this.key,
       signal: AbortSignal.any([this.signal, stop.signal]),
@@ -201,6 +189,7 @@ class Import {
         result.outcomes.push(...batch.outcomes);
         result.charged += batch.charged;
         result.balance = batch.balance ?? result.balance;
+        result.before ??= batch.before;
         progress.value = result.outcomes.length;
         replace(text, `${verb}: ${number(result.outcomes.length)} of ${count(sent.length, "row")}`);
         replace(again);
@@ -224,24 +213,14 @@ class Import {
     this.key = apiKey();
     const rows = await this.rows();
     const result = rows && (await this.run("dry_run", "Checking", rows));
-    if (!result) return;
-    const { stop } = this;
-    this.lock(true);
-    try {
-      const credits = await creditsFor(AbortSignal.any([this.signal, stop.signal]));
-      if (this.stop === stop) this.showPreview(rows, wholeOutcomes(rows, result.outcomes), credits);
-    } catch (error) {
-      if (this.signal.aborted || this.stop !== stop) return;
-      if (stop.signal.aborted) this.say("Stopped. Preview again to continue.");
-      else replace(this.outcome, problemView(error));
-    } finally {
-      if (this.stop === stop) this.lock(false);
-    }
+    if (result) this.showPreview(rows, result);
   }
 
-  showPreview(rows, outcomes, credits) {
+  showPreview(rows, result) {
+    const outcomes = wholeOutcomes(rows, result.outcomes);
     const { created, replayed, refused, unknown } = tally(outcomes);
-    const creatable = payable(created, credits);
+    const cost = costOf(result, created);
+    const creatable = payable(created, cost, result.before);
     const counts = [
       `${count(created, "new link")}`,
       replayed > 0 && `${count(replayed, "link")} of an earlier run, not charged again`,
@@ -253,7 +232,7 @@ class Import {
     replace(
       this.outcome,
       element("p", { role: "status", class: "counts" }, counts),
-      element("p", null, priceText(created, credits), " A dry run: nothing was created or charged."),
+      element("p", null, costText(cost, result.before), " A dry run: nothing was created or charged."),
       creatable + replayed > 0 && element("p", { class: "actions" }, create),
       refusalTable(rows, outcomes),
       ignored.length > 0 && element("p", { class: "warn" }, `Ignored columns: ${ignored.join(", ")}. Known are: ${COLUMNS}.`),

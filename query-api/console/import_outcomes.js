@@ -29,25 +29,36 @@ export const wholeOutcomes = (rows, outcomes) => {
   });
 };
 
+const isNew = ({ status, replayed }) => status < 300 && !replayed;
+
 /** Counts outcomes by kind. */
 export const tally = (outcomes) => {
-  const created = outcomes.filter(({ status, replayed }) => status < 300 && !replayed).length;
+  const created = outcomes.filter(isNew).length;
   const replayed = outcomes.filter((outcome) => outcome.replayed).length;
   const unknown = outcomes.filter(canPass).length;
   return { created, replayed, unknown, refused: outcomes.length - created - replayed - unknown };
 };
 
-/** Returns the number of links that the balance covers; all links if the balance is unknown. */
-export const payable = (wanted, credits) => (
-  credits?.link_price > 0 ? Math.min(wanted, Math.max(0, Math.floor(credits.balance / credits.link_price))) : wanted);
+/**
+ * Returns the cost of the new links of the whole list: the sum of the credits that the batches of the dry run would
+ * charge, with the rows that the balance does not cover, and without the rows that repeat a slug of a batch before.
+ */
+export const costOf = ({ outcomes, charged }, created) => {
+  const unpaid = outcomes.filter(({ problem }) => problem?.code === UNPAID);
+  const sum = unpaid.reduce((total, { problem }) => total + problem.required, charged);
+  const decided = unpaid.length + outcomes.filter(isNew).length;
+  return decided > 0 ? Math.round((sum * created) / decided) : 0;
+};
 
-/** Returns the price of links beside the balance, in words. */
-export const priceText = (wanted, credits) => {
-  if (!credits) return "The key may not read the price.";
-  const { balance, link_price: price } = credits;
-  const missing = wanted * price - balance;
-  return `Costs ${count(wanted * price, "credit")}.`
-    + (wanted > 0 && missing > 0 ? ` The balance is ${number(balance)}: ${count(missing, "credit")} missing.` : "");
+/** Returns the number of links that the balance covers; all links if the balance is unknown. */
+export const payable = (created, cost, balance) => (
+  balance !== null && cost > balance ? Math.floor((created * Math.max(0, balance)) / cost) : created);
+
+/** Returns the cost beside the balance, in words. */
+export const costText = (cost, balance) => {
+  const missing = balance === null ? 0 : cost - balance;
+  return `Costs ${count(cost, "credit")}.`
+    + (missing > 0 ? ` The balance is ${number(balance)}: ${count(missing, "credit")} missing.` : "");
 };
 
 /** Returns the rows with their outcomes as CSV. */

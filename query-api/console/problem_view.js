@@ -1,7 +1,6 @@
 // A problem of the API in the words of the API; a fault of the page with a way to load it again.
 
 import { element } from "./dom.js";
-import { number } from "./format.js";
 
 /** Advice on problems that only somebody else can mend. */
 const ADVICE = {
@@ -25,7 +24,7 @@ const faultView = (error) => {
 /** Returns a notice about any error. */
 export const problemView = (error) => {
   if (!error.problem) return faultView(error);
-  const { code, title, detail, errors = [], balance, required, request_id: requestId } = error.problem;
+  const { code, title, detail, errors = [], request_id: requestId } = error.problem;
   return element(
     "div",
     { class: "problem", role: "alert" },
@@ -34,11 +33,6 @@ export const problemView = (error) => {
       "ul",
       null,
       errors.map((entry) => element("li", null, element("code", null, places(entry)), ` ${entry.detail}`)),
-    ),
-    required !== undefined && element(
-      "p",
-      null,
-      `Price: ${number(required)}. Balance: ${number(balance)}. The operator of this service grants credits.`,
     ),
     ADVICE[code] && element("p", null, ADVICE[code]),
     requestId && element("p", { class: "quiet" }, "Request ", element("code", null, requestId)),

@@ -9,7 +9,7 @@ use linkledger_core::{
     event_store::log::PerShard,
     http::request::single,
     id::AccountId,
-    problem::{Code, Problem},
+    problem::Problem,
     projection::Projection,
     shard::Shard,
 };
@@ -110,7 +110,7 @@ impl<'a> VisibilityWait<'a> {
                 return Ok(snapshot);
             }
             if snapshot.visibility.is_parked {
-                return Err(read_model_behind());
+                return Err(Problem::read_model_behind());
             }
             let index = self.shard.index();
             let reached = async {
@@ -122,18 +122,9 @@ impl<'a> VisibilityWait<'a> {
             };
             timeout_at(self.deadline, reached)
                 .await
-                .map_err(|_| read_model_behind())?;
+                .map_err(|_| Problem::read_model_behind())?;
         }
     }
-}
-
-/// Returns the problem for a resource that is stored while the read tables still lag behind.
-pub(crate) fn read_model_behind() -> Problem {
-    Problem::new(
-        Code::ReadModelBehind,
-        "The resource is stored, but the read tables lag behind; retry in a second.",
-    )
-    .retry_after(1)
 }
 
 #[cfg(test)]
@@ -142,6 +133,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use linkledger_core::problem::Code;
 
     const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
     const LOG_EPOCH: i32 = 3;

@@ -10,7 +10,7 @@ use axum::{
 };
 use linkledger_core::{
     cursor::{CursorKeys, CursorRefusal, CursorScope},
-    problem::{Code, Problem},
+    problem::{CURSOR_NOT_ISSUED, Problem},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -234,21 +234,19 @@ pub(crate) fn version_of_sort_key(sort_key: u128) -> i64 {
 
 pub(crate) fn invalid_cursor(refusal: CursorRefusal) -> Problem {
     let detail = match refusal {
-        CursorRefusal::NotIssued => {
-            "Send next_cursor of the page before unchanged, or begin without a cursor."
-        }
+        CursorRefusal::NotIssued => CURSOR_NOT_ISSUED,
         CursorRefusal::OtherFilters => {
             "The cursor belongs to a list with other filters or in another order: send the filters and the order of \
              the page before, or begin without a cursor."
         }
     };
-    let error = json!({ "parameter": CURSOR, "code": "invalid_cursor", "detail": detail });
-    Problem::new(Code::InvalidCursor, detail).with("errors", vec![error])
+    Problem::invalid_cursor(detail)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linkledger_core::problem::Code;
 
     fn parse(query: &str) -> Result<PageRequest, Problem> {
         PageRequest::of(&format!("/v1/links{query}").parse().unwrap())

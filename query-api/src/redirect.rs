@@ -30,7 +30,7 @@ use crate::{
     checkpoint_watcher::CheckpointWatcher,
     clicks::{Clicks, FollowedLink, Visit},
     config::RedirectStatus,
-    consistency::{VisibilityWait, read_model_behind},
+    consistency::VisibilityWait,
     read_model::{
         LogPosition, read_in_time,
         redirects::{self, LinkExpiry, Redirect, RedirectTarget},
@@ -206,7 +206,10 @@ impl Redirects {
             })
             .await?;
         // The link exists, although the read table lacks it at a later checkpoint.
-        snapshot.value.map(Some).ok_or_else(read_model_behind)
+        snapshot
+            .value
+            .map(Some)
+            .ok_or_else(Problem::read_model_behind)
     }
 }
 
@@ -245,12 +248,12 @@ pub(crate) async fn follow_link(
             expiry: Some(expiry),
             ..
         } if follow.has_expired(&expiry) => {
-            let url = expiry.expired_url.ok_or_else(short_link_gone)?;
+            let url = expiry.expired_url.ok_or_else(Problem::short_link_gone)?;
             // Not a click: the link no longer leads to its destination.
             return redirect_to(url, StatusCode::FOUND, &slug);
         }
         RedirectTarget::Destination { link_id, url, .. } => (link_id, url),
-        RedirectTarget::Gone => return Err(short_link_gone()),
+        RedirectTarget::Gone => return Err(Problem::short_link_gone()),
     };
     let response = redirect_to(url, follow.status.code(), &slug)?;
     let link = FollowedLink {
@@ -282,10 +285,4 @@ fn redirect_to(url: Box<str>, status: StatusCode, slug: &Slug) -> Result<Respons
 fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
-}
-
-/// Returns the problem for a deleted, a disabled, an expired and a stopped link. Visitors do not learn the reason.
-fn short_link_gone() -> Problem {
-    let detail = "The link has expired, was deleted or was taken out of service.";
-    Problem::new(Code::ShortLinkGone, detail)
 }

@@ -82,11 +82,7 @@ impl ShortHost {
             Method::OPTIONS => {
                 Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response())
             }
-            _ => {
-                let detail = format!("Use one of: {ALLOWED_METHODS}.");
-                let problem = Problem::new(Code::MethodNotAllowed, detail);
-                Err(problem.with_header("allow", ALLOWED_METHODS))
-            }
+            _ => Err(Problem::method_not_allowed(ALLOWED_METHODS)),
         }
     }
 }

@@ -8,6 +8,7 @@ use linkledger_core::{
     envelope::IdempotencyMark,
     event::Event,
     event_store::idempotency,
+    figures::counted,
     id::AccountId,
     json::JsonObject,
     operator::parse_text,
@@ -105,9 +106,11 @@ pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow
     } else {
         ""
     };
+    let sign = if changed.amount < 0 { "-" } else { "" };
+    let amount = counted(changed.amount.unsigned_abs(), "credit");
     let text = format!(
-        "{verb} {} credits for {}{before}; balance after the change: {}.",
-        changed.amount, changed.account_id, changed.balance
+        "{verb} {sign}{amount} for {}{before}; balance after the change: {}.",
+        changed.account_id, changed.balance
     );
     print(options.json, &changed, &text)
 }

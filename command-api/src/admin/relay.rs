@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use linkledger_core::{
+    figures::counted,
     kafka_config::KafkaConfig,
     operator::parse_text,
     shard::{Position, Shard},
@@ -106,19 +107,16 @@ async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
     let refilled = refill::refill(&pool, &refill.kafka, &request).await?;
     let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
-        refilled.events,
-        if refilled.events == 1 {
-            "event goes"
-        } else {
-            "events go"
-        },
+        counted(refilled.events.unsigned_abs(), "event"),
+        if refilled.events == 1 { "goes" } else { "go" },
         refilled.topic,
         refill.from + 1
     )];
     if let Some(days) = refilled.retention_days {
         lines.push(format!(
-            "Kafka removes events older than {days} days soon after: consumers that need them read \
-             at once, or set retention.ms=-1 first."
+            "Kafka removes events older than {} soon after: consumers that need them read \
+             at once, or set retention.ms=-1 first.",
+            counted(days.unsigned_abs(), "day")
         ));
     }
     if refilled.paused {

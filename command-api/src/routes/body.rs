@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use linkledger_core::{
-    http::request::{BODY_LENGTH_MAX, content_too_large},
+    http::request::BODY_LENGTH_MAX,
     json::{JsonError, JsonObject},
     problem::{Code, Problem},
 };
@@ -23,7 +23,7 @@ pub(super) async fn read(body: Body, length_max: usize) -> Result<Bytes, Problem
     let bytes = axum::body::to_bytes(body, length_max).await;
     bytes.map_err(|error| {
         if is_length_limit(&error) {
-            return content_too_large(length_max);
+            return Problem::content_too_large(length_max);
         }
         let detail = "The body ended before it was complete.";
         Problem::new(Code::MalformedJson, detail)
@@ -36,11 +36,8 @@ pub(super) async fn read(body: Body, length_max: usize) -> Result<Bytes, Problem
 /// Returns `malformed_json` or `body_not_object`.
 pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
     JsonObject::parse(bytes).map_err(|error| match error {
-        JsonError::Malformed => Problem::new(
-            Code::MalformedJson,
-            "Send one JSON object in UTF-8: no duplicate members, no byte order mark.",
-        ),
-        JsonError::NotAnObject => Problem::new(Code::BodyNotObject, "Send a JSON object: {…}."),
+        JsonError::Malformed(place) => Problem::malformed_json(place),
+        JsonError::NotAnObject => Problem::body_not_object(),
     })
 }
 

@@ -15,56 +15,31 @@ use crate::command_reply::CommandRefusal;
 pub(super) fn problem(refusal: &CommandRefusal) -> Problem {
     match refusal {
         CommandRefusal::Rejected(rejection) => problem_of_rejection(rejection),
-        CommandRefusal::Overloaded => {
-            Problem::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
-        }
+        CommandRefusal::Overloaded => Problem::overloaded(),
         CommandRefusal::StorageUnavailable => Problem::storage_unavailable(),
-        CommandRefusal::OutcomeUnknown => Problem::new(
-            Code::DeadlineExceeded,
-            "The request may have succeeded. Retry the same request; a retried create needs the same Idempotency-Key.",
-        )
-        .with("may_have_succeeded", true)
-        .retry_after(1),
-        CommandRefusal::KeyInUse => Problem::new(
-            Code::IdempotencyKeyInUse,
-            "The first request with this key is still running; retry in a second.",
-        )
-        .retry_after(1),
+        CommandRefusal::OutcomeUnknown => Problem::deadline_exceeded(),
+        CommandRefusal::KeyInUse => Problem::idempotency_key_in_use(),
         CommandRefusal::Failed => Problem::internal(),
     }
 }
 
 fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
     match rejection {
-        CommandRejection::KeyReused => Problem::new(
-            Code::IdempotencyKeyReused,
-            "This Idempotency-Key was used with another body; a different link needs a new key.",
-        ),
+        CommandRejection::KeyReused => Problem::idempotency_key_reused(),
         CommandRejection::Invalid(errors) => Problem::validation_failed(errors),
         CommandRejection::LinkNotFound => Problem::link_not_found(),
-        CommandRejection::VersionConflict { actual } => Problem::new(
-            Code::EtagMismatch,
-            "If-Match does not name the current version of the link; read the link again and send its ETag, quotes included.",
-        )
-        .with_header("etag", entity_tag::of_version(*actual)),
-        CommandRejection::LinkDisabledByOperator => Problem::new(
-            Code::LinkDisabledByOperator,
-            "An operator has disabled the link; contact the operator.",
-        ),
-        CommandRejection::SlugTaken => Problem::new(
-            Code::SlugTaken,
-            "Choose another slug, or leave out the slug to get a generated slug.",
-        ),
-        CommandRejection::ExternalIdTaken => Problem::new(
-            Code::ExternalIdTaken,
-            "Choose another external_id, or take it from the other link first.",
-        ),
-        CommandRejection::InsufficientCredits(InsufficientCredits { balance, required }) => Problem::new(
-            Code::InsufficientCredits,
-            format!("The price in credits is {required}; the balance is {balance}."),
-        )
-        .with("balance", *balance)
-        .with("required", *required),
+        CommandRejection::VersionConflict { actual } => {
+            Problem::etag_mismatch(entity_tag::of_version(*actual))
+        }
+        CommandRejection::LinkDisabledByOperator => Problem::link_disabled_by_operator(),
+        CommandRejection::SlugTaken => Problem::slug_taken(),
+        CommandRejection::ExternalIdTaken { holder } => {
+            let holder = holder.map(|link_id| link_id.to_string());
+            Problem::external_id_taken(holder.as_deref())
+        }
+        CommandRejection::InsufficientCredits(InsufficientCredits { balance, required }) => {
+            Problem::insufficient_credits(*balance, *required)
+        }
         CommandRejection::Items(items) => problem_of_items(items),
     }
 }
@@ -87,7 +62,7 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
             | CommandRejection::VersionConflict { .. }
             | CommandRejection::LinkDisabledByOperator
             | CommandRejection::SlugTaken
-            | CommandRejection::ExternalIdTaken
+            | CommandRejection::ExternalIdTaken { .. }
             | CommandRejection::InsufficientCredits(_)
             | CommandRejection::Items(_) => Vec::new(),
         });
@@ -132,7 +107,7 @@ const fn member_of(rejection: &CommandRejection) -> &'static str {
     match rejection {
         CommandRejection::KeyReused => "/idempotency_key",
         CommandRejection::SlugTaken => "/slug",
-        CommandRejection::ExternalIdTaken => "/external_id",
+        CommandRejection::ExternalIdTaken { .. } => "/external_id",
         CommandRejection::Invalid(_)
         | CommandRejection::LinkNotFound
         | CommandRejection::VersionConflict { .. }

@@ -131,7 +131,14 @@ async fn external_id_is_unique_until_its_link_is_deleted() {
     let first = send(&app.router, new(&key, "crm:1")).await;
     assert_eq!(first.status, 201);
     let taken = (409, "external_id_taken".to_owned());
-    assert_eq!(outcome(&send(&app.router, new(&key, "crm:1")).await), taken);
+    let refused = send(&app.router, new(&key, "crm:1")).await;
+    assert_eq!(outcome(&refused), taken);
+    let holder = first.json()["id"].as_str().unwrap().to_owned();
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with(&format!("The link {holder} has")),
+        "{detail}"
+    );
     assert_eq!(send(&app.router, new(&key, "CRM:1")).await.status, 201);
     assert_eq!(send(&app.router, new(&other, "crm:1")).await.status, 201);
 
@@ -185,6 +192,8 @@ async fn items_of_a_batch_carry_details() {
         refused.json()["errors"][0]["pointer"],
         "#/items/2/external_id"
     );
+    let detail = refused.json()["errors"][0]["detail"].to_string();
+    assert!(detail.starts_with("\"An earlier item has"), "{detail}");
     let refused = send(&app.router, batch(&key, "atomic", &items)).await;
     assert_eq!(outcome(&refused), (422, "tag_invalid".to_owned()));
     assert_eq!(refused.json()["errors"][0]["pointer"], "#/items/2/tags/1");

@@ -225,10 +225,7 @@ async fn adjustment_applies_once_and_never_below_zero() {
         "--amount",
     ];
     let message = error(url, &[&base[..], &["-3"]].concat(), 1);
-    assert_eq!(
-        message,
-        "error: the balance of 2 credits does not cover 3\n"
-    );
+    assert_eq!(message, "error: the balance in credits is 2, less than 3\n");
     assert_eq!(
         error(url, &[&base[..], &["0"]].concat(), 1),
         "error: the amount must not be 0\n"

@@ -159,7 +159,13 @@ impl CommandBatch<'_> {
             }
             trial.decide_create(create, ids)
         });
-        let decided = decided.collect();
+        let mut decided: Vec<CreateDecision> = decided.collect();
+        // The links of the trial do not exist, so no client may learn their ids.
+        for decided in &mut decided {
+            if let Err(CommandRejection::ExternalIdTaken { holder }) = decided {
+                *holder = holder.filter(|holder| ids.iter().all(|ids| ids.link_id != *holder));
+            }
+        }
         (trial, decided)
     }
 

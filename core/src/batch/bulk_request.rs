@@ -237,6 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn wrong_type_names_item_and_type() {
+        let details = |body: &Value| {
+            let object = JsonObject::parse(body.to_string().as_bytes()).unwrap();
+            let errors = BulkRequest::parse(object).unwrap_err().into_iter();
+            errors.map(|error| error.detail()).collect::<Vec<_>>()
+        };
+        let body = json!({ "mode": 1, "items": [[], { "idempotency_key": 1 }] });
+        assert_eq!(
+            details(&body),
+            [
+                "The member mode must be a string.",
+                "The member items/0 must be an object.",
+                "The member items/1/idempotency_key must be a string.",
+            ]
+        );
+        assert_eq!(
+            details(&json!({ "items": {} })),
+            ["The member items must be an array of objects."]
+        );
+    }
+
+    #[test]
     fn number_of_items_is_bounded() {
         let item =
             |number: u128| json!({ "idempotency_key": uuid::Uuid::from_u128(number).to_string() });

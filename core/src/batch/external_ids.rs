@@ -20,18 +20,16 @@ impl ExternalIds {
         Self(loaded)
     }
 
-    /// Returns true if no other link of the account has the external id of the details.
-    pub(super) fn is_free(
+    /// Returns the other link of the account that has the external id of the details, if any.
+    pub(super) fn other_holder(
         &self,
         account_id: AccountId,
         link_id: LinkId,
         details: &LinkDetails,
-    ) -> bool {
-        let Some(external_id) = &details.external_id else {
-            return true;
-        };
-        let holder = self.0.get(&(account_id, external_id.clone()));
-        holder.is_none_or(|holder| *holder == link_id)
+    ) -> Option<LinkId> {
+        let external_id = details.external_id.clone()?;
+        let holder = self.0.get(&(account_id, external_id)).copied();
+        holder.filter(|holder| *holder != link_id)
     }
 
     /// Gives the external id of a created link to the link.

@@ -1,7 +1,7 @@
 //! Outcomes of the commands of a batch.
 
 use super::{DryRunOutcome, SettledCreate, SettledLink};
-use crate::{credits::InsufficientCredits, field::FieldError, link::ChangeLinkError};
+use crate::{credits::InsufficientCredits, field::FieldError, id::LinkId, link::ChangeLinkError};
 
 /// Outcome of one command of a batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,13 @@ pub enum CommandRejection {
     /// The chosen slug is taken.
     SlugTaken,
     /// The chosen external id is taken.
-    ExternalIdTaken,
+    ExternalIdTaken {
+        /// Link with the external id; `None` for an earlier create of the same [`BulkCreate`], which
+        /// has no effect.
+        ///
+        /// [`BulkCreate`]: super::BulkCreate
+        holder: Option<LinkId>,
+    },
     /// The balance does not cover the price.
     InsufficientCredits(InsufficientCredits),
     /// Creates of an atomic [`BulkCreate`](super::BulkCreate) are rejected, all in one stage of the
@@ -65,7 +71,7 @@ impl CommandRejection {
             Self::VersionConflict { .. } => 3,
             Self::LinkDisabledByOperator => 4,
             Self::SlugTaken => 5,
-            Self::ExternalIdTaken => 6,
+            Self::ExternalIdTaken { .. } => 6,
             Self::InsufficientCredits(_) => 7,
         }
     }

@@ -327,7 +327,9 @@ fn external_id_is_held_by_one_link_of_an_account() {
         (create(1, 3, 3, None), ids(3)),
         (create(0, 4, 1, None), ids(4)),
     ]);
-    let taken = Answer::Rejected(CommandRejection::ExternalIdTaken);
+    let taken = Answer::Rejected(CommandRejection::ExternalIdTaken {
+        holder: Some(ids(1).link_id),
+    });
     assert_eq!(answers[0].1, Answer::Created(ids(1).link_id));
     assert_eq!(answers[1].1, taken);
     assert_eq!(answers[2].1, Answer::Created(ids(3).link_id));

@@ -5,7 +5,7 @@ use crate::id::{AccountId, LinkId};
 
 /// The balance does not cover the price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the balance of {balance} credits does not cover {required}")]
+#[error("the balance in credits is {balance}, less than {required}")]
 pub struct InsufficientCredits {
     /// Current balance, in credits.
     pub balance: i64,

@@ -20,7 +20,7 @@ use super::{
     request::{RequestContext, RequestHead, check_framing},
     route_table,
 };
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -124,16 +124,10 @@ pub fn no_such_route(method: &Method, path: &str) -> Response {
             (StatusCode::NO_CONTENT, [(ALLOW, allow)]).into_response()
         }
         Some(allow) if !allow.split(", ").any(|allowed| allowed == method.as_str()) => {
-            Problem::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
-                .with_header("allow", allow)
-                .into_response()
+            Problem::method_not_allowed(&allow).into_response()
         }
         // A route of the other service counts as unknown: the request bypassed the ingress.
-        Some(_) | None => Problem::new(
-            Code::RouteNotFound,
-            "Check the path; it is matched exactly.",
-        )
-        .into_response(),
+        Some(_) | None => Problem::route_not_found().into_response(),
     }
 }
 

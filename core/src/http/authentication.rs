@@ -26,7 +26,7 @@ use crate::{
     id::{AccountId, KeyId},
     lifecycle::Tasks,
     metrics::CACHE_REQUESTS_TOTAL,
-    problem::{Code, Problem},
+    problem::Problem,
 };
 
 /// Time for which a known key is trusted without a look-up: the maximal delay of a revocation, an earlier expiry or a
@@ -58,15 +58,7 @@ impl Caller {
         if self.scopes.contains(&scope) {
             return Ok(());
         }
-        let name = scope.as_str();
-        let challenge =
-            format!("Bearer realm=\"linkledger\", error=\"insufficient_scope\", scope=\"{name}\"");
-        Err(Problem::new(
-            Code::InsufficientScope,
-            format!("The key needs the scope {name}."),
-        )
-        .with("required_scopes", vec![name])
-        .with_header("www-authenticate", challenge))
+        Err(Problem::insufficient_scope(scope.as_str()))
     }
 
     /// Checks that the account is active.
@@ -75,8 +67,7 @@ impl Caller {
     /// Returns `account_suspended` if an operator has suspended the account.
     pub fn require_active_account(&self) -> Result<(), Problem> {
         if self.account_is_suspended {
-            let detail = "An operator has suspended the account.";
-            return Err(Problem::new(Code::AccountSuspended, detail));
+            return Err(Problem::account_suspended());
         }
         Ok(())
     }
@@ -170,22 +161,21 @@ impl Authenticator {
     /// Returns one of the 401 problems, or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let key = match bearer::credentials(headers) {
-            Credentials::Token(token) => ApiKey::parse(token).ok_or_else(invalid)?,
-            Credentials::Malformed => return Err(invalid()),
-            Credentials::None => {
-                let detail = "Send the header Authorization: Bearer <API key>.";
-                return Err(Problem::new(Code::AuthenticationRequired, detail)
-                    .with_header("www-authenticate", "Bearer realm=\"linkledger\""));
+            Credentials::Token(token) => {
+                ApiKey::parse(token).ok_or_else(Problem::api_key_invalid)?
             }
+            Credentials::Malformed => return Err(Problem::api_key_invalid()),
+            Credentials::None => return Err(Problem::authentication_required()),
         };
-        let found = self.find(&key).await?.ok_or_else(invalid)?;
+        let found = self.find(&key).await?;
+        let found = found.ok_or_else(Problem::api_key_invalid)?;
         let key = &found.key;
         let now = self.clock.now();
         if key.revoked_at.is_some_and(|at| at <= now) {
-            return Err(rejected(Code::ApiKeyRevoked, "Use another API key."));
+            return Err(Problem::api_key_revoked());
         }
         if key.expires_at.is_some_and(|at| at <= now) {
-            return Err(rejected(Code::ApiKeyExpired, "Use another API key."));
+            return Err(Problem::api_key_expired());
         }
         if !found.use_is_recorded.swap(true, Ordering::Relaxed) {
             self.usage.record(key.key_id, now);
@@ -250,18 +240,4 @@ impl Authenticator {
             Some(_) | None => CacheEntry::Missing,
         }
     }
-}
-
-/// Returns the same problem for a malformed, a mistyped and an unknown key. Refusing the first two
-/// without a look-up reveals no secret: the checksum is public.
-fn invalid() -> Problem {
-    rejected(
-        Code::ApiKeyInvalid,
-        "Check the API key; it is no key of this service.",
-    )
-}
-
-fn rejected(code: Code, detail: &str) -> Problem {
-    let challenge = "Bearer realm=\"linkledger\", error=\"invalid_token\"";
-    Problem::new(code, detail).with_header("www-authenticate", challenge)
 }

@@ -10,10 +10,7 @@ use governor::{
     state::keyed::DashMapStateStore,
 };
 
-use crate::{
-    id::AccountId,
-    problem::{Code, Problem},
-};
+use crate::{id::AccountId, problem::Problem};
 
 /// Size of the burst, in seconds of the rate.
 const BURST_SECONDS: u32 = 2;
@@ -140,9 +137,7 @@ impl RateLimits {
                 let wait = not_until.wait_time_from(limiter.clock().now());
                 let seconds = (wait + Duration::from_millis(999)).as_secs().max(1);
                 let headers = self.headers(class, 0);
-                let detail = format!("Wait {seconds} s before the next {} request.", class.name());
-                Err(Problem::new(Code::RateLimited, detail)
-                    .retry_after(seconds)
+                Err(Problem::rate_limited(seconds, class.name())
                     .with_header("ratelimit-policy", headers.policy)
                     .with_header("ratelimit", headers.state))
             }
@@ -169,6 +164,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::problem::Code;
 
     #[test]
     fn requests_over_the_burst_must_wait() {

@@ -13,15 +13,12 @@ use axum::http::{
 };
 
 use super::route_table;
-use crate::{
-    id::LinkId,
-    problem::{Code, Problem},
-};
+use crate::{id::LinkId, problem::Problem};
 
 pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
 pub use body::{
     BATCH_BODY_LENGTH_MAX, BODY_LENGTH_MAX, check_batch_body, check_json_body,
-    check_merge_patch_body, content_too_large,
+    check_merge_patch_body,
 };
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
@@ -124,16 +121,13 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         .path_and_query()
         .map_or(0, |target| target.as_str().len());
     if uri_length > URI_LENGTH_MAX {
-        let detail = format!("A path with its query has at most {URI_LENGTH_MAX} bytes.");
-        return Err(Problem::new(Code::UriTooLong, detail));
+        return Err(Problem::uri_too_long(URI_LENGTH_MAX));
     }
     let lengths = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len());
     if headers.len() > HEADERS_MAX || lengths.sum::<usize>() > HEADERS_LENGTH_MAX {
-        let detail =
-            format!("A request has at most {HEADERS_MAX} headers of {HEADERS_LENGTH_MAX} bytes.");
-        return Err(Problem::new(Code::HeadersTooLarge, detail));
+        return Err(Problem::headers_too_large(HEADERS_MAX, HEADERS_LENGTH_MAX));
     }
     Ok(())
 }
@@ -151,6 +145,7 @@ pub(in crate::http) mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+    use crate::problem::Code;
 
     pub(in crate::http) fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
         let value = |text: &str| HeaderValue::from_str(text).unwrap();

@@ -24,8 +24,8 @@ pub struct CreateLink {
     pub slug: Slug,
     /// True if the slug is reserved for this command.
     pub slug_is_free: bool,
-    /// True if no other link of the account has the external id of the draft.
-    pub external_id_is_free: bool,
+    /// Other link of the account that has the external id of the draft, if any.
+    pub external_id_holder: Option<LinkId>,
     /// Time of the decision.
     pub now: OffsetDateTime,
     /// Short address of the link, with scheme and host.
@@ -44,8 +44,11 @@ pub enum CreateLinkError {
     #[error("the slug is taken")]
     SlugTaken,
     /// The external id belongs to another link of the account.
-    #[error("the external id is taken")]
-    ExternalIdTaken,
+    #[error("the link {holder} has the external id")]
+    ExternalIdTaken {
+        /// Link with the external id.
+        holder: LinkId,
+    },
     /// The link already exists.
     #[error("the link already exists")]
     AlreadyExists,
@@ -117,8 +120,8 @@ impl Link {
         if !command.slug_is_free {
             return Err(CreateLinkError::SlugTaken);
         }
-        if !command.external_id_is_free {
-            return Err(CreateLinkError::ExternalIdTaken);
+        if let Some(holder) = command.external_id_holder {
+            return Err(CreateLinkError::ExternalIdTaken { holder });
         }
         Ok(LinkCreated::new(
             command.link_id,

@@ -5,10 +5,10 @@ mod range;
 mod series;
 mod top;
 
-use anyhow::bail;
 use clap::{Args, ValueEnum};
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
+    figures::counted,
     id::LinkId,
     link::{LinkName, Slug},
     timestamp,
@@ -20,7 +20,7 @@ use crate::{
     client::{ApiCall, ApiClient, connection::ApiOptions},
     links::find_link,
     options::whole_number,
-    output::{note, print},
+    output::{WrongUse, note, print},
     paging::terminal_width,
     table::short_time,
 };
@@ -101,7 +101,8 @@ pub(crate) async fn run(clicks: ClicksOptions) -> anyhow::Result<()> {
     let by_slug = clicks.slug.clone().map(LinkName::Slug);
     let link = clicks.link.clone().or(by_slug);
     if clicks.by == Some(ByOption::Link) && link.is_some() {
-        bail!("--by link ranks the links of the account; leave out the link");
+        let advice = "--by link ranks the links of the account; leave out the link";
+        return Err(WrongUse(advice.to_owned()).into());
     }
     let now = SystemClock.now();
     let client = clicks.api.client()?;
@@ -202,7 +203,8 @@ async fn print_csv(
     }
     print(&String::from_utf8_lossy(&answer.body))?;
     if let Some(other) = other.filter(|other| *other > 0) {
-        note(&format!("other: {other} clicks beyond these rows"));
+        let clicks = counted(other, "click");
+        note(&format!("other: {clicks} beyond these rows"));
     }
     note(&completeness(complete_until));
     Ok(())

@@ -17,6 +17,7 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock},
     config::Secret,
     event_store::{self, SessionKind, api_keys},
+    figures::counted,
     id::{AccountId, LinkId},
     kafka_config::KafkaConfig,
     timestamp,
@@ -110,7 +111,8 @@ pub(crate) async fn run(demo: DemoOptions) -> anyhow::Result<()> {
     let published = publish(&kafka, &pool, account_id, &links, now).await;
     pool.close().await;
     let published = published?;
-    note(&format!("published {} clicks", published.records));
+    let clicks = counted(published.records as u64, "click");
+    note(&format!("published {clicks}"));
     print(&text(&folder, account_id, &published, now))
 }
 
@@ -225,8 +227,8 @@ async fn publish(
     for age in (0..DAYS).rev() {
         let day = today - time::Duration::days(age.into());
         let seed = Uuid::new_v5(&NAMESPACE, format!("{account_id} {day}").as_bytes());
-        let counted = counted_sequences(pool, RecorderId(seed)).await;
-        let counted = counted.context("cannot read which clicks are counted")?;
+        let last_sequences = counted_sequences(pool, RecorderId(seed)).await;
+        let last_sequences = last_sequences.context("cannot read which clicks are counted")?;
         let mut sequences = [0; CLICK_PARTITIONS as usize];
         let clicks = DayClicks::new(seed.as_u64_pair().1, day, LINKS).up_to(now);
         let records = clicks.into_iter().filter_map(|made_up| {
@@ -239,7 +241,7 @@ async fn publish(
                 ClickKind::Human => published.people += 1,
                 ClickKind::Bot => published.bots += 1,
             }
-            if counted
+            if last_sequences
                 .get(&partition.into())
                 .is_some_and(|last| *sequence <= *last)
             {

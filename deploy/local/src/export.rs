@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
+use linkledger_core::figures::counted;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -104,13 +105,10 @@ pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
     match (to, &export.out) {
         (ExportTarget::File(part), Some(path)) => {
             part.complete(path)?;
-            note(&format!(
-                "wrote {} links to {}",
-                progress.links,
-                path.display()
-            ));
+            let links = counted(progress.links, "link");
+            note(&format!("wrote {links} to {}", path.display()));
         }
-        _ => note(&format!("{} links", progress.links)),
+        _ => note(&counted(progress.links, "link")),
     }
     Ok(())
 }
@@ -118,9 +116,9 @@ pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
 fn note_continuation(part: &PartFile, progress: &ExportProgress) {
     if progress.links > 0 {
         note(&format!(
-            "continuing {} after {} links; delete it to begin again",
+            "continuing {} after {}; delete it to begin again",
             part.path().display(),
-            progress.links
+            counted(progress.links, "link")
         ));
     }
 }

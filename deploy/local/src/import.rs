@@ -22,6 +22,7 @@ use std::{
 use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use linkledger_core::figures::counted;
 
 use crate::{
     client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
@@ -104,7 +105,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
         ),
         _ if !import.strict => Ok(()),
         1 => bail!("1 line was refused"),
-        count => bail!("{count} lines were refused"),
+        count => bail!("{} were refused", counted(count, "line")),
     }
 }
 

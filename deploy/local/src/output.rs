@@ -14,11 +14,17 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  refused by the service, or not possible; standard error says why
-  2  an option or argument is not valid
+  2  wrong use: an option or argument is not valid, or does not fit the others
   3  no answer before the timeout: the request may have taken effect or not; repeat the
      command (links create: with the --idempotency-key that standard error names)";
 
+const EXIT_WRONG_USE: u8 = 2;
 const EXIT_NO_ANSWER: u8 = 3;
+
+/// Error of options or arguments that do not fit together, found after the command line was parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUse(pub(crate) String);
 
 /// Writes to standard output, and flushes standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -45,12 +51,14 @@ pub(crate) fn fail(error: &anyhow::Error, is_json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let failure = error.downcast_ref::<CallFailure>();
+    let is_wrong_use = error.is::<WrongUse>();
     match failure {
         Some(CallFailure::Refused(refusal)) if is_json => note(&refusal.document),
         _ => note(&format!("error: {error:#}")),
     }
     match failure {
         Some(CallFailure::NoAnswer { .. }) => ExitCode::from(EXIT_NO_ANSWER),
+        None if is_wrong_use => ExitCode::from(EXIT_WRONG_USE),
         Some(CallFailure::Refused(_) | CallFailure::NotTheApi { .. }) | None => ExitCode::FAILURE,
     }
 }

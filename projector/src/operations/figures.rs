@@ -1,27 +1,6 @@
 //! Numbers as people read them. Pure.
 
-pub(crate) use linkledger_core::figures::per_second;
-
-/// Formats a count with separators of thousands: `1,234,567`.
-pub(crate) fn grouped(count: i64) -> String {
-    let digits = count.unsigned_abs().to_string();
-    let mut text = String::from(if count < 0 { "-" } else { "" });
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats a count with its noun, given in the singular: `1 row`, `1,234 rows`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{} {noun}s", grouped(count.cast_signed())),
-    }
-}
+pub(crate) use linkledger_core::figures::{counted, grouped, per_second};
 
 /// Formats a duration in a suitable unit: `0.3 s`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub(crate) fn duration(seconds: f64) -> String {
@@ -48,18 +27,6 @@ pub(crate) fn rate(per_second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_have_separators() {
-        let texts = [0, 999, 1_000, 1_234_567, -12_345].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567", "-12,345"]);
-    }
-
-    #[test]
-    fn count_of_one_takes_the_singular() {
-        let texts = [0, 1, 2_500].map(|count| counted(count, "row"));
-        assert_eq!(texts, ["0 rows", "1 row", "2,500 rows"]);
-    }
 
     #[test]
     fn low_rate_has_a_decimal() {

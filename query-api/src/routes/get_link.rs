@@ -34,7 +34,7 @@ use utoipa::IntoParams;
 
 use super::{ApiState, NOT_SHARED};
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token, read_model_behind},
+    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     history_reads::unreadable,
     parameters::{ParameterError, Parameters, parse_instant},
     read_model::{
@@ -161,7 +161,7 @@ pub(super) async fn find(
         // exists, and the read table lags behind.
         position_of_creation(api, account_id, link_id).await?;
     }
-    snapshot.value.ok_or_else(read_model_behind)
+    snapshot.value.ok_or_else(Problem::read_model_behind)
 }
 
 /// Returns the link that the path names, deleted links included. The event store decides.

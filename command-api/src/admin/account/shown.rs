@@ -9,6 +9,7 @@ use linkledger_core::{
         accounts::{self, AccountFilter, StoredAccount},
         api_keys::{self, KeyCount},
     },
+    figures::counted,
     id::AccountId,
     operator::parse_text,
     timestamp,
@@ -155,7 +156,7 @@ impl ShownAccount {
             ("Account", self.account_id.to_string()),
             ("Name", self.name.clone()),
             ("Status", format!("{}{links}", self.status)),
-            ("Balance", format!("{} credits", self.balance)),
+            ("Balance", counted(self.balance.unsigned_abs(), "credit")),
             (
                 "Keys",
                 format!("{} valid, {} issued", self.valid_keys, self.issued_keys),

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use linkledger_core::{
+    figures::counted,
     operator::{Operator, parse_text},
     shard::Position,
 };
@@ -71,21 +72,27 @@ fn raised_text(raised: &Raised) -> String {
         heads,
         ..
     } = raised;
-    let events: Position = heads.iter().sum();
+    let events = events_of(heads);
     if !raised.raised {
         return format!(
-            "The log of {events} events would be of epoch {epoch}; it is of {former_epoch}. Nothing \
+            "The log of {events} would be of epoch {epoch}; it is of {former_epoch}. Nothing \
              was changed."
         );
     }
     format!(
-        "The log of {events} events is of epoch {epoch}; it was of {former_epoch}.\n\
+        "The log of {events} is of epoch {epoch}; it was of {former_epoch}.\n\
          Nothing is published until it is filled into an empty topic: delete the topic, then\n  \
          command-api topic create\n  \
          command-api relay refill --from 0\n\
          The read tables are read as they are, and follow the log again after\n  \
          projector rebuild --all"
     )
+}
+
+/// Returns the number of events up to the heads of all shards.
+fn events_of(heads: &[Position]) -> String {
+    let events: Position = heads.iter().sum();
+    counted(events.unsigned_abs(), "event")
 }
 
 fn text(epochs: &Epochs) -> String {
@@ -99,10 +106,8 @@ fn text(epochs: &Epochs) -> String {
             reason,
             heads,
         } = raise;
-        let events: Position = heads.iter().sum();
-        format!(
-            "{at}  raised from {former_epoch} to {epoch} by {by}, with {events} events: {reason}"
-        )
+        let events = events_of(heads);
+        format!("{at}  raised from {former_epoch} to {epoch} by {by}, with {events}: {reason}")
     }));
     lines.extend_from_slice(&epochs.remedies);
     lines.join("\n")

@@ -15,7 +15,10 @@ use std::{
 
 use anyhow::bail;
 use clap::Args;
-use linkledger_core::shard::{Position, Shard};
+use linkledger_core::{
+    figures::counted,
+    shard::{Position, Shard},
+};
 use serde::Serialize;
 
 use super::{progress, shards};
@@ -95,8 +98,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     print(verify.options.json, &verified, &text)?;
     match verified.finding_count {
         0 => Ok(()),
-        1 => bail!("the log is not sound: 1 finding"),
-        count => bail!("the log is not sound: {count} findings"),
+        count => bail!("the log is not sound: {}", counted(count, "finding")),
     }
 }
 

@@ -1,10 +1,7 @@
 //! The `Idempotency-Key` header. `docs/api.md#idempotency` describes its effect.
 
 use axum::http::{HeaderMap, HeaderName};
-use linkledger_core::{
-    batch::IdempotencyKey,
-    problem::{Code, Problem},
-};
+use linkledger_core::{batch::IdempotencyKey, problem::Problem};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, Type},
@@ -42,22 +39,14 @@ impl ToSchema for KeyHeader {}
 pub(super) fn parse(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
-        return Err(Problem::new(
-            Code::IdempotencyKeyMissing,
-            "Send the header Idempotency-Key with a UUID, a new one for each new link.",
-        ));
+        return Err(Problem::idempotency_key_missing());
     };
     let key = value
         .to_str()
         .ok()
         .filter(|_| values.next().is_none())
         .and_then(IdempotencyKey::parse);
-    key.ok_or_else(|| {
-        Problem::new(
-            Code::IdempotencyKeyInvalid,
-            "Send one Idempotency-Key: a UUID with hyphens, 36 characters long.",
-        )
-    })
+    key.ok_or_else(Problem::idempotency_key_invalid)
 }
 
 #[cfg(test)]
@@ -65,6 +54,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+    use linkledger_core::problem::Code;
 
     fn code(values: &[&[u8]]) -> Result<IdempotencyKey, Code> {
         let mut headers = HeaderMap::new();

@@ -52,6 +52,16 @@ async fn faults_of_envelope_refuse_whole_request() {
         let answer = send(&app.router, raw_batch(&key, body.clone())).await;
         assert_eq!(answer.problem(), code, "{body:.200}");
     }
+    let malformed = send(
+        &app.router,
+        raw_batch(&key, "{\"items\":\n[1,]}".to_owned()),
+    )
+    .await;
+    let detail = malformed.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("The JSON is malformed at line 2, column 4."),
+        "{detail}"
+    );
     let answer = send(&app.router, batch(&key, "partial", &many(101))).await;
     assert_eq!(
         pointers(&answer),

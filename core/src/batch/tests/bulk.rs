@@ -139,9 +139,9 @@ fn bulk_gives_an_external_id_to_one_link() {
             create(0, 3, 3, Some("def")),
         ]
     };
-    let taken = CommandRejection::ExternalIdTaken;
+    let taken = |holder| CommandRejection::ExternalIdTaken { holder };
     let refused = world.run(&[(atomic(creates()), ids(5))]);
-    assert_eq!(rejected(&refused[0]), [(2, taken.clone())]);
+    assert_eq!(rejected(&refused[0]), [(2, taken(None))]);
     assert!(world.taken_slugs.is_empty());
     let tried = world.run(&[(dry_run(creates()), ids(6))]);
     let [first, second, third] = answers(&tried[0]) else {
@@ -149,7 +149,7 @@ fn bulk_gives_an_external_id_to_one_link() {
     };
     assert_eq!(*first, Answer::WouldCreate(ids(6).link_id));
     assert!(matches!(second, Answer::WouldCreate(_)), "{second:?}");
-    assert_eq!(*third, Answer::Rejected(taken.clone()));
+    assert_eq!(*third, Answer::Rejected(taken(None)));
 
     // A create before the bulk has taken the external id.
     let committed = world.run(&[
@@ -157,7 +157,7 @@ fn bulk_gives_an_external_id_to_one_link() {
         (atomic([create(0, 5, 3, None)]), ids(8)),
     ]);
     assert_eq!(committed[0], Answer::Created(ids(7).link_id));
-    assert_eq!(rejected(&committed[1]), [(0, taken)]);
+    assert_eq!(rejected(&committed[1]), [(0, taken(Some(ids(7).link_id)))]);
 }
 
 #[test]
@@ -263,12 +263,17 @@ proptest! {
         let has_effect = |create: &(LinkCommand, DecisionIds), answer: &Answer| {
             *answer == Answer::Created(create.1.link_id)
         };
+        let is_own = |link_id: &LinkId| one_by_one.iter().any(|(_, ids)| ids.link_id == *link_id);
         let would = one_by_one.iter().zip(&expected).map(|(create, answer)| {
             if has_effect(create, answer) {
-                Answer::WouldCreate(create.1.link_id)
-            } else {
-                answer.clone()
+                return Answer::WouldCreate(create.1.link_id);
             }
+            if let Answer::Rejected(CommandRejection::ExternalIdTaken { holder: Some(link_id) }) = answer
+                && is_own(link_id)
+            {
+                return Answer::Rejected(CommandRejection::ExternalIdTaken { holder: None });
+            }
+            answer.clone()
         });
         prop_assert_eq!(answers(&outcomes[0]), would.collect::<Vec<_>>());
         prop_assert_eq!(&tried.log, &before.log);

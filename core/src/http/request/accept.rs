@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header::ACCEPT};
 
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
@@ -105,8 +105,7 @@ pub fn accepted(headers: &HeaderMap, of_route: &[MediaType]) -> Result<MediaType
     };
     best.1.or_else(by_default).ok_or_else(|| {
         let names: Vec<&str> = of_route.iter().map(|it| it.name()).collect();
-        let detail = format!("Send Accept: {}, or leave it out.", names.join(" or "));
-        Problem::new(Code::NotAcceptable, detail)
+        Problem::not_acceptable(&names)
     })
 }
 

@@ -63,15 +63,14 @@ pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
 impl AcceptedBody {
     fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
         if !single(headers, &CONTENT_TYPE).is_some_and(|given| self.accepts(given)) {
-            let detail = format!("Send Content-Type: {}.", self.media_types[0]);
-            return Err(Problem::new(Code::UnsupportedMediaType, detail)
+            return Err(Problem::unsupported_media_type(self.media_types[0])
                 .with_header(self.header, self.media_types.join(", ")));
         }
         check_plain(headers)?;
         let announced =
             single(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
         if announced.is_some_and(|length| length > self.length_max as u64) {
-            return Err(content_too_large(self.length_max));
+            return Err(Problem::content_too_large(self.length_max));
         }
         Ok(())
     }
@@ -101,23 +100,13 @@ fn check_plain(headers: &HeaderMap) -> Result<(), Problem> {
         values.all(|value| value.as_bytes().eq_ignore_ascii_case(plain))
     };
     if !all(CONTENT_ENCODING, b"identity") {
-        let detail = "Send the body as it is, without Content-Encoding.";
-        return Err(Problem::new(Code::UnsupportedContentEncoding, detail)
-            .with_header("accept-encoding", "identity"));
+        return Err(Problem::unsupported_content_encoding());
     }
     if !all(TRANSFER_ENCODING, b"chunked") {
         let detail = "Send the body as it is; the only supported Transfer-Encoding is chunked.";
         return Err(Problem::new(Code::UnsupportedContentEncoding, detail));
     }
     Ok(())
-}
-
-/// Returns the problem of a body over `length_max` bytes.
-pub fn content_too_large(length_max: usize) -> Problem {
-    Problem::new(
-        Code::ContentTooLarge,
-        format!("A body has at most {length_max} bytes."),
-    )
 }
 
 #[cfg(test)]

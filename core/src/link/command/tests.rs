@@ -19,7 +19,7 @@ fn create(slug_is_free: bool) -> CreateLink {
         account_id: AccountId::from_uuid(Uuid::from_u128(2)),
         slug: Slug::parse("Spring").unwrap(),
         slug_is_free,
-        external_id_is_free: true,
+        external_id_holder: None,
         now: NOW,
         short_url: "https://sho.rt/Spring".to_owned(),
         draft: LinkDraft::to(destination("https://example.com")),

@@ -172,6 +172,27 @@ fn invalid_detail_is_reported_by_its_pointer() {
 }
 
 #[test]
+fn wrong_type_names_member_and_type() {
+    for (detail, expected) in [
+        (r#""title":["a"]"#, "The member title must be a string."),
+        (
+            r#""tags":"a""#,
+            "The member tags must be an array of strings.",
+        ),
+        (r#""tags":["a",1]"#, "The member tags/1 must be a string."),
+        (
+            r#""disabled":"yes""#,
+            "The member disabled must be true or false.",
+        ),
+    ] {
+        let body = format!("{{{detail}}}");
+        let object = JsonObject::parse(body.as_bytes()).unwrap();
+        let errors = parse_patch(&object, &OwnHosts::default()).unwrap_err();
+        assert_eq!(errors[0].detail(), expected);
+    }
+}
+
+#[test]
 fn longest_details_are_kept_byte_for_byte() {
     let title = "\u{1f600}".repeat(200);
     let body = with_detail(&format!(r#""title":"{title}","tags":[]"#));

@@ -7,13 +7,14 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use linkledger_core::{csv_cell::guarded, printable::printable};
 
 use super::{
     lines::ImportLine,
     sending::{ImportOutcome, LineOutcome},
 };
+use crate::output::WrongUse;
 
 /// Columns of the map.
 const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
@@ -22,9 +23,10 @@ const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
 /// then. A file of an earlier run stays as it is until the end. Checks that the file is none of the others.
 pub(super) fn prepare(option: &str, path: &Path, others: &[&Path]) -> anyhow::Result<()> {
     if others.iter().any(|other| is_same_file(path, other)) {
-        bail!(
+        let advice = format!(
             "{option} names the file that is imported, or a file of another option; name another file"
         );
+        return Err(WrongUse(advice).into());
     }
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(path);

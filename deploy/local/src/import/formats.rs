@@ -17,7 +17,7 @@ use clap::ValueEnum;
 
 use super::{adapt::ForeignLink, link::ImportedLink, report::SourceReport};
 use json_record::JsonRecord;
-use table::CsvRow;
+use table::{CsvRow, CsvTable};
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
 const JSON_BYTES_MAX: u64 = 256 << 20;
@@ -182,6 +182,35 @@ impl SourceFormat {
         }
     }
 
+    /// Returns the format whose columns a table has. Bitly comes last, since the names of its columns vary.
+    fn of_columns(table: &CsvTable<'_>) -> Option<Self> {
+        let formats = [
+            (Self::Csv, csv_columns::are_columns_of(table)),
+            (Self::Dub, dub::are_columns_of(table)),
+            (Self::Bitly, bitly::are_columns_of(table)),
+        ];
+        let found = formats.into_iter().find(|(_, is_found)| *is_found);
+        found.map(|(format, _)| format)
+    }
+
+    /// Refuses a table with columns of another format. `expected` names the columns of this format.
+    fn check_columns(self, table: &CsvTable<'_>, expected: &str) -> Result<(), SourceError> {
+        let columns = match Self::of_columns(table) {
+            Some(format) if format == self => return Ok(()),
+            Some(other) => format!("the columns are those of --from {}", other.name()),
+            None => format!("the columns are {}", table.shown_names()),
+        };
+        let name = self.name();
+        let reason = format!("--from {name} expects {expected}; {columns}");
+        Err(SourceError::line(1, reason))
+    }
+
+    /// Returns the name of the format for `--from`.
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     /// Parses the text of a file.
     ///
     /// # Errors
@@ -227,6 +256,38 @@ mod tests {
             ("{\"destination_url\":\"x\"}\n", SourceFormat::Ndjson),
         ] {
             assert_eq!(SourceFormat::detect(text), format, "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_of_another_product_are_refused_by_name() {
+        let export = "id,short_url,slug,destination_url,title,tags,external_id,expires_at,expired_url,created_at,\
+                      disabled_by,clicks,bots,visitors\n";
+        let dub = include_str!("../../tests/data/import/dub.csv");
+        let bitly = include_str!("../../tests/data/import/bitly.csv");
+        for (format, text, other) in [
+            (SourceFormat::Bitly, dub, "dub"),
+            (SourceFormat::Bitly, export, "csv"),
+            (SourceFormat::Dub, bitly, "bitly"),
+            (SourceFormat::Dub, export, "csv"),
+            (SourceFormat::Csv, dub, "dub"),
+            (SourceFormat::Csv, bitly, "bitly"),
+        ] {
+            let error = format.parse(text).err().unwrap().to_string();
+            let name = format.name();
+            assert!(
+                error.starts_with(&format!("line 1: --from {name} expects ")),
+                "{error}"
+            );
+            let end = format!("; the columns are those of --from {other}");
+            assert!(error.ends_with(&end), "{error}");
+        }
+        for (format, text) in [
+            (SourceFormat::Csv, export),
+            (SourceFormat::Dub, dub),
+            (SourceFormat::Bitly, bitly),
+        ] {
+            assert!(format.parse(text).is_ok(), "{format:?}");
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use linkledger_core::printable::printable;
+use linkledger_core::{
+    figures::{counted, grouped},
+    printable::printable,
+};
 
 /// Number of member names that are counted apart; further names share one count.
 const NAMES_MAX: usize = 50;
@@ -76,7 +79,9 @@ impl SourceReport {
     pub(super) fn warning(&self, links: usize) -> Option<String> {
         let total = self.announced?;
         Some(format!(
-            "the file has {links} of {total} links: export the other pages too, and append them to the file"
+            "the file has {} of {}: export the other pages too, and append them to the file",
+            grouped(i64::try_from(links).unwrap_or(i64::MAX)),
+            counted(total, "link")
         ))
     }
 
@@ -87,10 +92,10 @@ impl SourceReport {
         self.changed.write(&mut text, "Changed to fit");
         if let Some((least, greatest)) = &self.created_range {
             let (least, greatest) = (printable(least), printable(greatest));
-            let created = self.created;
+            let created = counted(self.created, "link");
             writeln!(
                 text,
-                "Creation dates of {created} links, {least} to {greatest}, are not carried over"
+                "Creation dates of {created}, {least} to {greatest}, are not carried over"
             )
             .expect("writing to a string never fails");
         }

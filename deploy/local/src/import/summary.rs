@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use linkledger_core::printable::printable;
+use linkledger_core::{
+    figures::{counted, grouped},
+    printable::printable,
+};
 
 use super::{
     lines::ImportFile,
@@ -50,15 +53,16 @@ impl ImportSummary {
     /// Returns the last lines of the output: the number of lines of each outcome and error code, and
     /// after a dry run the credits.
     pub(super) fn text(&self, outcome: &ImportOutcome, mode: BatchMode, took: Duration) -> String {
-        let (created, existing, refused) = (self.created, self.existing, self.refused());
-        let lines = created + existing + refused;
+        let lines = counted(self.created + self.existing + self.refused(), "line");
+        let [created, existing, refused] =
+            [self.created, self.existing, self.refused()].map(|count| grouped(count.cast_signed()));
         let seconds = took.as_secs_f64();
         let verb = match mode {
             BatchMode::Partial => "created",
             BatchMode::DryRun => "would be created",
         };
         let mut text = format!(
-            "{lines} lines in {seconds:.1} s: {created} {verb}, {existing} created before, \
+            "{lines} in {seconds:.1} s: {created} {verb}, {existing} created before, \
              {refused} refused\n"
         );
         for (code, count) in &self.refused {
@@ -74,15 +78,16 @@ impl ImportSummary {
 
 /// Returns the line on the credits of a dry run.
 fn cost(outcome: &ImportOutcome) -> String {
-    let cost = outcome.credits_charged;
-    match outcome.credits_before {
-        Some(balance) if balance < cost => {
-            let missing = cost - balance;
-            format!("Cost: {cost} credits; the balance is {balance}, so {missing} are missing\n")
-        }
-        Some(balance) => format!("Cost: {cost} credits; the balance is {balance}\n"),
-        None => format!("Cost: {cost} credits\n"),
+    let cost = counted(outcome.credits_charged.unsigned_abs(), "credit");
+    let Some(balance) = outcome.credits_before else {
+        return format!("Cost: {cost}\n");
+    };
+    let mut text = format!("Cost: {cost}; balance: {}", grouped(balance));
+    let missing = outcome.credits_charged - balance;
+    if missing > 0 {
+        write!(text, "; missing: {}", grouped(missing)).expect("writing to a string never fails");
     }
+    text + "\n"
 }
 
 /// Prints the first refused lines to standard error.
@@ -143,15 +148,12 @@ mod tests {
         );
         let text = summary.text(&outcome, BatchMode::DryRun, took);
         assert!(text.contains("1 would be created"), "{text}");
-        assert!(
-            text.ends_with("Cost: 1 credits; the balance is 3\n"),
-            "{text}"
-        );
+        assert!(text.ends_with("Cost: 1 credit; balance: 3\n"), "{text}");
     }
 
     #[test]
     fn dry_run_names_missing_credits() {
-        assert!(cost(&outcome(5, Some(3))).ends_with("the balance is 3, so 2 are missing\n"));
+        assert!(cost(&outcome(5, Some(3))).ends_with("balance: 3; missing: 2\n"));
         assert_eq!(cost(&outcome(5, None)), "Cost: 5 credits\n");
     }
 }

@@ -16,7 +16,7 @@ use super::{LinkDocument, find_link};
 use crate::{
     client::{ApiCall, ApiClient},
     options::whole_number,
-    output::{note, print},
+    output::{WrongUse, note, print},
 };
 
 /// Margin of a code in the terminal, in modules.
@@ -76,18 +76,18 @@ impl FormatOption {
     }
 
     /// Returns the format that the name of a file ends with: SVG without an ending.
-    fn of_ending(file: &Path) -> anyhow::Result<Self> {
+    fn of_ending(file: &Path) -> Result<Self, WrongUse> {
         let Some(ending) = file.extension() else {
             return Ok(Self::Svg);
         };
         [Self::Svg, Self::Png]
             .into_iter()
             .find(|format| ending.eq_ignore_ascii_case(format.name()))
-            .with_context(|| {
-                format!(
-                    "{}: an image is svg or png; name the format by --format",
-                    file.display()
-                )
+            .ok_or_else(|| {
+                let file = file.display();
+                WrongUse(format!(
+                    "{file}: an image is svg or png; name the format by --format"
+                ))
             })
     }
 }

@@ -1,6 +1,5 @@
 //! `linkledger links update`: changes destination and details of a link, and disables or enables it.
 
-use anyhow::bail;
 use clap::Args;
 use linkledger_core::link::{
     LinkName,
@@ -10,7 +9,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 use super::{details::DetailOptions, etag, find_link, print_link};
-use crate::client::{ApiCall, ApiClient};
+use crate::{
+    client::{ApiCall, ApiClient},
+    output::WrongUse,
+};
 
 /// Options of `linkledger links update`.
 #[derive(Debug, Args)]
@@ -47,9 +49,9 @@ pub(super) async fn run(
         body.insert(DISABLED.to_owned(), update.disable.into());
     }
     if body.is_empty() {
-        bail!(
-            "name a change, such as --destination-url or --title; an empty value removes a detail"
-        );
+        let advice =
+            "name a change, such as --destination-url or --title; an empty value removes a detail";
+        return Err(WrongUse(advice.to_owned()).into());
     }
     let id = find_link(client, &update.link).await?.to_string();
     let call = ApiCall::new(Method::PATCH, &["v1", "links", &id], StatusCode::OK)

@@ -203,7 +203,7 @@ fn contradictory_options_of_clicks_send_nothing() {
         (&["clicks", "--limit", "3"], 2),
         (&["clicks", "--by", "os", "--limit", "101"], 2),
         (&["clicks", "--interval", "year"], 2),
-        (&["clicks", ID, "--by", "link"], 1),
+        (&["clicks", ID, "--by", "link"], 2),
         (&["clicks", "--by", "os", "--timezone", "Asia/Kolkata"], 2),
     ] {
         let (output, server) = run(Vec::new(), arguments);

@@ -90,6 +90,7 @@ fn refused_image_leaves_no_file() {
         &["--out", out, "--size", "63"],
         &["--out", out, "--color", "red"],
         &["--ecc", "X"],
+        &["--out", "code.gif"],
     ] {
         let arguments = [&["links", "qr", ID], arguments].concat();
         let (output, _server) = run(Vec::new(), &arguments);

@@ -225,7 +225,7 @@ fn update_sends_only_the_given_members() {
         assert_eq!(server.request().json(), patch);
     }
     let (output, _server) = run(Vec::new(), &["links", "update", ID]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(text(&output.stderr).contains("name a change"), "{output:?}");
 }
 

@@ -27,8 +27,9 @@ fn demo(folder: &Path) -> ((u64, u64), String, u64) {
     let clicks = (people.parse().unwrap(), bots.parse().unwrap());
     let said = text(&output.stderr);
     let (_, published) = said.split_once("published ").unwrap();
-    let (published, _) = published.split_once(" clicks").unwrap();
-    (clicks, first_day.to_string(), published.parse().unwrap())
+    let (published, _) = published.split_once(" click").unwrap();
+    let published = published.replace(',', "").parse().unwrap();
+    (clicks, first_day.to_string(), published)
 }
 
 /// Returns the figures of the account since a day, as `linkledger clicks` shows them.

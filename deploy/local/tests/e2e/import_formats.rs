@@ -109,7 +109,7 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     );
     assert!(printed.contains("10  slug_taken"), "{output:?}");
     assert!(
-        printed.contains("Cost: 150 credits; the balance is 50, so 100 are missing"),
+        printed.contains("Cost: 150 credits; balance: 50; missing: 100"),
         "{output:?}"
     );
     assert_eq!(stack.http().list_all().await.len(), 0);
@@ -149,7 +149,7 @@ fn known_outcomes_outlive_a_failing_item() {
     ];
     let output = command(&server.url, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text(&output.stdout).contains("1 lines in"), "{output:?}");
+    assert!(text(&output.stdout).contains("1 line in"), "{output:?}");
     assert!(text(&output.stdout).contains("1 created"), "{output:?}");
     assert!(
         text(&output.stderr).contains("the import stopped"),
@@ -199,7 +199,11 @@ fn broken_file_is_refused_before_any_request() {
         ),
         ("{\"data\":[{\"target\"", "kutt", ": line 1, column "),
         ("<html>", "shlink", ": line 1, column 1: expected value"),
-        ("slug,url\n", "csv", ": line 1: no column destination_url"),
+        (
+            "slug,url\n",
+            "csv",
+            ": line 1: --from csv expects the column destination_url",
+        ),
     ] {
         let file = folder.path().join("links");
         fs::write(&file, content).unwrap();

@@ -14,6 +14,7 @@ use super::{Options, one_or_all};
 use crate::{
     operations::{
         audit::{self, CommandOutcome, hold},
+        figures::counted,
         rebuild::{
             self, CONNECTIONS_MAX, RebuildReport, RebuildSettings, generation, is_paused, plan,
             rollback,
@@ -266,6 +267,7 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
             is_paused,
             ..
         } = it;
+        let events = counted(*events, "event");
         let then = if *swaps {
             format!("and serve it in place of generation {served}")
         } else {
@@ -277,7 +279,7 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
             ""
         };
         format!(
-            "Would {does} generation {generation} of `{projection}`: read {events} events, verify \
+            "Would {does} generation {generation} of `{projection}`: read {events}, verify \
              it, {then}; nothing was changed.{moves}"
         )
     });

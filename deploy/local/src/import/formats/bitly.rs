@@ -1,6 +1,6 @@
 //! Bitly: the CSV that the page of links exports. The names of its columns differ between exports.
 
-use super::{SourceError, SourceLinks, SourceRefusal, table::CsvTable};
+use super::{SourceError, SourceFormat, SourceLinks, SourceRefusal, table::CsvTable};
 use crate::import::adapt::{ForeignLink, last_segment_of, tags_of_cell};
 
 /// Columns without a counterpart, and their names in the report.
@@ -13,15 +13,23 @@ const NOT_CARRIED: [(&[&str], &str); 3] = [
     (&["archived"], "archived"),
 ];
 
+const LINK: [&str; 4] = ["link", "bitlink", "short_url", "short_link"];
+const CUSTOM_LINK: [&str; 3] = ["custom_link", "custom_bitlink", "custom_back_half"];
+const DESTINATION: [&str; 3] = ["long_url", "destination_url", "original_url"];
+/// Columns of the format, for an error.
+const EXPECTED: &str = "the column \"Link\", \"Bitlink\" or \"Custom Link\", and the column \"Long URL\" or \"Destination URL\"";
+
+/// Returns true for a column of short addresses and a column of destinations.
+pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+    (table.has(&LINK) || table.has(&CUSTOM_LINK)) && table.has(&DESTINATION)
+}
+
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
-    let destination = table.required_column(&["long_url", "destination_url", "original_url"])?;
-    let custom = table.column(&["custom_link", "custom_bitlink", "custom_back_half"]);
-    let link_names = ["link", "bitlink", "short_url", "short_link"];
-    let link = match custom {
-        Some(_) => table.column(&link_names),
-        None => Some(table.required_column(&link_names)?),
-    };
+    SourceFormat::Bitly.check_columns(&table, EXPECTED)?;
+    let destination = table.column(&DESTINATION);
+    let custom = table.column(&CUSTOM_LINK);
+    let link = table.column(&LINK);
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
@@ -38,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
             }
         });
         let foreign = ForeignLink {
-            destination_url: row.cell(Some(destination)).unwrap_or_default(),
+            destination_url: row.cell(destination).unwrap_or_default(),
             slug,
             title: row.cell(title),
             tags: tags_of_cell(row.cell(tags)),
@@ -80,9 +88,11 @@ mod tests {
             assert_eq!(code, Some("slug_missing"));
         }
         let error = parse("Bitlink,Title\n").err().unwrap().to_string();
-        assert!(error.starts_with("line 1: no column long_url"), "{error}");
+        assert!(
+            error.starts_with("line 1: --from bitly expects the column \"Link\""),
+            "{error}"
+        );
         let error = parse("Long URL,Title\n").err().unwrap().to_string();
-        assert!(error.starts_with("line 1: no column link;"), "{error}");
         assert!(error.ends_with("the columns are longurl, title"), "{error}");
     }
 }

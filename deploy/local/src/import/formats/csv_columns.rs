@@ -3,7 +3,7 @@
 use linkledger_core::csv_cell::unguarded;
 
 use super::{
-    SourceError, SourceLink, SourceLinks, SourceRefusal,
+    SourceError, SourceFormat, SourceLink, SourceLinks, SourceRefusal,
     table::{CsvRow, CsvTable},
 };
 use crate::import::{
@@ -26,12 +26,10 @@ const DISABLED_BY: &str = "disabled_by";
 
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
-    table.required_column(&LINK_MEMBERS[..1])?;
-    if let Some(name) = table.unknown_column(&[&LINK_MEMBERS[..], &IGNORED].concat()) {
-        let known = LINK_MEMBERS.join(", ");
-        let reason = format!("unknown column {name:?}; the columns are {known}");
-        return Err(SourceError::line(1, reason));
-    }
+    let [destination_url, optional @ ..] = LINK_MEMBERS;
+    let optional = optional.join(", ");
+    let expected = format!("the column {destination_url}, and no others than {optional}");
+    SourceFormat::Csv.check_columns(&table, &expected)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
     let disabled_by = table.column(&[DISABLED_BY]);
     let mut links = Vec::new();
@@ -47,6 +45,12 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
         links,
         ..SourceLinks::default()
     })
+}
+
+/// Returns true for columns of a link, and those that an export adds.
+pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+    let known = [&LINK_MEMBERS[..], &IGNORED].concat();
+    table.has(&LINK_MEMBERS[..1]) && table.unknown_column(&known).is_none()
 }
 
 fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {
@@ -139,12 +143,12 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("line 1: unknown column \"expireat\""),
+            error.ends_with("; the columns are destinationurl, expireat"),
             "{error}"
         );
         let error = parse("url,slug\n").unwrap_err().to_string();
         assert!(
-            error.starts_with("line 1: no column destination_url"),
+            error.starts_with("line 1: --from csv expects the column destination_url, and"),
             "{error}"
         );
     }

@@ -1,6 +1,6 @@
 //! Dub: the CSV that the page of links exports, with the columns that were chosen there.
 
-use super::{SourceError, SourceLinks, SourceRefusal, table::CsvTable};
+use super::{SourceError, SourceFormat, SourceLinks, SourceRefusal, table::CsvTable};
 use crate::import::adapt::{ForeignLink, path_of, tags_of_cell};
 
 /// Columns without a counterpart, and their names in the report.
@@ -16,10 +16,22 @@ const NOT_CARRIED: [(&[&str], &str); 6] = [
     (&["id", "link id", "external id"], "id"),
 ];
 
+const SHORT_LINK: &str = "short_link";
+const URL: &str = "url";
+/// Columns of the format, for an error.
+const EXPECTED: &str = "the columns \"Short link\" and \"Destination URL\"";
+
+/// Returns true for the columns of an export, also by their names in earlier exports, `link` and `url`.
+pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+    let has = |name: &str| table.has(&[name]);
+    has(SHORT_LINK) && (has("destination_url") || has(URL)) || has("link") && has(URL)
+}
+
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
-    let link = table.required_column(&["short_link", "link"])?;
-    let destination = table.required_column(&["destination_url", "url"])?;
+    SourceFormat::Dub.check_columns(&table, EXPECTED)?;
+    let link = table.column(&[SHORT_LINK, "link"]);
+    let destination = table.column(&["destination_url", URL]);
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created_at"]);
@@ -28,9 +40,9 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut parsed = SourceLinks::default();
     while let Some(row) = table.next_row() {
         let row = row?;
-        let slug = row.cell(Some(link)).and_then(path_of);
+        let slug = row.cell(link).and_then(path_of);
         let foreign = ForeignLink {
-            destination_url: row.cell(Some(destination)).unwrap_or_default(),
+            destination_url: row.cell(destination).unwrap_or_default(),
             slug,
             title: row.cell(title),
             tags: tags_of_cell(row.cell(tags)),
@@ -70,7 +82,11 @@ mod tests {
     fn dub_columns_of_earlier_exports_are_known() {
         let parsed = parse("link,url,clicks\nhttps://dub.sh/try,https://dub.co,3\n").unwrap();
         assert_eq!(parsed.links[0].link.slug.as_deref(), Some("try"));
-        let error = parse("Destination URL\n").err().unwrap().to_string();
-        assert!(error.starts_with("line 1: no column short_link"), "{error}");
+        let error = parse("Destination URL,Clicked\n")
+            .err()
+            .unwrap()
+            .to_string();
+        let expected = "--from dub expects the columns \"Short link\" and \"Destination URL\"; ";
+        assert!(error.starts_with(&format!("line 1: {expected}")), "{error}");
     }
 }

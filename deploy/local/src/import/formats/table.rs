@@ -1,7 +1,7 @@
 //! CSV with a header: rows whose cells are found by the name of their column.
 
 use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
-use linkledger_core::printable::printable;
+use linkledger_core::{figures::counted, printable::printable};
 
 use super::SourceError;
 
@@ -56,24 +56,18 @@ impl<'t> CsvTable<'t> {
         names.find_map(|name| self.names.iter().position(|known| *known == name))
     }
 
-    /// Returns a column without which the file has no meaning.
-    pub(super) fn required_column(&self, names: &[&str]) -> Result<usize, SourceError> {
-        self.column(names).ok_or_else(|| {
-            let name = names.first().copied().unwrap_or_default();
-            let columns = self.names.join(", ");
-            let columns: String = printable(&columns)
-                .chars()
-                .take(SHOWN_NAMES_LENGTH_MAX)
-                .collect();
-            SourceError::line(
-                1,
-                format_args!(
-                    "no column {name}; the first line must name the columns, separated by commas, semicolons or \
-                     tabs; \
-                     the columns are {columns}"
-                ),
-            )
-        })
+    /// Returns true if the file has one of the names.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.column(names).is_some()
+    }
+
+    /// Returns the names of the columns, for an error.
+    pub(super) fn shown_names(&self) -> String {
+        let names = self.names.join(", ");
+        printable(&names)
+            .chars()
+            .take(SHOWN_NAMES_LENGTH_MAX)
+            .collect()
     }
 
     /// Returns the first column with a name that is not among the names.
@@ -141,7 +135,8 @@ fn refused(error: &csv::Error, text: &str) -> SourceError {
     } = error.kind()
     {
         let reason = format!(
-            "{len} columns, but the header has {expected_len}; is a quotation mark missing?"
+            "{}, but the header has {expected_len}; is a quotation mark missing?",
+            counted(*len, "column")
         );
         return SourceError::line(line, reason);
     }
@@ -158,8 +153,8 @@ mod tests {
         assert_eq!(table.column(&["created_at"]), Some(0));
         assert_eq!(table.column(&["destination_url", "long_url"]), Some(1));
         assert_eq!(table.unknown_column(&["createdAt"]), Some("longurl"));
-        let error = table.required_column(&["slug"]).unwrap_err();
-        assert!(error.to_string().starts_with("line 1: no column slug"));
+        assert!(!table.has(&["slug"]));
+        assert_eq!(table.shown_names(), "createdat, longurl");
     }
 
     #[test]
@@ -169,7 +164,7 @@ mod tests {
         assert_eq!((row.number, row.cell(Some(1))), (2, Some("2\n2")));
         let error = table.next_row().unwrap().err().unwrap().to_string();
         assert!(
-            error.starts_with("line 5: 1 columns, but the header has 2"),
+            error.starts_with("line 5: 1 column, but the header has 2"),
             "{error}"
         );
     }

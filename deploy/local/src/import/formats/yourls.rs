@@ -109,7 +109,7 @@ mod tests {
                 .report
                 .warning(3)
                 .unwrap()
-                .contains("3 of 1523 links")
+                .contains("3 of 1,523 links")
         );
     }
 

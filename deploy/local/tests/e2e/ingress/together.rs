@@ -66,8 +66,8 @@ impl Import {
         let text = fs::read_to_string(&self.output).unwrap();
         let count = |what: &str| -> usize {
             let (before, _) = text.split_once(what).expect(&text);
-            let digits = before.rsplit([' ', '\n', ',']).find(|it| !it.is_empty());
-            digits.unwrap().parse().expect(&text)
+            let number = before.rsplit([' ', '\n']).find(|it| !it.is_empty());
+            number.unwrap().replace(',', "").parse().expect(&text)
         };
         assert_eq!(count(" created before"), 0, "{text}");
         assert_eq!(

@@ -11,6 +11,7 @@ use sqlx::PgPool;
 use crate::{
     operations::{
         audit::{self, CommandOutcome},
+        figures::counted,
         parked::{RetriedAccount, parkings, retry},
     },
     surfaces::cli::{OperatorArgs, Options},
@@ -78,8 +79,9 @@ async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
     let text = match accounts {
         0 => "Nothing is parked.".to_owned(),
         _ => format!(
-            "would retry {accounts} accounts: {waiting} waiting events, counted in \
-             each projection"
+            "would retry {}: {}, counted in each projection",
+            counted(accounts as u64, "account"),
+            counted(waiting.unsigned_abs(), "waiting event")
         ),
     };
     command.options.print(&shown, &text)
@@ -96,7 +98,8 @@ async fn record(
         Ok(retried) => {
             let applied: usize = retried.iter().map(|it| it.applied).sum();
             let (all, stuck) = (retried.len(), stuck(retried));
-            let detail = format!("{applied} events applied; {stuck} of {all} are parked still");
+            let applied = counted(applied as u64, "event");
+            let detail = format!("{applied} applied; {stuck} of {all} parked still");
             let outcome = if stuck == 0 {
                 CommandOutcome::Done
             } else {

@@ -7,7 +7,7 @@ use linkledger_core::printable::printable;
 
 use crate::{
     operations::{
-        figures::{duration, grouped, rate},
+        figures::{counted, duration, grouped, rate},
         status::{
             StatusReport,
             projection::{ProjectionState, ProjectionStatus, ShardStatus},
@@ -45,12 +45,13 @@ const SHARD_COLUMNS: &[(&str, Layout)] = &[
 ];
 
 pub(super) fn lines(status: &StatusReport, screen: Screen, all_shards: bool) -> Vec<String> {
+    let events = status.projections.first().map_or(0, |it| it.head);
     let mut lines = vec![
         screen.cut(&format!(
-            "{}  log epoch {}, {} events",
+            "{}  log epoch {}, {}",
             status.at,
             status.log_epoch,
-            grouped(status.projections.first().map_or(0, |it| it.head))
+            counted(events.unsigned_abs(), "event")
         )),
         String::new(),
     ];
