@@ -8,6 +8,8 @@
 pub mod accepted;
 pub mod bulk_create;
 pub mod bulk_request;
+pub mod command;
+pub mod decided;
 mod external_ids;
 pub mod keyed_create;
 pub mod link_change;
@@ -22,15 +24,13 @@ use crate::{
     credits::{Credits, CreditsEvent},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{
-        CreateLink, CreateLinkError, ExistingLink, Link, LinkCreated, LinkDraft, LinkEvent,
-        LinkPatch, Slug, ValueUpdate,
-    },
-    shard::Position,
+    link::{CreateLink, CreateLinkError, Link, LinkCreated, LinkDraft, Slug},
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
 pub use bulk_create::{BulkCreate, BulkMode, DryRunOutcome, with_ids};
+pub use command::LinkCommand;
+pub use decided::DecidedBatch;
 pub use external_ids::ExternalIdKey;
 use external_ids::ExternalIds;
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
@@ -45,47 +45,6 @@ pub struct Pricing {
     pub link_price: i64,
     /// Start of every short address, without a trailing slash.
     pub short_base_url: String,
-}
-
-/// A command of an API client.
-#[derive(Debug, Clone)]
-pub enum LinkCommand {
-    /// Creates a link.
-    Create(KeyedCreate),
-    /// Creates all links of a request or none, or tries to.
-    Bulk(BulkCreate),
-    /// Changes or deletes a link.
-    Change(LinkChange),
-}
-
-impl LinkCommand {
-    /// Returns the account whose row is locked while the command is decided.
-    pub const fn account_id(&self) -> AccountId {
-        match self {
-            Self::Create(create) => create.account_id,
-            Self::Bulk(bulk) => bulk.account_id,
-            Self::Change(change) => change.account_id,
-        }
-    }
-
-    /// Returns the external ids that the command requests for links.
-    pub fn external_ids(&self) -> impl Iterator<Item = ExternalIdKey> {
-        let drafts = self.creates().iter().flat_map(|create| &create.body);
-        let created = drafts.filter_map(|draft| draft.details.external_id.as_ref());
-        let changed = self.patch().map(|patch| patch.details.external_id.as_ref());
-        let requested = created.chain(changed.and_then(ValueUpdate::value));
-        requested.map(|external_id| (self.account_id(), external_id.clone()))
-    }
-
-    fn patch(&self) -> Option<&LinkPatch> {
-        match self {
-            Self::Change(LinkChange {
-                request: ChangeRequest::Patch(Ok(change)),
-                ..
-            }) => Some(&change.patch),
-            Self::Create(_) | Self::Bulk(_) | Self::Change(_) => None,
-        }
-    }
 }
 
 /// Most events of one decision: a change of a link on its destination, its details and its service.
@@ -335,52 +294,6 @@ impl<'a> CommandBatch<'a> {
             accepted: self.accepted,
             credits: self.state.credits,
             unused_slugs: self.state.reserved_slugs.into_keys().collect(),
-        }
-    }
-}
-
-/// Result of a batch.
-#[derive(Debug)]
-pub struct DecidedBatch {
-    /// Accepted commands; their events must be appended in this order.
-    pub accepted: Vec<AcceptedCommand>,
-    /// Credits of each account after the batch.
-    pub credits: HashMap<AccountId, Credits>,
-    /// Folded slugs that were reserved for the batch and are not used by any command: a create was
-    /// rejected for its external id or expiry, or another transaction took a slug of an atomic
-    /// [`BulkCreate`] after the look-up.
-    pub unused_slugs: HashSet<String>,
-}
-
-impl DecidedBatch {
-    /// Records the positions of the appended events; `positions` has one position for each event,
-    /// in order.
-    pub fn set_positions(&mut self, positions: &[Position]) {
-        let mut rest = positions;
-        for accepted in &mut self.accepted {
-            let (own, later) = rest.split_at(accepted.events.len());
-            if let Some(last) = own.last() {
-                accepted.settled.set_position(*last);
-            }
-            rest = later;
-        }
-    }
-}
-
-impl ChangeRequest {
-    /// Decides the events of the change; none if the link already has the requested state.
-    fn decide(
-        &self,
-        link: &ExistingLink,
-        now: OffsetDateTime,
-    ) -> Result<Vec<LinkEvent>, CommandRejection> {
-        match self {
-            Self::Patch(Ok(change)) => Ok(link.decide_change(change, now)?),
-            Self::Patch(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
-            Self::Delete(expected) => {
-                let deleted = link.decide_delete(expected)?;
-                Ok(deleted.map(LinkEvent::Deleted).into_iter().collect())
-            }
         }
     }
 }

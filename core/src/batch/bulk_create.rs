@@ -3,8 +3,6 @@
 //!
 //! The creates of a request in mode `partial` are commands of their own, and never come here.
 
-use std::iter;
-
 use super::{
     CommandBatch, CommandOutcome, CommandRejection, DecisionIds, KeyedCreate, LinkCommand,
     SettledCreate,
@@ -43,38 +41,6 @@ pub enum DryRunOutcome {
 }
 
 type CreateDecision = Result<CommandOutcome, CommandRejection>;
-
-impl LinkCommand {
-    /// Returns the creates of the command.
-    pub fn creates(&self) -> &[KeyedCreate] {
-        match self {
-            Self::Create(create) => std::slice::from_ref(create),
-            Self::Bulk(bulk) => &bulk.creates,
-            Self::Change(_) => &[],
-        }
-    }
-
-    /// Returns the number of creates and changes of the command, by which queues and batches are
-    /// bounded. Each needs [`DecisionIds`].
-    pub fn size(&self) -> usize {
-        self.creates().len().max(1)
-    }
-
-    /// Returns the number of bytes of the destinations of the command, also those after an expiry.
-    pub fn destination_bytes(&self) -> usize {
-        let drafts = self.creates().iter().flat_map(|create| &create.body);
-        let created = drafts.flat_map(|draft| {
-            let expired_url = draft.details.expired_url.as_ref().map(String::len);
-            iter::once(draft.destination.as_str().len()).chain(expired_url)
-        });
-        let changed = self.patch().into_iter().flat_map(|patch| {
-            let expired_url = patch.details.expired_url.as_ref().value();
-            let changed = patch.destination.iter().chain(expired_url);
-            changed.map(|destination| destination.as_str().len())
-        });
-        created.chain(changed).sum()
-    }
-}
 
 /// Pairs each command with the ids of its decisions. `ids` has [`LinkCommand::size`] ids for each
 /// command, in order.

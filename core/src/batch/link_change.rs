@@ -2,11 +2,12 @@
 
 use time::OffsetDateTime;
 
+use super::CommandRejection;
 use crate::{
     envelope::Metadata,
     field::FieldError,
     id::{AccountId, LinkId},
-    link::{ChangeLink, ExistingLink, ExpectedVersion},
+    link::{ChangeLink, ExistingLink, ExpectedVersion, LinkEvent},
     shard::Position,
 };
 
@@ -41,4 +42,22 @@ pub struct SettledLink {
     pub created_at: OffsetDateTime,
     /// Position of the link's latest event.
     pub position: Position,
+}
+
+impl ChangeRequest {
+    /// Decides the events of the change; none if the link already has the requested state.
+    pub(super) fn decide(
+        &self,
+        link: &ExistingLink,
+        now: OffsetDateTime,
+    ) -> Result<Vec<LinkEvent>, CommandRejection> {
+        match self {
+            Self::Patch(Ok(change)) => Ok(link.decide_change(change, now)?),
+            Self::Patch(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
+            Self::Delete(expected) => {
+                let deleted = link.decide_delete(expected)?;
+                Ok(deleted.map(LinkEvent::Deleted).into_iter().collect())
+            }
+        }
+    }
 }

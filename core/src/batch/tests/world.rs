@@ -1,6 +1,7 @@
 //! A database in memory, with the state that commands read.
 
 use super::*;
+use crate::{link::ExistingLink, shard::Position};
 
 /// The state of the database that commands read.
 #[derive(Clone, Default)]

@@ -1,0 +1,80 @@
+//! Commands of a batch.
+
+use std::iter;
+
+use super::{BulkCreate, ChangeRequest, ExternalIdKey, KeyedCreate, LinkChange};
+use crate::{
+    id::AccountId,
+    link::{LinkPatch, ValueUpdate},
+};
+
+/// A command of an API client.
+#[derive(Debug, Clone)]
+pub enum LinkCommand {
+    /// Creates a link.
+    Create(KeyedCreate),
+    /// Creates all links of a request or none, or tries to.
+    Bulk(BulkCreate),
+    /// Changes or deletes a link.
+    Change(LinkChange),
+}
+
+impl LinkCommand {
+    /// Returns the account whose row is locked while the command is decided.
+    pub const fn account_id(&self) -> AccountId {
+        match self {
+            Self::Create(create) => create.account_id,
+            Self::Bulk(bulk) => bulk.account_id,
+            Self::Change(change) => change.account_id,
+        }
+    }
+
+    /// Returns the external ids that the command requests for links.
+    pub fn external_ids(&self) -> impl Iterator<Item = ExternalIdKey> {
+        let drafts = self.creates().iter().flat_map(|create| &create.body);
+        let created = drafts.filter_map(|draft| draft.details.external_id.as_ref());
+        let changed = self.patch().map(|patch| patch.details.external_id.as_ref());
+        let requested = created.chain(changed.and_then(ValueUpdate::value));
+        requested.map(|external_id| (self.account_id(), external_id.clone()))
+    }
+
+    /// Returns the creates of the command.
+    pub fn creates(&self) -> &[KeyedCreate] {
+        match self {
+            Self::Create(create) => std::slice::from_ref(create),
+            Self::Bulk(bulk) => &bulk.creates,
+            Self::Change(_) => &[],
+        }
+    }
+
+    /// Returns the number of creates and changes of the command, by which queues and batches are
+    /// bounded. Each needs [`DecisionIds`](super::DecisionIds).
+    pub fn size(&self) -> usize {
+        self.creates().len().max(1)
+    }
+
+    /// Returns the number of bytes of the destinations of the command, also those after an expiry.
+    pub fn destination_bytes(&self) -> usize {
+        let drafts = self.creates().iter().flat_map(|create| &create.body);
+        let created = drafts.flat_map(|draft| {
+            let expired_url = draft.details.expired_url.as_ref().map(String::len);
+            iter::once(draft.destination.as_str().len()).chain(expired_url)
+        });
+        let changed = self.patch().into_iter().flat_map(|patch| {
+            let expired_url = patch.details.expired_url.as_ref().value();
+            let changed = patch.destination.iter().chain(expired_url);
+            changed.map(|destination| destination.as_str().len())
+        });
+        created.chain(changed).sum()
+    }
+
+    fn patch(&self) -> Option<&LinkPatch> {
+        match self {
+            Self::Change(LinkChange {
+                request: ChangeRequest::Patch(Ok(change)),
+                ..
+            }) => Some(&change.patch),
+            Self::Create(_) | Self::Bulk(_) | Self::Change(_) => None,
+        }
+    }
+}
