@@ -131,6 +131,14 @@ impl FieldError {
         Self { pointer, ..self }
     }
 
+    /// Returns an error of an element of the top-level member `name`.
+    pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
+        Self {
+            pointer: format!("{}/{index}", pointer(name)),
+            code,
+        }
+    }
+
     /// Returns advice for people. The advice on a wrong type names the member and its type.
     pub fn detail(&self) -> String {
         if self.code != FieldCode::WrongType {
@@ -138,14 +146,6 @@ impl FieldError {
         }
         let place = self.pointer.trim_start_matches("#/");
         format!("The member {place} must be {}.", type_at(&self.pointer))
-    }
-
-    /// Returns an error of an element of the top-level member `name`.
-    pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
-        Self {
-            pointer: format!("{}/{index}", pointer(name)),
-            code,
-        }
     }
 }
 

@@ -48,7 +48,7 @@ impl TextPlace {
     fn of(error: &serde_json::Error) -> Self {
         Self {
             line: error.line(),
-            column: error.column(),
+            column: error.column().max(1),
         }
     }
 }

@@ -127,5 +127,6 @@ class Audit:
 
     def save(self, folder):
         (folder / "facts.json").write_text(json.dumps(self.facts))
-        (folder / "nginx-access.log").write_bytes(self.stack.nginx.log.read_bytes())
-        (folder / "stream.txt").write_bytes(self.consumer.output.read_bytes())
+        # A look that could not be completed may have neither.
+        for name, source in (("nginx-access.log", self.stack.nginx.log), ("stream.txt", self.consumer.output)):
+            (folder / name).write_bytes(source.read_bytes() if source.exists() else b"")

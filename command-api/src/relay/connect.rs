@@ -21,8 +21,14 @@ impl<P: EventPublisher> Relay<P> {
         }
         answered(self.producer.register(lease)).await?;
         let publisher = Arc::clone(&self.publisher);
-        let Some(connected) = self.wait_for(publisher.connect()).await? else {
-            return Ok(());
+        let connected = match self.wait_for(publisher.connect()).await {
+            Ok(Some(connected)) => connected,
+            Ok(None) => return Ok(()),
+            // Retries of stopped shards may wait by a clock that was set back.
+            Err(error) => {
+                self.end_producer().await?;
+                return Err(error);
+            }
         };
         let Some(topic) = connected? else {
             return Ok(());

@@ -9,13 +9,13 @@ use super::Clock;
 /// Smallest step back that is reported.
 const STEP_MIN: Duration = Duration::from_secs(1);
 
-/// Watch of a wall clock, which is asked at least every few seconds.
+/// Watch of a wall clock. A step back that takes less time than lies between two calls is not noticed.
 ///
 /// librdkafka waits by the wall clock: a client that waited for a broker while the clock was ahead sleeps, once
 /// the clock is set back, until the clock shows the earlier time again. Such a client must be replaced.
 pub struct SetBackWatch {
     clock: Arc<dyn Clock>,
-    seen: OffsetDateTime,
+    last_time: OffsetDateTime,
 }
 
 /// Step back of the wall clock.
@@ -38,14 +38,14 @@ impl fmt::Display for SetBack {
 impl SetBackWatch {
     /// Starts a watch.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let seen = clock.now();
-        Self { clock, seen }
+        let last_time = clock.now();
+        Self { clock, last_time }
     }
 
     /// Returns the step back since the last call, if the step has at least a second.
     pub fn set_back(&mut self) -> Option<SetBack> {
-        let seen = mem::replace(&mut self.seen, self.clock.now());
-        let by = Duration::try_from(seen - self.seen).unwrap_or(Duration::ZERO);
+        let before = mem::replace(&mut self.last_time, self.clock.now());
+        let by = Duration::try_from(before - self.last_time).unwrap_or(Duration::ZERO);
         (by >= STEP_MIN).then_some(SetBack { by })
     }
 }

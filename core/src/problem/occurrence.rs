@@ -146,16 +146,16 @@ impl Problem {
     /// Returns the problem of an external id that another link of the account has: `holder`, or an earlier item of
     /// the same request.
     pub fn external_id_taken(holder: Option<&str>) -> Self {
-        let holder = holder.map_or_else(
-            || "An earlier item".to_owned(),
-            |link_id| format!("The link {link_id}"),
+        let detail = holder.map_or_else(
+            || "An earlier item has this external_id: choose another external_id.".to_owned(),
+            |link_id| {
+                format!(
+                    "The link {link_id} has this external_id: choose another external_id, or change that \
+                     link first."
+                )
+            },
         );
-        Self::new(
-            Code::ExternalIdTaken,
-            format!(
-                "{holder} has this external_id: choose another external_id, or change the other link first."
-            ),
-        )
+        Self::new(Code::ExternalIdTaken, detail)
     }
 
     /// Returns the problem of an idempotency key whose first request is still running.

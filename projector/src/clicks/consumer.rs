@@ -185,11 +185,16 @@ impl ClickConsumer {
         list
     }
 
-    /// Leaves the group.
+    /// Leaves the group. A request for the ends of the topic that still runs ends by itself, and its client with it.
     pub(super) async fn leave(self) {
         let inner = self.inner;
-        // Dropping the consumer blocks until the brokers have answered.
-        let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, move || drop(inner));
+        let leaving = move || {
+            // Also while a request keeps the client: an abandoned member would keep its partitions.
+            inner.unsubscribe();
+            // Dropping the consumer blocks until the brokers have answered.
+            drop(inner);
+        };
+        let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, leaving);
         if tokio::task::spawn_blocking(leaving).await.is_err() {
             tracing::warn!("leaving the consumer group of clicks panicked");
         }

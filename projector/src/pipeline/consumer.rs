@@ -29,8 +29,8 @@ use crate::config::{Config, GroupProtocol};
 /// Shortest time between two commits of the offsets.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest wait for the group's answer when this process leaves the group: the group expels a silent member
-/// after 6 s.
+/// Longest wait for the group's answer when this process leaves the group. A group expels a silent member by itself,
+/// after 6 s with the classic protocol.
 pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Interval at which the same Kafka error is logged again.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, ClickRecord, RecorderId},
     clock::{Clock, SetBackWatch},
@@ -24,7 +24,10 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
     producer::BaseRecord,
 };
-use tokio::task::{JoinHandle, spawn_blocking, yield_now};
+use tokio::{
+    runtime::Handle,
+    task::{JoinHandle, spawn_blocking, yield_now},
+};
 
 use self::{connection::Connection, outage::Outage};
 use super::outbox::{Outbox, Refused};
@@ -92,7 +95,11 @@ impl ClickPublisher {
     pub(super) async fn publish(&mut self, outbox: &mut Outbox) -> u64 {
         let now = Instant::now();
         if let Err(error) = self.advance(outbox, now).await {
-            self.fail(outbox, now, &error);
+            self.replace(outbox, now);
+            self.outage.failed(&error);
+        } else if let Some(set_back) = self.wall_clock.set_back() {
+            tracing::warn!("{set_back}");
+            self.replace(outbox, now);
         }
         self.outage.observe(outbox, &self.errors, now);
         self.take_refused()
@@ -104,9 +111,6 @@ impl ClickPublisher {
     }
 
     async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
-        if let Some(set_back) = self.wall_clock.set_back() {
-            bail!("{set_back}");
-        }
         self.handle_deliveries(outbox, now)?;
         self.connect(now).await?;
         self.send(outbox, now).await
@@ -208,14 +212,20 @@ impl ClickPublisher {
     }
 
     /// Discards the producer: a new one sends from the first unacknowledged record, after a backoff.
-    fn fail(&mut self, outbox: &mut Outbox, now: Instant, error: &anyhow::Error) {
+    fn replace(&mut self, outbox: &mut Outbox, now: Instant) {
         let former = mem::replace(&mut self.state, State::Waiting(now + self.backoff));
-        if let State::Connected(connection) = former {
-            connection.discard();
+        match former {
+            State::Connected(connection) => connection.discard(),
+            // Dropped here, a producer that is just made would block this thread.
+            State::Connecting(connecting) => drop(spawn_blocking(move || {
+                if let Ok(Ok(connection)) = Handle::current().block_on(connecting) {
+                    connection.discard();
+                }
+            })),
+            State::Waiting(_) => {}
         }
         self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
         outbox.forget_producer();
-        self.outage.failed(error);
     }
 }
 

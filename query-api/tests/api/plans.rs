@@ -21,7 +21,7 @@ const FULL_LISTS: i64 = 8;
 /// Maximum number of index entries for single rows and for first pages: far fewer than [`LINKS`].
 const OTHER_ENTRIES_MAX: i64 = 1_000;
 /// Index entries for finding out, for each page, that many links have the prefix `slug-`.
-const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 5_001;
+const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 5_000;
 /// Index entries for two lists of the links with the tag `half`, of which each takes two, for counting them twice, and for
 /// further pages.
 const TAGGED_ENTRIES: i64 = 4 * LINKS;

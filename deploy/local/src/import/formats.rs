@@ -182,7 +182,7 @@ impl SourceFormat {
         }
     }
 
-    /// Returns the format whose columns a table has. Bitly comes last, since the names of its columns vary.
+    /// Returns the format whose columns a table has.
     fn of_columns(table: &CsvTable<'_>) -> Option<Self> {
         let formats = [
             (Self::Csv, csv_columns::are_columns_of(table)),
@@ -198,7 +198,10 @@ impl SourceFormat {
         let columns = match Self::of_columns(table) {
             Some(format) if format == self => return Ok(()),
             Some(other) => format!("the columns are those of --from {}", other.name()),
-            None => format!("the columns are {}", table.shown_names()),
+            None => match csv_columns::unknown_column(table) {
+                Some(unknown) if self == Self::Csv => format!("{unknown:?} is none of them"),
+                Some(_) | None => format!("the columns are {}", table.shown_names()),
+            },
         };
         let name = self.name();
         let reason = format!("--from {name} expects {expected}; {columns}");
@@ -282,7 +285,13 @@ mod tests {
             let end = format!("; the columns are those of --from {other}");
             assert!(error.ends_with(&end), "{error}");
         }
+        let with_notes = export.replace('\n', ",notes\n");
+        let error = SourceFormat::Csv.parse(&with_notes).err().unwrap();
+        let error = error.to_string();
+        assert!(error.ends_with("; \"notes\" is none of them"), "{error}");
+        let bitly_of_long_urls = "Short Link,Long URL,Title\n";
         for (format, text) in [
+            (SourceFormat::Bitly, bitly_of_long_urls),
             (SourceFormat::Csv, export),
             (SourceFormat::Dub, dub),
             (SourceFormat::Bitly, bitly),

@@ -20,7 +20,8 @@ use rdkafka::{
     message::Message as _,
     metadata::MetadataTopic,
     producer::{
-        BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+        BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig,
+        ThreadedProducer,
     },
 };
 use tokio::task::spawn_blocking;
@@ -129,7 +130,7 @@ impl Connection {
             .create_with_context(context)
             .context("cannot make a Kafka producer")?;
         if let Err(error) = check_topic(&producer, topic) {
-            kafka_close::close_in_time(move || drop(producer));
+            close(producer);
             return Err(errors.explain(error));
         }
         errors.clear();
@@ -160,16 +161,22 @@ impl Connection {
 
     /// Closes the producer in the background: closing takes up to two seconds.
     pub(super) fn discard(self) {
-        drop(spawn_blocking(move || {
-            kafka_close::close_in_time(move || drop(self))
-        }));
+        drop(spawn_blocking(move || close(self.producer)));
     }
 
     /// Closes the producer, and waits for its end.
     pub(super) async fn close(self) {
-        let closed = spawn_blocking(move || kafka_close::close_in_time(move || drop(self)));
-        closed.await.ok();
+        spawn_blocking(move || close(self.producer)).await.ok();
     }
+}
+
+/// Discards the queued records of a producer, which a client that is left behind would still send, and closes the
+/// producer.
+fn close(producer: ThreadedProducer<DeliveryContext>) {
+    kafka_close::close_in_time(move || {
+        producer.purge(PurgeConfig::default().queue().inflight());
+        drop(producer);
+    });
 }
 
 /// Checks that the topic exists with the right number of partitions.

@@ -20,7 +20,7 @@ use crate::read_model::SnapshotRead;
 /// Maximum number of rows that a request looks at.
 pub(crate) const ROWS_MAX: i64 = 10_000;
 /// Maximum number of rows of a walk with a slug prefix. Before, as many entries of the index of slugs are read; only if
-/// more links have the prefix, the list itself is walked.
+/// there are as many, the list itself is walked.
 const ROWS_MAX_BESIDE_COUNT: i64 = ROWS_MAX / 2;
 
 /// Order of a list of links, by the time of creation.

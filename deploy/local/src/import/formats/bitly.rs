@@ -13,23 +13,28 @@ const NOT_CARRIED: [(&[&str], &str); 3] = [
     (&["archived"], "archived"),
 ];
 
-const LINK: [&str; 4] = ["link", "bitlink", "short_url", "short_link"];
+const LINK: [&str; 2] = ["link", "bitlink"];
+/// Names of the short address that are Bitly's only beside [`LONG_URL`]: other products have them too.
+const SHORT_LINK: [&str; 2] = ["short_url", "short_link"];
 const CUSTOM_LINK: [&str; 3] = ["custom_link", "custom_bitlink", "custom_back_half"];
-const DESTINATION: [&str; 3] = ["long_url", "destination_url", "original_url"];
+const LONG_URL: [&str; 2] = ["long_url", "original_url"];
+const DESTINATION_URL: [&str; 1] = ["destination_url"];
 /// Columns of the format, for an error.
 const EXPECTED: &str = "the column \"Link\", \"Bitlink\" or \"Custom Link\", and the column \"Long URL\" or \"Destination URL\"";
 
 /// Returns true for a column of short addresses and a column of destinations.
 pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
-    (table.has(&LINK) || table.has(&CUSTOM_LINK)) && table.has(&DESTINATION)
+    let has_link = table.has(&LINK) || table.has(&CUSTOM_LINK);
+    has_link && table.has(&DESTINATION_URL)
+        || (has_link || table.has(&SHORT_LINK)) && table.has(&LONG_URL)
 }
 
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
     SourceFormat::Bitly.check_columns(&table, EXPECTED)?;
-    let destination = table.column(&DESTINATION);
+    let destination = table.column(&[&LONG_URL[..], &DESTINATION_URL].concat());
     let custom = table.column(&CUSTOM_LINK);
-    let link = table.column(&LINK);
+    let link = table.column(&[LINK, SHORT_LINK].concat());
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created", "created_at", "date_created", "creation_date"]);

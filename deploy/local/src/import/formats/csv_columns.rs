@@ -28,7 +28,9 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let mut table = CsvTable::open(text)?;
     let [destination_url, optional @ ..] = LINK_MEMBERS;
     let optional = optional.join(", ");
-    let expected = format!("the column {destination_url}, and no others than {optional}");
+    let expected = format!(
+        "the column {destination_url}, and beside the columns of an export only {optional}"
+    );
     SourceFormat::Csv.check_columns(&table, &expected)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
     let disabled_by = table.column(&[DISABLED_BY]);
@@ -49,8 +51,21 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
 
 /// Returns true for columns of a link, and those that an export adds.
 pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
-    let known = [&LINK_MEMBERS[..], &IGNORED].concat();
-    table.has(&LINK_MEMBERS[..1]) && table.unknown_column(&known).is_none()
+    has_destination(table) && table.unknown_column(&known_columns()).is_none()
+}
+
+/// Returns the first column, of a table with a destination, that no link and no export has.
+pub(super) fn unknown_column<'t>(table: &'t CsvTable<'_>) -> Option<&'t str> {
+    let unknown = table.unknown_column(&known_columns());
+    unknown.filter(|_| has_destination(table))
+}
+
+fn has_destination(table: &CsvTable<'_>) -> bool {
+    table.has(&LINK_MEMBERS[..1])
+}
+
+fn known_columns() -> Vec<&'static str> {
+    [&LINK_MEMBERS[..], &IGNORED].concat()
 }
 
 fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {

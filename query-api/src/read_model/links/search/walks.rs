@@ -155,7 +155,7 @@ pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::
     )
 }
 
-/// Reads the links of the account whose slugs begin with the prefix: sorts their ids, or walks the list if more than `$5`
+/// Reads the links of the account whose slugs begin with the prefix: sorts their ids, or walks the list if `$5` or more
 /// have the prefix.
 pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
     page_of_rows!(
@@ -173,13 +173,13 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
               AND account_id IS NOT DISTINCT FROM $2
             -- The order of the index of slugs: planned on an empty table, the primary key would seem as good.
             ORDER BY lower(slug COLLATE "C")
-            LIMIT $5::bigint + 1
+            LIMIT $5
         )
         (
             SELECT link.*, false AS has_state
             FROM (
                 SELECT link_id FROM matching
-                WHERE (SELECT count(*) FROM matching) <= $5
+                WHERE (SELECT count(*) FROM matching) < $5
                   AND link_id >= $3 AND link_id < $4
                 ORDER BY link_id"#,
         r#"
@@ -201,7 +201,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
             SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
                expires_at, expired_url, disabled_by, false AS has_state
             FROM read_model.links
-            WHERE (SELECT count(*) FROM matching) > $5
+            WHERE (SELECT count(*) FROM matching) >= $5
               AND generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
