@@ -99,7 +99,10 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     reported?;
     match refused {
         0 => Ok(()),
-        _ if unpaid > 0 && mode == BatchMode::Partial => bail!(
+        _ if unpaid > 0 && mode == BatchMode::DryRun => {
+            bail!("the balance does not cover every link; ask the operator for credits")
+        }
+        _ if unpaid > 0 => bail!(
             "the credits ran out; ask the operator for credits, and run the same command again to create \
              the missing links"
         ),

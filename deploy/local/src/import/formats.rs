@@ -145,6 +145,10 @@ impl SourceRefusal {
     }
 }
 
+/// Refusal of a file whose first line is no address.
+const UNKNOWN_HEADER: &str = "neither an address nor a header with the column destination_url; for a file of another \
+     product name the product with --from, for a list of addresses --from addresses";
+
 impl SourceFormat {
     /// Returns the size of the largest file that is read.
     pub(super) const fn bytes_max(self) -> u64 {
@@ -166,7 +170,10 @@ impl SourceFormat {
 
     /// Returns the format of a text that no option names. No address begins like a header or like JSON,
     /// so a list of addresses is never taken for another format.
-    pub(super) fn detect(text: &str) -> Self {
+    ///
+    /// # Errors
+    /// Returns an error for a first line like the header of an unknown table: its rows are no addresses.
+    pub(super) fn detect(text: &str) -> Result<Self, SourceError> {
         let text = without_mark(text);
         let first = text.lines().next().unwrap_or_default();
         let separator = table::separator_of(first);
@@ -174,11 +181,18 @@ impl SourceFormat {
             .split(separator)
             .map(|name| table::spelling(name.trim().trim_matches('"')));
         if text.trim_start().starts_with('{') {
-            Self::Ndjson
-        } else if !first.contains("://") && names.any(|name| name == DESTINATION_COLUMN) {
-            Self::Csv
+            Ok(Self::Ndjson)
+        } else if first.contains("://") || !first.contains(separator) {
+            let is_column = !first.contains("://") && names.any(|name| name == DESTINATION_COLUMN);
+            Ok(if is_column {
+                Self::Csv
+            } else {
+                Self::Addresses
+            })
+        } else if names.any(|name| name == DESTINATION_COLUMN) {
+            Ok(Self::Csv)
         } else {
-            Self::Addresses
+            Err(SourceError::line(1, UNKNOWN_HEADER))
         }
     }
 
@@ -258,7 +272,11 @@ mod tests {
             ("slug\tdestination url\n", SourceFormat::Csv),
             ("{\"destination_url\":\"x\"}\n", SourceFormat::Ndjson),
         ] {
-            assert_eq!(SourceFormat::detect(text), format, "{text}");
+            assert_eq!(SourceFormat::detect(text), Ok(format), "{text}");
+        }
+        for text in ["url,slug\nhttps://example.com/,a\n", "long_url;title\n"] {
+            let error = SourceFormat::detect(text).unwrap_err().to_string();
+            assert!(error.starts_with("line 1: neither an address"), "{error}");
         }
     }
 
@@ -326,7 +344,7 @@ mod tests {
                     prop_assert!(!error.place.is_empty() && !error.reason.is_empty());
                 }
             }
-            SourceFormat::detect(&text);
+            SourceFormat::detect(&text).ok();
         }
     }
 

@@ -43,7 +43,8 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
     let text = String::from_utf8(bytes)
         .map_err(|error| line_of(error.as_bytes(), error.utf8_error().valid_up_to()))
         .map_err(|line| anyhow::anyhow!("{shown}: line {line} is not valid UTF-8"))?;
-    let format = format.unwrap_or_else(|| SourceFormat::detect(&text));
+    let format = format.map_or_else(|| SourceFormat::detect(&text), Ok);
+    let format = format.with_context(|| format!("{shown}"))?;
     let parsed = format.parse(&text).with_context(|| format!("{shown}"))?;
     drop(text);
     Ok(ImportFile {

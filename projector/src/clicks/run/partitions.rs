@@ -55,9 +55,9 @@ impl CountingLoop {
         }
         tracing::warn!(
             counting = self.counting.name(),
-            partitions = ?of_other_topic,
-            "the topic of clicks is another one than before: counting from its beginning; clicks that \
-             were counted before are not counted again"
+            partitions = of_other_topic.len(),
+            "the topic of clicks was created anew, as at each start of the embedded broker: figures are kept, and \
+             the records of the new topic are added"
         );
         for number in of_other_topic {
             if let Some(Some(partition)) = self.partitions.get_mut(number) {
