@@ -101,7 +101,9 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     .unwrap();
     let file = file.to_str().unwrap();
     let output = run(folder.path(), &["import", file, "--dry-run"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let why = "the balance does not cover every link";
+    assert!(text(&output.stderr).contains(why), "{output:?}");
     let printed = text(&output.stdout);
     assert!(
         printed.contains("150 would be created, 0 created before, 11 refused"),
