@@ -90,6 +90,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let reported = import.report(&file, &outcome, begun.elapsed());
     let summary = ImportSummary::of(&outcome);
     let (refused, unpaid) = (summary.refused(), summary.unpaid());
+    let missing_credits = outcome.missing_credits();
     if let Some(failure) = outcome.failure {
         if let Err(error) = reported {
             note(&format!("{error:#}"));
@@ -97,11 +98,11 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
         return Err(anyhow::Error::new(failure).context(import.advice()));
     }
     reported?;
+    if mode == BatchMode::DryRun && missing_credits > 0 {
+        bail!("the balance does not cover every link; ask the operator for credits");
+    }
     match refused {
         0 => Ok(()),
-        _ if unpaid > 0 && mode == BatchMode::DryRun => {
-            bail!("the balance does not cover every link; ask the operator for credits")
-        }
         _ if unpaid > 0 => bail!(
             "the credits ran out; ask the operator for credits, and run the same command again to create \
              the missing links"

@@ -96,6 +96,12 @@ pub(super) async fn send_all(
 }
 
 impl ImportOutcome {
+    /// Returns the credits that the balance lacks for the links of a dry run; 0 if the balance is unknown.
+    pub(super) fn missing_credits(&self) -> i64 {
+        let balance = self.credits_before.unwrap_or(self.credits_charged);
+        (self.credits_charged - balance).max(0)
+    }
+
     /// Begins with the links that are refused without asking the service.
     fn of_refusals(lines: &[ImportLine]) -> Self {
         let refused = |line: &ImportLine| {

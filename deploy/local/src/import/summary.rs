@@ -83,7 +83,7 @@ fn cost(outcome: &ImportOutcome) -> String {
         return format!("Cost: {cost}\n");
     };
     let mut text = format!("Cost: {cost}; balance: {}", grouped(balance));
-    let missing = outcome.credits_charged - balance;
+    let missing = outcome.missing_credits();
     if missing > 0 {
         write!(text, "; missing: {}", grouped(missing)).expect("writing to a string never fails");
     }
