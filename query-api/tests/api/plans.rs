@@ -31,7 +31,7 @@ const DISABLED: i64 = 100;
 /// Number of links with the tag `rare`.
 const RARE: i64 = 10;
 /// Number of expired links that are not disabled.
-const EXPIRED: i64 = 4;
+const EXPIRED: i64 = 5;
 const APPLICATION: &str = "plans";
 
 #[tokio::test]

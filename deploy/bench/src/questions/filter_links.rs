@@ -89,7 +89,7 @@ fn answer(filters: &[Filter], measured: &[Vec<f64>], links: usize) -> QuestionAn
         notes: vec![format!(
             "Medians of one request after the other. The account has {links} links; a page shows {LIMIT}. All links have \
              the tag spring, 1 % the tag print; 5 % have expired, 5 % expire later, 1 % are disabled. \
-             Many links share a prefix of two letters: such a page walks the list, and may be short."
+             Some 3,900 links share a prefix of two letters."
         )],
     }
 }
