@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""In turn, a round of load without a rebuild, and rounds of load during a `projector rebuild --all`; see
-rebuild_impact.sh.
+"""In turn, a round of load without a command, and rounds of load during the command; see command_impact.sh.
 
-    rebuild_impact.py ROUNDS COMMAND...
+    command_impact.py ROUNDS COMMAND LOAD...
 
-COMMAND creates links for a while, and prints rate and latencies.
+LOAD creates links for a while, and prints rate and latencies.
 The lag is that of the live checkpoints, summed over shards, measured ten times a second. A client pages through
 a list of LISTED links all the time: each scan must have each link once, newest first.
-Exits with 1 if a scan was wrong, a response was an error, or a rebuild failed.
+Exits with 1 if a scan was wrong, a response was an error, or the command failed.
 """
 
 import json
@@ -73,28 +72,30 @@ class Pager(threading.Thread):
             self.stopped.wait(0.05)
 
 
-class Rebuild:
-    """`projector rebuild --all`, in a process of its own."""
+def wal_bytes():
+    """Returns the length of the write-ahead log so far."""
+    query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
+    return int(subprocess.check_output(["psql", os.environ["DATABASE_URL"], "-Atc", query]))
 
-    def __init__(self):
-        command = [os.environ["PROJECTOR"], "rebuild", "--all"]
-        command += shlex.split(os.environ.get("REBUILD_OPTIONS", ""))
-        self.begun = time.time()
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
 
-    def runs(self):
-        return self.process.poll() is None
+class Command(threading.Thread):
+    """The operator's command, in a process of its own."""
 
-    def end(self):
-        text = self.process.communicate()[0].strip()
-        seconds = time.time() - self.begun
-        print(f"rebuild: exit {self.process.returncode} after {seconds:.0f} s\n{text}", flush=True)
-        if self.process.returncode != 0:
-            sys.exit(1)
+    def __init__(self, words):
+        super().__init__()
+        self.words, self.is_done = words, False
+
+    def run(self):
+        begun, wal_before = time.time(), wal_bytes()
+        process = subprocess.run(self.words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        seconds, written = time.time() - begun, wal_bytes() - wal_before
+        print(f"command: exit {process.returncode} after {seconds:.1f} s; {written / 1e6:,.0f} MB of WAL, with that of "
+              f"the creates\n{process.stdout.strip()}", flush=True)
+        self.is_done = process.returncode == 0
 
 
 def round_of(creates):
+    wal_before = wal_bytes()
     lag = subprocess.Popen(["psql", os.environ["DATABASE_URL"], "-Atq"], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)
     lag.stdin.write(LAG)
@@ -112,11 +113,12 @@ def round_of(creates):
         "p99 ms": float(words[6]),
         "lag p50": lags[len(lags) // 2],
         "lag p99": lags[len(lags) * 99 // 100],
+        "WAL MB": (wal_bytes() - wal_before) / 1e6,
     }
 
 
 def main():
-    rounds, creates = int(sys.argv[1]), sys.argv[2:]
+    rounds, words, creates = int(sys.argv[1]), shlex.split(sys.argv[2]), sys.argv[3:]
     expected = scan()
     for number in range(max(0, LISTED - len(expected))):
         call("/v1/links", {"destination_url": f"https://example.com/listed/{number}"})
@@ -130,20 +132,23 @@ def main():
         for _ in range(rounds):
             results[False].append(round_of(creates))
             print("without", results[False][-1], flush=True)
-            rebuild = Rebuild()
-            # Rounds go on until the rebuild ends, so that each phase of the rebuild has a round.
-            while rebuild.runs():
+            command = Command(words)
+            command.start()
+            # Rounds go on until the command ends, so that each phase of the command has a round.
+            while command.is_alive():
                 results[True].append(round_of(creates))
                 print("with   ", results[True][-1], flush=True)
-            rebuild.end()
+            command.join()
+            if not command.is_done:
+                sys.exit(1)
     finally:
         pager.stopped.set()
         pager.join()
     print(f"{'':10}  {'without':>30}  {'with':>30}  ratio of medians")
     for name in results[False][0]:
         columns, medians = [], []
-        for with_rebuild in (False, True):
-            figures = sorted(it[name] for it in results[with_rebuild])
+        for with_command in (False, True):
+            figures = sorted(it[name] for it in results[with_command])
             medians.append(statistics.median(figures))
             columns.append(f"{figures[0]:.1f} / {medians[-1]:.1f} / {figures[-1]:.1f}")
         ratio = medians[1] / medians[0] if medians[0] else float("nan")
