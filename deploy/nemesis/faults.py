@@ -127,9 +127,15 @@ class Faults(threading.Thread):
         self.start_broker(broker)
 
     def start_broker(self, broker):
-        broker.start()
+        """Starts a broker until it listens. A broker that misses the controller during its start ends by itself."""
         port = self.stack.kafka.ports[self.stack.kafka.brokers.index(broker)]
-        eventually(f"{broker.name} listens", lambda: listens(port), BROKER_DEADLINE_S)
+
+        def is_up():
+            if broker.process.poll() is not None:
+                broker.start()
+            return listens(port)
+
+        eventually(f"{broker.name} listens", is_up, BROKER_DEADLINE_S)
 
     def kill_nginx(self, nginx, _):
         nginx.kill()
