@@ -144,8 +144,22 @@ impl FieldError {
         if self.code != FieldCode::WrongType {
             return self.code.detail().to_owned();
         }
-        let place = self.pointer.trim_start_matches("#/");
+        let place = self.place();
         format!("The member {place} must be {}.", type_at(&self.pointer))
+    }
+
+    /// Returns the advice with the name of the member.
+    pub fn detail_with_place(&self) -> String {
+        let detail = self.detail();
+        if self.code == FieldCode::WrongType {
+            return detail;
+        }
+        format!("{}: {detail}", self.place())
+    }
+
+    /// Returns the pointer as people read it.
+    fn place(&self) -> &str {
+        self.pointer.trim_start_matches("#/")
     }
 }
 

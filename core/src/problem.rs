@@ -79,10 +79,12 @@ impl Problem {
 
     /// Returns the problem of an invalid body, with all its field errors.
     pub fn validation_failed(errors: &[FieldError]) -> Self {
-        let detail = match errors.len() {
-            1 => "1 field is not valid.".to_owned(),
-            ERRORS_MAX.. => format!("{ERRORS_MAX} or more fields are not valid."),
-            count => format!("{count} fields are not valid."),
+        let detail = match errors {
+            [error] => error.detail_with_place(),
+            _ if errors.len() >= ERRORS_MAX => {
+                format!("{ERRORS_MAX} or more fields are not valid.")
+            }
+            _ => format!("{} fields are not valid.", errors.len()),
         };
         let errors: Vec<Value> = errors
             .iter()

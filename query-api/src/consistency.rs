@@ -68,10 +68,10 @@ pub(crate) fn position_of_consistency_token(
     })
 }
 
-/// Wait of one request for the projections that it reads, of one shard. All reads of the request share one deadline.
+/// Wait of one request for the projection that it reads, of one shard. All reads of the request share one deadline.
 pub(crate) struct VisibilityWait<'a> {
     watcher: &'a CheckpointWatcher,
-    projections: &'a [Projection],
+    projection: Projection,
     shard: Shard,
     deadline: Instant,
 }
@@ -80,12 +80,12 @@ impl<'a> VisibilityWait<'a> {
     /// Starts the timeout.
     pub(crate) fn begin(
         watcher: &'a CheckpointWatcher,
-        projections: &'a [Projection],
+        projection: Projection,
         shard: Shard,
     ) -> Self {
         Self {
             watcher,
-            projections,
+            projection,
             shard,
             deadline: Instant::now() + WAIT_MAX,
         }
@@ -114,11 +114,9 @@ impl<'a> VisibilityWait<'a> {
             }
             let index = self.shard.index();
             let reached = async {
-                for projection in self.projections {
-                    let has_reached =
-                        |checkpoints: &PerShard<LogPosition>| checkpoints[index] >= position;
-                    self.watcher.wait_until(*projection, has_reached).await;
-                }
+                let has_reached =
+                    |checkpoints: &PerShard<LogPosition>| checkpoints[index] >= position;
+                self.watcher.wait_until(self.projection, has_reached).await;
             };
             timeout_at(self.deadline, reached)
                 .await

@@ -198,7 +198,7 @@ impl Redirects {
             epoch: self.watcher.log_epoch(),
             position: holder.extent.created_at,
         };
-        let snapshot = VisibilityWait::begin(&self.watcher, &[Projection::Redirects], holder.shard)
+        let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
                 read_in_time(|| {
                     redirects::find_with_visibility(&self.pool, slug, holder.account_id)

@@ -14,7 +14,7 @@ pub mod wire;
 use std::{
     future::Future,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use sqlx::PgPool;
@@ -101,14 +101,17 @@ pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
-    let begun = Instant::now();
-    while begun.elapsed() < deadline {
-        if let Some(answer) = ask().await {
-            return answer;
+    let polling = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
-    panic!("not within {deadline:?}: {what}");
+    };
+    // The deadline also ends a poll that waits for ever.
+    let polled = tokio::time::timeout(deadline, polling).await;
+    polled.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
 }
 
 /// Creates an account with a balance. The log has no event for the balance.

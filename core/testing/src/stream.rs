@@ -3,6 +3,7 @@
 //! (docs/events.md).
 
 use std::{
+    ops::Deref,
     sync::mpsc::{self, TryRecvError},
     time::{Duration, Instant},
 };
@@ -19,6 +20,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::{Metadata, RecordedEvent},
     event_store::log::{self, PerShard, ReadFrom},
+    kafka_close::close_in_time,
     kafka_config::KafkaConfig,
     shard::{Position, SHARD_COUNT, Shard},
 };
@@ -144,7 +146,25 @@ fn apply_in_order(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Ho
     Ok(applied)
 }
 
-fn consumer(kafka: &KafkaConfig) -> BaseConsumer {
+/// Consumer with a bounded close: a close that waits for the broker would hide the failure of a test.
+struct TopicConsumer(Option<BaseConsumer>);
+
+impl Deref for TopicConsumer {
+    type Target = BaseConsumer;
+
+    fn deref(&self) -> &BaseConsumer {
+        self.0.as_ref().expect("only the drop takes the consumer")
+    }
+}
+
+impl Drop for TopicConsumer {
+    fn drop(&mut self) {
+        let consumer = self.0.take();
+        close_in_time(move || drop(consumer));
+    }
+}
+
+fn consumer(kafka: &KafkaConfig) -> TopicConsumer {
     let settings = kafka.client_settings().expect("settings of a test");
     let consumer: BaseConsumer = settings
         .collect::<ClientConfig>()
@@ -163,7 +183,7 @@ fn consumer(kafka: &KafkaConfig) -> BaseConsumer {
     consumer
         .assign(&partitions)
         .expect("the partitions are assigned");
-    consumer
+    TopicConsumer(Some(consumer))
 }
 
 /// Reads until all records are read that exist when `written` gets a message, or until `written` is

@@ -119,7 +119,7 @@ impl ApiClient {
                 AttemptOutcome::Done(answer) => return Ok(answer),
                 // An earlier attempt may have changed the link, and thereby the ETag.
                 AttemptOutcome::Refused(refusal) if may_be_done && refusal.status == 412 => {
-                    return Err(self.no_answer(call, LOST_AND_CHANGED));
+                    return Err(self.no_answer(call, LOST_AND_CHANGED, true));
                 }
                 AttemptOutcome::Refused(refusal) => {
                     return Err(CallFailure::Refused(Box::new(refusal)));
@@ -135,7 +135,7 @@ impl ApiClient {
             let Some(wait) = wait else {
                 return Err(match trouble.refusal {
                     Some(refusal) if !may_be_done => CallFailure::Refused(Box::new(refusal)),
-                    _ => self.no_answer(call, &trouble.reason),
+                    _ => self.no_answer(call, &trouble.reason, may_be_done),
                 });
             };
             if attempts > 1 && !self.has_noticed_retry.swap(true, Ordering::Relaxed) {
@@ -216,10 +216,11 @@ impl ApiClient {
         })
     }
 
-    pub(crate) fn no_answer(&self, call: &ApiCall, reason: &str) -> CallFailure {
+    pub(crate) fn no_answer(&self, call: &ApiCall, reason: &str, may_be_done: bool) -> CallFailure {
         CallFailure::NoAnswer {
             url: self.address(call),
             reason: reason.to_owned(),
+            may_be_done,
             advice: None,
         }
     }

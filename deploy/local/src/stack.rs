@@ -26,6 +26,7 @@ use crate::{
     demo_account::{DemoAccount, demo_key},
     environment::EnvironmentFile,
     options::StackOptions,
+    output::note,
 };
 use broker::StackBroker;
 use database::StackDatabase;
@@ -82,8 +83,11 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
         }
         Err(error) => Err(error),
     };
-    let stopped = database.stop().await;
-    outcome.and(stopped)
+    let stopped = outcome.and(database.stop().await);
+    if stopped.is_ok() {
+        note("linkledger has stopped.");
+    }
+    stopped
 }
 
 async fn run(

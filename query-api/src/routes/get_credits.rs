@@ -67,7 +67,7 @@ pub(super) async fn get_credits(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Credits], Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let snapshot = api
         .read

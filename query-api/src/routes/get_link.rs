@@ -24,7 +24,7 @@ use linkledger_core::{
     },
     id::{AccountId, LinkId},
     link::history::{LinkAfter, creation},
-    problem::Problem,
+    problem::{Code, Problem},
     projection::Projection,
     shard::Shard,
     timestamp,
@@ -143,7 +143,7 @@ pub(super) async fn find(
             key,
             with_visibility,
         });
-    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Links], Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let mut snapshot = api
         .read
@@ -188,24 +188,30 @@ pub(super) async fn owned_link(
 /// Returns `link_not_found` before the creation and from the deletion on, `read_model_behind` if a later release wrote
 /// the event, and the problems of reading.
 async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<LinkView, Problem> {
-    let event = api.histories.last_event_at(key, at).await?;
-    let event = event.ok_or_else(Problem::link_not_found)?;
     let first = api.histories.first_event(key).await?;
     let first = first.ok_or_else(Problem::link_not_found)?;
+    let event = api.histories.last_event_at(key, at).await?;
     // After a jump of a clock a later event can have an earlier time than the creation.
-    if to_millisecond(first.recorded_at) > at {
-        return Err(Problem::link_not_found());
-    }
+    let event = event.filter(|_| to_millisecond(first.recorded_at) <= at);
+    let event = event.ok_or_else(|| no_link_at(at))?;
     let created = creation(&first).map_err(|error| unreadable(key, &error))?;
     let link = LinkAfter::of(&event, &created).map_err(|error| unreadable(key, &error))?;
     if link.is_deleted() {
-        return Err(Problem::link_not_found());
+        return Err(no_link_at(at));
     }
     let link = link.with_beginning(created, event.version);
     Ok(LinkView {
         version: link.version,
         parts: LinkParts::of(&link, first.recorded_at),
     })
+}
+
+/// Returns the problem of a link that the account had only later, or until an earlier instant.
+fn no_link_at(at: OffsetDateTime) -> Problem {
+    let at = timestamp::format(at);
+    let detail =
+        format!("The link did not exist at {at}: it was created later, or deleted before.");
+    Problem::new(Code::LinkNotFound, detail)
 }
 
 /// Returns the position at which the link was created.

@@ -182,7 +182,7 @@ async fn find_links(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Links], Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let found = api
         .read

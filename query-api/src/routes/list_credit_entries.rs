@@ -76,7 +76,7 @@ pub(super) async fn list_credit_entries(
         before: before.map(version_of_sort_key),
         count_max: page.count_max(),
     };
-    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Credits], Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| range.before.is_none());

@@ -85,13 +85,8 @@ pub(super) async fn list_links(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let projections: &[Projection] = if filters.depends_on_state() {
-        &[Projection::Links, Projection::Redirects]
-    } else {
-        &[Projection::Links]
-    };
     let reading = filters.look_up(&api.log, page_of_list).await?;
-    let wait = VisibilityWait::begin(&api.watcher, projections, Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| page_of_list.last.is_none());

@@ -66,7 +66,7 @@ pub(super) async fn list_tags(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let wait = VisibilityWait::begin(&api.watcher, &[Projection::Links], Shard::of(account_id));
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| after.is_none());

@@ -264,8 +264,10 @@ async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
              SELECT {generation}, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now(), NULL,
                  'crm:' || n,
                  CASE WHEN n % {} = 0 THEN '{{half,rare}}'::text[] WHEN n % 2 = 0 THEN '{{half}}' END,
-                 CASE WHEN n % 1000 = 0 THEN '2001-01-01'::timestamptz END",
-            LINKS / RARE
+                 CASE WHEN n % 1000 = 0 THEN '2001-01-01'::timestamptz END, NULL,
+                 CASE WHEN n > {} THEN 'owner' END",
+            LINKS / RARE,
+            LINKS - DISABLED
         ),
         format!(
             "INSERT INTO read_model.redirects

@@ -158,7 +158,7 @@ impl ApiClient {
                 .patience
                 .wait(attempts, begun.elapsed(), Duration::ZERO, chance);
             let Some(wait) = wait else {
-                outcome.failure = Some(self.no_answer(&call, &reason));
+                outcome.failure = Some(self.no_answer(&call, &reason, true));
                 return outcome;
             };
             tokio::time::sleep(wait).await;

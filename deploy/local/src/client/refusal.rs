@@ -23,13 +23,26 @@ pub(crate) enum CallFailure {
     NoAnswer {
         url: String,
         reason: String,
+        /// True if an attempt may have taken effect. Without a connection, nothing was sent.
+        may_be_done: bool,
         /// Advice beyond "repeat the command".
         advice: Option<String>,
     },
 }
 
 impl CallFailure {
-    /// Adds advice for a call with an unknown outcome.
+    /// Returns true if the outcome of the call is unknown.
+    pub(crate) fn is_unknown_outcome(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAnswer {
+                may_be_done: true,
+                ..
+            }
+        )
+    }
+
+    /// Adds advice on a call without an answer.
     pub(crate) fn advise(mut self, text: &str) -> Self {
         match &mut self {
             Self::NoAnswer { advice, .. } => *advice = Some(format!("\n  {text}")),

@@ -55,6 +55,9 @@ pub(super) async fn run(
     create.details.add_to(&mut body);
     let call = ApiCall::create_link(key, Value::Object(body));
     let answer = send(client, &call).await?.map_err(|failure| {
+        if !failure.is_unknown_outcome() {
+            return failure;
+        }
         failure.advise(&format!(
             "The link may exist or not. Repeat the command with --idempotency-key {key}: the \
              service then makes one link and one charge."
@@ -81,6 +84,6 @@ async fn send(
     let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?;
     Ok(tokio::select! {
         outcome = client.send(call) => outcome,
-        _ = interrupt.recv() => Err(client.no_answer(call, "interrupted")),
+        _ = interrupt.recv() => Err(client.no_answer(call, "interrupted", true)),
     })
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     client::{ID, command, link, run, text},
     scripted_server::{Reply, ScriptedServer},
+    services::free_address,
 };
 
 fn created(headers: &'static str) -> Reply {
@@ -115,6 +116,19 @@ fn failed_create_prints_the_idempotency_key() {
 }
 
 #[test]
+fn create_that_was_never_sent_names_no_outcome() {
+    let nobody = format!("http://{}", free_address());
+    let mut command = command(&nobody, &["links", "create", "https://example.com/"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("no server listens at this address") && !message.contains("may exist"),
+        "{message}"
+    );
+}
+
+#[test]
 fn interrupted_create_prints_the_idempotency_key() {
     let server = ScriptedServer::start(vec![Reply::Hold]);
     let mut command = command(&server.url, &["links", "create", "https://example.com/"]);
@@ -143,7 +157,7 @@ fn retry_after_beyond_the_deadline_ends_the_call() {
 fn refusal_is_printed_as_text_or_json() {
     let body = json!({
         "code": "validation_failed",
-        "detail": "1 field is not valid.",
+        "detail": "slug: Too short.",
         "errors": [{ "pointer": "#/slug", "code": "slug_too_short", "detail": "Too short." }],
         "request_id": "req_1",
     });
@@ -152,7 +166,7 @@ fn refusal_is_printed_as_text_or_json() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(
         text(&output.stderr),
-        "error: validation_failed: 1 field is not valid.\n  slug: Too short. (slug_too_short)\n  \
+        "error: validation_failed: slug: Too short.\n  slug (slug_too_short)\n  \
          request id: req_1\n"
     );
     let arguments = [&arguments[..], &["--json"]].concat();

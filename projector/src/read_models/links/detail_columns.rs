@@ -56,8 +56,9 @@ impl<'a> DetailUpdate<'a> {
         !self.tags.is_keep()
     }
 
-    /// Returns the names of the columns that are not kept, separated by spaces.
-    fn changed(&self) -> String {
+    /// Returns the names of the columns that are not kept, separated by spaces, for
+    /// `string_to_array`.
+    pub(super) fn changed_columns(&self) -> String {
         let columns = [
             ("title", self.title.is_keep()),
             ("external_id", self.external_id.is_keep()),
@@ -74,8 +75,6 @@ impl<'a> DetailUpdate<'a> {
 /// Updates of rows as columns, for `unnest`.
 #[derive(Debug)]
 pub(super) struct DetailColumns<'a> {
-    /// Names of the columns that are not kept, separated by spaces.
-    pub(super) changed: Vec<String>,
     pub(super) titles: Vec<Option<&'a str>>,
     pub(super) external_ids: Vec<Option<&'a str>>,
     /// Tags separated by spaces, which no tag contains.
@@ -97,7 +96,6 @@ impl<'a> DetailColumns<'a> {
         };
         let updates = updates.iter();
         Self {
-            changed: updates.clone().map(|update| update.changed()).collect(),
             titles: updates.clone().map(|it| it.title.value()).collect(),
             external_ids: updates.clone().map(|it| it.external_id.value()).collect(),
             tags: updates.clone().map(tags).collect(),

@@ -237,6 +237,7 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         rows.iter().map(|(_, row)| row.destination_url).collect();
     let versions: Vec<i64> = rows.iter().map(|(_, row)| row.version).collect();
     let details: Vec<_> = rows.iter().map(|(_, row)| &row.details).collect();
+    let changed_columns: Vec<String> = details.iter().map(|row| row.changed_columns()).collect();
     let details = DetailColumns::of(&details);
     let keep_disabled_by: Vec<bool> = rows
         .iter()
@@ -281,7 +282,7 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
         &link_ids,
         &destination_urls as &[Option<&str>],
         &versions,
-        &details.changed,
+        &changed_columns,
         &details.titles as &[Option<&str>],
         &details.external_ids as &[Option<&str>],
         &details.tags as &[Option<String>],

@@ -221,11 +221,6 @@ impl LinkFilters {
         query.finish()
     }
 
-    /// Returns true if the list depends on the state of links, which is in the read model of redirects.
-    pub(super) fn depends_on_state(&self) -> bool {
-        self.state.is_some()
-    }
-
     /// Returns the read of a page. Asks the event store for the link that holds the slug: the holder of a slug never
     /// changes, and the event store never lags behind.
     ///

@@ -44,6 +44,8 @@ async fn instant_between_versions_returns_folded_link() {
     for at in [before.as_str(), "2000-01-01T00:00:00Z", "2026-11-20"] {
         let answer = service.get(&caller, &stream.path_at(at)).await;
         answer.assert_problem(404, "link_not_found");
+        let detail = answer.json()["detail"].to_string();
+        assert!(detail.contains("did not exist at "), "{detail}");
     }
     for (version, (recorded_at, _)) in (1..).zip(&stream.links).skip(1) {
         let next = stream.links.get(version).map(|(next, _)| *next);

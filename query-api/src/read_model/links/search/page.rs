@@ -2,14 +2,13 @@
 
 use std::iter::zip;
 
-use linkledger_core::{id::LinkId, shard::Position};
+use linkledger_core::id::LinkId;
 
 use super::FoundLinks;
-use crate::read_model::{LogPosition, SnapshotRead, Visibility, links::link_columns::LinkColumns};
+use crate::read_model::{SnapshotRead, Visibility, links::link_columns::LinkColumns};
 
 /// Reads a page of the given rows: links in the order of the list, at most `$5`, which are only read until the page is full.
-/// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug;
-/// `has_state` is true for links that are known to have the wanted state.
+/// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug.
 ///
 /// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7` and `$8`
 /// range of folded slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags, `$14` external id.
@@ -39,12 +38,10 @@ macro_rules! page_of_rows {
         let page = sqlx::query!(
             r#"
             SELECT c.epoch, c.position,
-                   r.epoch AS "redirects_epoch?", r.position AS "redirects_position?",
                    EXISTS (
                        SELECT FROM read_model.parked_accounts AS p
                        WHERE p.account_id = $2
-                         AND (p.projection = c.projection AND p.generation = c.generation
-                              OR p.projection = r.projection AND p.generation = r.generation)
+                         AND p.projection = c.projection AND p.generation = c.generation
                    ) AS "is_parked!",
                    l.last_row AS "last_row!", l.are_found AS "are_found!",
                    l.link_ids AS "link_ids!", l.slugs AS "slugs!",
@@ -56,13 +53,6 @@ macro_rules! page_of_rows {
                    l.expired_urls AS "expired_urls!: Vec<Option<String>>",
                    l.disabled_by AS "disabled_by!: Vec<Option<String>>"
             FROM read_model.checkpoints AS c
-            -- The state of a link is in another read model, which may lag behind this one.
-            LEFT JOIN read_model.checkpoints AS r
-              ON $11::text IS NOT NULL AND r.projection = 'redirects' AND r.shard = $1
-             AND r.generation = (
-                 SELECT active_generation FROM read_model.projections
-                 WHERE projection = 'redirects'
-             )
             CROSS JOIN LATERAL (
                 SELECT coalesce(max(nth), 0) AS last_row,
                        coalesce(array_agg(is_found), '{}') AS are_found,
@@ -85,17 +75,6 @@ macro_rules! page_of_rows {
                 + $($rows)+
                 + r#"
                     ) AS rows) AS numbered
-                    LEFT JOIN LATERAL (
-                        SELECT true AS is_disabled FROM read_model.redirects
-                        WHERE $11::text IS NOT NULL AND NOT has_state
-                          AND generation = (
-                              SELECT active_generation FROM read_model.projections
-                              WHERE projection = 'redirects'
-                          )
-                          AND account_id = $2 AND link_id = numbered.link_id
-                          AND state = 'disabled'
-                        LIMIT 1
-                    ) AS redirect ON true
                     CROSS JOIN LATERAL (
                         SELECT slug IS NOT NULL
                                AND ($7::text IS NULL
@@ -104,8 +83,8 @@ macro_rules! page_of_rows {
                                AND ($9::text IS NULL OR destination_url = $9)
                                AND ($10::text IS NULL
                                     OR split_part(split_part(destination_url, '/', 3), ':', 1) = $10)
-                               AND ($11 IS NULL OR has_state
-                                    OR $11 = CASE WHEN is_disabled THEN 'disabled'
+                               AND ($11::text IS NULL
+                                    OR $11 = CASE WHEN disabled_by IS NOT NULL THEN 'disabled'
                                                   WHEN expires_at <= $12 THEN 'expired'
                                                   ELSE 'active' END)
                                AND ($13::text[] IS NULL OR coalesce(tags @> $13, false))
@@ -141,7 +120,6 @@ macro_rules! page_of_rows {
         .await?;
         Ok(PageOfRows {
             visibility: Visibility::new(page.epoch, page.position, page.is_parked),
-            redirects: page.redirects_epoch.zip(page.redirects_position),
             last_row: page.last_row,
             are_found: page.are_found,
             columns: link_columns!(page),
@@ -154,8 +132,6 @@ pub(super) use page_of_rows;
 pub(super) struct PageOfRows {
     /// Visibility by the checkpoint of the read model of links.
     pub(super) visibility: Visibility,
-    /// Epoch and position of the checkpoint of the read model of redirects, if the page depends on the state of links.
-    pub(super) redirects: Option<(i32, Position)>,
     /// Number of the last row of the page among all rows that were looked at.
     pub(super) last_row: i64,
     /// False for a last row that does not meet the filters.
@@ -165,16 +141,11 @@ pub(super) struct PageOfRows {
 
 impl PageOfRows {
     pub(super) fn into_found(self, rows_max: i64) -> SnapshotRead<FoundLinks> {
-        let mut visibility = self.visibility;
-        if let Some((epoch, position)) = self.redirects {
-            let redirects = LogPosition { epoch, position };
-            visibility.checkpoint = visibility.checkpoint.min(redirects);
-        }
         let last = self.columns.link_ids.last().copied();
         let stopped_at = last.filter(|_| self.last_row == rows_max);
         let rows = zip(self.columns.into_links(), self.are_found);
         let links = rows.filter_map(|(link, is_found)| is_found.then_some(link));
-        visibility.with(FoundLinks {
+        self.visibility.with(FoundLinks {
             links: links.collect(),
             stopped_at: stopped_at.map(LinkId::from_uuid),
         })

@@ -14,7 +14,7 @@ pub(super) async fn by_account(pool: &PgPool, search: &LinkSearch) -> sqlx::Resu
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -36,7 +36,7 @@ pub(super) async fn by_destination(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -59,7 +59,7 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -83,7 +83,7 @@ pub(super) async fn by_external_id(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -107,7 +107,7 @@ pub(super) async fn among_expiring(pool: &PgPool, search: &LinkSearch) -> sqlx::
         search,
         r#"
         SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
@@ -121,36 +121,23 @@ pub(super) async fn among_expiring(pool: &PgPool, search: &LinkSearch) -> sqlx::
     )
 }
 
-/// Reads the disabled links of the account. The read table of links may lack a link that the read table of redirects has.
+/// Reads the disabled links of the account.
 pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<PageOfRows> {
     page_of_rows!(
         pool,
         search,
         r#"
-        SELECT disabled.link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, true AS has_state
-        FROM (
-            SELECT link_id FROM read_model.redirects
-            WHERE generation = (
-                      SELECT active_generation FROM read_model.projections
-                      WHERE projection = 'redirects'
-                  )
-              AND account_id = $2 AND link_id >= $3 AND link_id < $4 AND state = 'disabled'
-            ORDER BY link_id"#,
+        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
+               expires_at, expired_url, disabled_by
+        FROM read_model.links
+        WHERE generation = (
+                  SELECT active_generation FROM read_model.projections
+                  WHERE projection = 'links'
+              )
+          AND account_id = $2 AND link_id >= $3 AND link_id < $4 AND disabled_by IS NOT NULL
+        ORDER BY link_id"#,
         r#"
-            LIMIT $5
-        ) AS disabled
-        LEFT JOIN LATERAL (
-            SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
-                   expired_url, disabled_by
-            FROM read_model.links
-            WHERE generation = (
-                      SELECT active_generation FROM read_model.projections
-                      WHERE projection = 'links'
-                  )
-              AND account_id = $2 AND link_id = disabled.link_id
-            LIMIT 1
-        ) AS link ON true
+        LIMIT $5
         "#
     )
 }
@@ -176,7 +163,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
             LIMIT $5
         )
         (
-            SELECT link.*, false AS has_state
+            SELECT link.*
             FROM (
                 SELECT link_id FROM matching
                 WHERE (SELECT count(*) FROM matching) < $5
@@ -199,7 +186,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         UNION ALL
         (
             SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
             FROM read_model.links
             WHERE (SELECT count(*) FROM matching) >= $5
               AND generation = (
@@ -222,7 +209,7 @@ pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<P
         search,
         r#"
         SELECT tagged.link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by, false AS has_state
+               expires_at, expired_url, disabled_by
         FROM (
             SELECT link_id FROM read_model.link_tags
             WHERE generation = (
