@@ -157,7 +157,7 @@ impl FieldError {
         format!("{}: {detail}", self.place())
     }
 
-    /// Returns the pointer as people read it.
+    /// Returns the name of the member, as the pointer writes it.
     fn place(&self) -> &str {
         self.pointer.trim_start_matches("#/")
     }
@@ -225,6 +225,18 @@ mod tests {
         assert_eq!(pointer(&"x".repeat(64)), format!("#/{}", "x".repeat(64)));
         let cut = format!("#/{}%E2%80%A6", "x".repeat(64));
         assert_eq!(pointer(&"x".repeat(10_000)), cut);
+    }
+
+    #[test]
+    fn detail_names_the_place_once() {
+        let short = FieldError::of_member("slug", FieldCode::SlugTooShort);
+        assert_eq!(
+            short.in_item(3).detail_with_place(),
+            format!("items/3/slug: {}", FieldCode::SlugTooShort.detail())
+        );
+        let wrong = FieldError::of_member("title", FieldCode::WrongType);
+        let expected = "The member title must be a string.";
+        assert_eq!(wrong.detail_with_place(), expected);
     }
 
     #[test]

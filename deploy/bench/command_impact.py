@@ -82,12 +82,12 @@ class Command(threading.Thread):
     """The operator's command, in a process of its own."""
 
     def __init__(self, words):
-        super().__init__()
+        super().__init__(daemon=True)
         self.words, self.is_done = words, False
 
     def run(self):
         begun, wal_before = time.time(), wal_bytes()
-        process = subprocess.run(self.words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.run(self.words, stdout=subprocess.PIPE, text=True)
         seconds, written = time.time() - begun, wal_bytes() - wal_before
         print(f"command: exit {process.returncode} after {seconds:.1f} s; {written / 1e6:,.0f} MB of WAL, with that of "
               f"the creates\n{process.stdout.strip()}", flush=True)

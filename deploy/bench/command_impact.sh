@@ -5,7 +5,8 @@
 #   deploy/bench/command_impact.sh COMMAND [EVENTS [SECONDS [ROUNDS [CONNECTIONS [ACCOUNTS]]]]]
 #
 # COMMAND is one word for the shell, such as 'target/dist/projector rebuild --all'. A command that works only once,
-# such as 'target/dist/command-api migrate' on the stack of an earlier release, needs ROUNDS=1.
+# such as 'target/dist/command-api migrate' on the stack of an earlier release, needs 1 as ROUNDS, and SECONDS near its
+# duration: the creates after its end belong to its last round.
 # First creates fill the log up to EVENTS (default: 1,000,000). During the command a client pages through a list and
 # checks each scan.
 # Needs psql, Python, and a running stack (target/dist/linkledger), with the data folder .linkledger or the folder

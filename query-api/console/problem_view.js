@@ -32,7 +32,12 @@ export const problemView = (error) => {
     errors.length > 0 && element(
       "ul",
       null,
-      errors.map((entry) => element("li", null, element("code", null, places(entry)), ` ${entry.detail}`)),
+      errors.map((entry) => element(
+        "li",
+        null,
+        element("code", null, places(entry)),
+        !detail?.includes(entry.detail) && ` ${entry.detail}`,
+      )),
     ),
     ADVICE[code] && element("p", null, ADVICE[code]),
     requestId && element("p", { class: "quiet" }, "Request ", element("code", null, requestId)),

@@ -26,7 +26,7 @@ const COUNTED_ENTRIES: i64 = (LINKS / 100 + 1) * 5_000;
 /// further pages.
 const TAGGED_ENTRIES: i64 = 4 * LINKS;
 const ENTRIES_MAX: i64 = FULL_LISTS * LINKS + COUNTED_ENTRIES + TAGGED_ENTRIES + OTHER_ENTRIES_MAX;
-/// Number of links whose redirects are disabled.
+/// Number of disabled links.
 const DISABLED: i64 = 100;
 /// Number of links with the tag `rare`.
 const RARE: i64 = 10;

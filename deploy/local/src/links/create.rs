@@ -55,7 +55,8 @@ pub(super) async fn run(
     create.details.add_to(&mut body);
     let call = ApiCall::create_link(key, Value::Object(body));
     let answer = send(client, &call).await?.map_err(|failure| {
-        if !failure.is_unknown_outcome() {
+        // A key that the user gave may have created the link in an earlier run.
+        if !failure.is_unknown_outcome() && create.idempotency_key.is_none() {
             return failure;
         }
         failure.advise(&format!(

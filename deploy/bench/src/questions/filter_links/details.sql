@@ -11,12 +11,7 @@ WITH numbered AS MATERIALIZED (
         disabled_by = CASE WHEN n.number % 100 = 50 THEN 'owner' END
     FROM numbered AS n
     WHERE l.link_id = n.link_id
-    RETURNING l.generation, l.account_id, l.link_id, l.tags, l.expires_at, l.disabled_by
-), tagged AS (
-    INSERT INTO read_model.link_tags (generation, account_id, tag, link_id)
-    SELECT generation, account_id, unnest(tags), link_id FROM detailed
+    RETURNING l.generation, l.account_id, l.link_id, l.tags
 )
-UPDATE read_model.redirects AS r
-SET expires_at = d.expires_at, state = CASE WHEN d.disabled_by IS NULL THEN r.state ELSE 'disabled' END
-FROM detailed AS d
-WHERE r.link_id = d.link_id AND (d.expires_at IS NOT NULL OR d.disabled_by IS NOT NULL)
+INSERT INTO read_model.link_tags (generation, account_id, tag, link_id)
+SELECT generation, account_id, unnest(tags), link_id FROM detailed

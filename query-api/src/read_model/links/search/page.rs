@@ -128,7 +128,7 @@ macro_rules! page_of_rows {
 }
 pub(super) use page_of_rows;
 
-/// Rows of a page, and the checkpoints of their snapshot.
+/// Rows of a page, and the visibility of their snapshot.
 pub(super) struct PageOfRows {
     /// Visibility by the checkpoint of the read model of links.
     pub(super) visibility: Visibility,
