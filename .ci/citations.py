@@ -58,6 +58,8 @@ ABSENT_NAMES = {
     "lock_not_available": "a condition of Postgres",
     "protocol_violation": "a condition of Postgres",
     "pg_dump": "a program of Postgres",
+    "synchronous_standby_names": "a setting of Postgres",
+    "SyncRep": "a wait event of Postgres",
     "pg_waldump": "a program of Postgres",
     "pg_rewind": "a program of Postgres",
     "pg_test_fsync": "a program of Postgres",
