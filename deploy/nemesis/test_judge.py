@@ -4,12 +4,14 @@
 """
 
 import json
+import pathlib
+import tempfile
 import unittest
 import uuid
 
 import judge
 from judge import minima
-from judge.evidence import Evidence, text_id
+from judge.evidence import Evidence, panics, text_id
 from sound_run import ACCOUNT, L1, L2, PROBLEM, SECOND, Run, address
 
 
@@ -184,7 +186,7 @@ class Judge(unittest.TestCase):
                 self.assertIn("stream_equals_the_log", self.judge(run, records))
 
     def test_each_rule_has_a_fault(self):
-        proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover"}
+        proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover", "no_task_panics"}
         self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
 
     def test_refusal_after_a_retry_by_nginx_can_have_an_effect(self):
@@ -202,6 +204,16 @@ class Judge(unittest.TestCase):
             edit(run.clicks, totals={"clicks": 5, "bots": 0})
             found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
             self.assertEqual("clicks_are_counted" in found, is_broken)
+
+    def test_panic_in_a_log_is_a_finding(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "query-api-1.log"
+            log.write_text('{"level":"INFO"}\nthread \'main\' panicked at src/lib.rs:1:2:\non purpose\n')
+            found = panics(log)
+        self.assertEqual(found, ["query-api-1: thread 'main' panicked at src/lib.rs:1:2: on purpose"])
+        run = Run()
+        found = judge.findings(Evidence(run.operations, run.facts() | {"panics": found}, run.stream()))
+        self.assertIn("no_task_panics", found)
 
     def test_slow_recovery_is_a_finding(self):
         run = Run()

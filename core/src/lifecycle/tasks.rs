@@ -4,6 +4,7 @@
 mod tests;
 
 use std::{
+    collections::HashMap,
     future::Future,
     pin::pin,
     sync::Arc,
@@ -16,7 +17,7 @@ use metrics::counter;
 use tokio::{
     runtime::Builder,
     sync::oneshot,
-    task::JoinSet,
+    task::{AbortHandle, Id, JoinError, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,10 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(20);
 /// Longest additional time for tasks that must outlive the flush of accepted work. A stop takes both times
 /// at most, less than the grace period of Kubernetes and Docker in `deploy/`.
 const FLUSHED_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Longest time for housekeeping to end after the shutdown began, so that the later stages of a stop have
+/// theirs.
+const HOUSEKEEPING_END_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// First delay before housekeeping that has failed is started again.
 const RESTART_BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -44,26 +49,30 @@ const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(1);
 /// left, such as the recorder of clicks. When those have ended too, the process is flushed, and tasks end
 /// that process what was stored, such as the counting of clicks.
 pub struct Tasks {
-    set: JoinSet<(&'static str, anyhow::Result<()>)>,
+    set: JoinSet<anyhow::Result<()>>,
     shutdown: CancellationToken,
     /// Tasks that must outlive all tasks of `set`.
-    until_drained: JoinSet<(&'static str, anyhow::Result<()>)>,
+    until_drained: JoinSet<anyhow::Result<()>>,
     /// Cancelled when all tasks of `set` have ended.
     drained: CancellationToken,
     /// Tasks that must outlive all tasks of `set` and of `until_drained`.
-    until_flushed: JoinSet<(&'static str, anyhow::Result<()>)>,
+    until_flushed: JoinSet<anyhow::Result<()>>,
     /// Cancelled when all tasks of `set` and of `until_drained` have ended.
     flushed: CancellationToken,
+    /// Names of the tasks that run.
+    names: HashMap<Id, &'static str>,
     stop_times: StopTimes,
 }
 
 /// Longest times of the stages of a stop.
 #[derive(Debug, Clone, Copy)]
 struct StopTimes {
+    /// From the shutdown until housekeeping that does not end is aborted.
+    housekeeping: Duration,
     /// From the shutdown until the process is flushed.
-    drain_max: Duration,
+    drain: Duration,
     /// From then on.
-    flushed_max: Duration,
+    after_flush: Duration,
 }
 
 impl Tasks {
@@ -76,9 +85,11 @@ impl Tasks {
             drained: CancellationToken::new(),
             until_flushed: JoinSet::new(),
             flushed: CancellationToken::new(),
+            names: HashMap::new(),
             stop_times: StopTimes {
-                drain_max: DRAIN_TIME_MAX,
-                flushed_max: FLUSHED_TIME_MAX,
+                housekeeping: HOUSEKEEPING_END_TIME_MAX,
+                drain: DRAIN_TIME_MAX,
+                after_flush: FLUSHED_TIME_MAX,
             },
         }
     }
@@ -94,7 +105,8 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
-        self.set.spawn(async move { (name, task.await) });
+        let task = self.set.spawn(task);
+        self.register(name, &task);
     }
 
     /// Spawns an essential task on a thread with a runtime of its own, for a task for which requests
@@ -111,7 +123,8 @@ impl Tasks {
     }
 
     /// Spawns a task whose absence makes no answer wrong: it prunes, seals, reports or fills a cache.
-    /// If the task fails, panics or ends before the shutdown, `start` makes it anew after a backoff.
+    /// If the task fails, panics or ends before the shutdown, `start` makes it anew after a backoff. A
+    /// task that does not end within 8 s of the shutdown is aborted.
     pub fn spawn_housekeeping<F>(
         &mut self,
         name: &'static str,
@@ -119,8 +132,10 @@ impl Tasks {
     ) where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.set
-            .spawn(run_housekeeping(name, start, self.shutdown()));
+        let time_max = self.stop_times.housekeeping;
+        let run = run_housekeeping(name, start, self.shutdown(), time_max);
+        let task = self.set.spawn(run);
+        self.register(name, &task);
     }
 
     /// Spawns housekeeping that must outlive the requests, and ends when the token of
@@ -132,8 +147,9 @@ impl Tasks {
     ) where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.until_drained
-            .spawn(run_housekeeping(name, start, self.drained()));
+        let run = run_housekeeping(name, start, self.drained(), DRAIN_TIME_MAX);
+        let task = self.until_drained.spawn(run);
+        self.register(name, &task);
     }
 
     /// Spawns housekeeping that must outlive the tasks of [`Tasks::spawn_housekeeping_until_drained`], and
@@ -145,8 +161,9 @@ impl Tasks {
     ) where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        self.until_flushed
-            .spawn(run_housekeeping(name, start, self.flushed()));
+        let run = run_housekeeping(name, start, self.flushed(), DRAIN_TIME_MAX);
+        let task = self.until_flushed.spawn(run);
+        self.register(name, &task);
     }
 
     /// Returns the token that is cancelled when the tasks that outlive the requests have ended too:
@@ -168,7 +185,12 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
-        self.until_drained.spawn(async move { (name, task.await) });
+        let task = self.until_drained.spawn(task);
+        self.register(name, &task);
+    }
+
+    fn register(&mut self, name: &'static str, task: &AbortHandle) {
+        self.names.insert(task.id(), name);
     }
 
     /// Waits until all tasks have ended.
@@ -185,26 +207,39 @@ impl Tasks {
             self.advance_stage();
             let some_run = !(self.is_flushed() && self.until_flushed.is_empty());
             let ended = tokio::select! {
-                Some(ended) = self.set.join_next() => ended,
-                Some(ended) = self.until_drained.join_next() => ended,
-                Some(ended) = self.until_flushed.join_next() => ended,
+                Some(ended) = self.set.join_next_with_id() => ended,
+                Some(ended) = self.until_drained.join_next_with_id() => ended,
+                Some(ended) = self.until_flushed.join_next_with_id() => ended,
                 time_max = &mut stop_is_overdue, if some_run => {
-                    return Err(failure.unwrap_or_else(|| {
-                        anyhow::anyhow!("tasks did not end within {time_max:?}")
-                    }));
+                    return Err(failure.unwrap_or_else(|| self.overdue(time_max)));
                 }
                 else => return failure.map_or(Ok(()), Err),
             };
+            let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+            let name = self.names.remove(&id).unwrap_or_default();
             let error = match ended {
                 Ok((_, Ok(()))) if self.shutdown.is_cancelled() => continue,
-                Ok((name, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
-                Ok((name, Err(error))) => error.context(format!("task `{name}` failed")),
-                Err(error) => anyhow::Error::new(error)
-                    .context("a task panicked; the message of the panic is above"),
+                Ok((_, Ok(()))) => anyhow::anyhow!("task `{name}` ended by itself"),
+                Ok((_, Err(error))) => error.context(format!("task `{name}` failed")),
+                Err(error) => anyhow::Error::new(error).context(format!(
+                    "task `{name}` panicked; the message of the panic is above"
+                )),
             };
             self.shutdown.cancel();
             failure.get_or_insert(error);
         }
+    }
+
+    /// Returns the error of a stop that takes too long. The error names the tasks that run.
+    fn overdue(&self, time_max: Duration) -> anyhow::Error {
+        let mut names: Vec<String> = self
+            .names
+            .values()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        names.sort_unstable();
+        let names = names.join(", ");
+        anyhow::anyhow!("tasks did not end within {time_max:?}: {names}")
     }
 
     /// Begins the stages of a stop whose earlier tasks have ended.
@@ -250,12 +285,14 @@ async fn run_on_thread(
     result.await.map_err(|_| panicked())?
 }
 
-/// Runs housekeeping until the token is cancelled, and starts the task again after each failure.
+/// Runs housekeeping until the token is cancelled, and starts the task again after each failure. A task that
+/// does not end within `end_time_max` is aborted.
 async fn run_housekeeping<F>(
     name: &'static str,
     start: impl Fn(CancellationToken) -> F + Send + Sync + 'static,
     end: CancellationToken,
-) -> (&'static str, anyhow::Result<()>)
+    end_time_max: Duration,
+) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
@@ -269,8 +306,19 @@ where
         let mut run = JoinSet::new();
         let (start, until) = (Arc::clone(&start), end.clone());
         run.spawn(async move { start(until).await });
-        let error = match run.join_next().await {
-            _ if end.is_cancelled() => return (name, Ok(())),
+        let is_overdue = async {
+            end.cancelled().await;
+            sleep(end_time_max).await;
+        };
+        let ended = tokio::select! {
+            ended = run.join_next() => ended,
+            () = is_overdue => {
+                tracing::warn!("task `{name}` did not end within {end_time_max:?}, and is aborted");
+                return Ok(());
+            }
+        };
+        let error = match ended {
+            _ if end.is_cancelled() => return Ok(()),
             None | Some(Ok(Ok(()))) => "it ended by itself".to_owned(),
             Some(Ok(Err(error))) => format!("{error:#}"),
             Some(Err(error)) => error.to_string(),
@@ -293,11 +341,11 @@ impl StopTimes {
     /// Waits until a stop has taken too long, and returns the time that the stop may take.
     async fn are_over(self, shutdown: CancellationToken, flushed: CancellationToken) -> Duration {
         shutdown.cancelled().await;
-        sleep(self.drain_max).await;
+        sleep(self.drain).await;
         if !flushed.is_cancelled() {
-            return self.drain_max;
+            return self.drain;
         }
-        sleep(self.flushed_max).await;
-        self.drain_max + self.flushed_max
+        sleep(self.after_flush).await;
+        self.drain + self.after_flush
     }
 }

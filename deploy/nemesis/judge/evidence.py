@@ -18,6 +18,12 @@ def text_id(prefix, value):
     return f"{prefix}_" + "".join(BASE32[bits >> 5 * place & 31] for place in reversed(range(26)))
 
 
+def panics(log):
+    """Returns place and message of each panic in the log of a process."""
+    lines = log.read_text(errors="replace").splitlines()
+    return [f"{log.stem}: {line} {message}" for line, message in zip(lines, lines[1:] + [""]) if "panicked at" in line]
+
+
 class Evidence:
     def __init__(self, operations, facts, stream):
         self.operations, self.facts, self.stream = operations, facts, stream
@@ -54,6 +60,7 @@ class Evidence:
     def read(cls, folder):
         operations = [json.loads(line) for line in (folder / "history.ndjson").read_text().splitlines()]
         facts = json.loads((folder / "facts.json").read_text())
+        facts["panics"] = [found for log in sorted(folder.glob("*.log")) for found in panics(log)]
         lines = (folder / "stream.txt").read_text().splitlines()
         return cls(operations, facts, [record(line) for line in lines if line.startswith("Partition:") or "\tPartition:" in line])
 

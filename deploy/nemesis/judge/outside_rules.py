@@ -153,4 +153,10 @@ def services_recover(evidence):
             yield f"{fact} is {evidence.facts[fact]:.0f}, more than {limit}"
 
 
-RULES = [answers_are_of_the_contract, stream_equals_the_log, clicks_are_counted, operators_checks_are_clean, services_recover]
+def no_task_panics(evidence):
+    """No task of a process panics, even if the process starts the task again."""
+    yield from evidence.facts.get("panics", [])
+
+
+RULES = [answers_are_of_the_contract, stream_equals_the_log, clicks_are_counted, operators_checks_are_clean, services_recover,
+         no_task_panics]

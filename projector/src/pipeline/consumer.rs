@@ -29,9 +29,9 @@ use crate::config::{Config, GroupProtocol};
 /// Shortest time between two commits of the offsets.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest wait for the group's answer when this process leaves the group. A group expels a silent member by itself,
-/// after 6 s with the classic protocol.
-pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for the group's answer when this process leaves the group: as long as a group with the classic
+/// protocol waits until it expels a silent member by itself.
+pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_secs(6);
 
 /// Interval at which the same Kafka error is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);

@@ -164,6 +164,8 @@ impl ClickPublisher {
             }
             State::Connecting(connecting) if connecting.is_finished() => {
                 let made = connecting.await;
+                // A handle gives its result once.
+                self.state = State::Waiting(now);
                 let made = made.context("making a Kafka producer has panicked")??;
                 self.state = State::Connected(made);
                 Ok(())

@@ -47,7 +47,7 @@ async fn a_panic_is_a_failure() {
     tasks.spawn_essential("panics", async { panic!("on purpose") });
     assert_eq!(
         tasks.join().await.unwrap_err().to_string(),
-        "a task panicked; the message of the panic is above"
+        "task `panics` panicked; the message of the panic is above"
     );
 }
 
@@ -186,8 +186,9 @@ async fn stop_is_bounded_in_every_stage() {
     for (outlives_flush, time_max) in [(false, "20ms"), (true, "50ms")] {
         let mut tasks = Tasks::new(CancellationToken::new());
         tasks.stop_times = StopTimes {
-            drain_max: Duration::from_millis(20),
-            flushed_max: Duration::from_millis(30),
+            housekeeping: Duration::from_millis(10),
+            drain: Duration::from_millis(20),
+            after_flush: Duration::from_millis(30),
         };
         if outlives_flush {
             tasks.spawn_housekeeping_until_flushed("stuck", |_| std::future::pending());
@@ -196,8 +197,30 @@ async fn stop_is_bounded_in_every_stage() {
         }
         tasks.shutdown().cancel();
         let error = tasks.join().await.unwrap_err().to_string();
-        assert_eq!(error, format!("tasks did not end within {time_max}"));
+        assert_eq!(
+            error,
+            format!("tasks did not end within {time_max}: `stuck`")
+        );
     }
+}
+
+#[tokio::test]
+async fn stuck_housekeeping_does_not_fail_the_stop() {
+    let mut tasks = Tasks::new(CancellationToken::new());
+    tasks.stop_times.housekeeping = Duration::from_millis(10);
+    tasks.spawn_housekeeping("stuck", |_| std::future::pending());
+    let flushed = tasks.flushed();
+    let store = move |drained: CancellationToken| {
+        let flushed = flushed.clone();
+        async move {
+            drained.cancelled().await;
+            anyhow::ensure!(!flushed.is_cancelled(), "nothing was stored");
+            Ok(())
+        }
+    };
+    tasks.spawn_housekeeping_until_drained("stores", store);
+    tasks.shutdown().cancel();
+    tasks.join().await.unwrap();
 }
 
 #[tokio::test]

@@ -64,3 +64,17 @@ async fn clock_set_back_replaces_the_producer() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_connection_leaves_no_handle() {
+    let nobody_listens = KafkaConfig::plaintext("127.0.0.1:1".to_owned());
+    let clock = Arc::new(FixedClock::default());
+    let publisher = ClickPublisher::new(&nobody_listens, RecorderId(Uuid::from_u128(7)), clock);
+    let publisher = Mutex::new(publisher.unwrap());
+    eventually("the connection fails", async || {
+        let connected = publisher.lock().await.connect(Instant::now()).await;
+        connected.is_err().then_some(())
+    })
+    .await;
+    assert!(matches!(publisher.into_inner().state, State::Waiting(_)));
+}
