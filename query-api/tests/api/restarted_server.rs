@@ -21,8 +21,8 @@ const OUTAGE_MIN: Duration = Duration::from_secs(2);
 const SESSION_ENDS: usize = 20;
 /// Number of reads of each path between two ends: each session may have run a statement.
 const READS: usize = 20;
-/// Time in seconds in which the service retries a read whose session has ended.
-const RETRY_TIME: Duration = Duration::from_secs(3);
+/// Shortest time for which the service retries a read whose session has ended, in seconds: that of a redirect.
+const RETRY_TIME: Duration = Duration::from_secs(2);
 const SHORT_HOST: &str = "/spring";
 
 async fn read(service: &TestService, caller: &TestCaller, path: &str) -> Answer {
