@@ -11,7 +11,7 @@ import uuid
 
 import judge
 from judge import minima
-from judge.evidence import Evidence, panics, text_id
+from judge.evidence import Evidence, panics, records, text_id
 from sound_run import ACCOUNT, L1, L2, PROBLEM, SECOND, Run, address
 
 
@@ -204,6 +204,12 @@ class Judge(unittest.TestCase):
             edit(run.clicks, totals={"clicks": 5, "bots": 0})
             found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
             self.assertEqual("clicks_are_counted" in found, is_broken)
+
+    def test_log_of_the_consumer_inside_of_a_record_is_skipped(self):
+        log = "2026-11-26T21:20:03,230 WARN [Consumer clientId=console-consumer] Connection to node 2 failed.\n"
+        printed = f"{log}Partition:1\tOffset:7\tce_id:evt_1,{log}ce_logepoch:1\tacc_1\t{{}}\n"
+        (found,) = records(printed)
+        self.assertEqual((found["offset"], found["headers"]), (7, {"ce_id": "evt_1", "ce_logepoch": "1"}))
 
     def test_panic_in_a_log_is_a_finding(self):
         with tempfile.TemporaryDirectory() as folder:

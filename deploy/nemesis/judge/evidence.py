@@ -2,12 +2,15 @@
 
 import collections
 import json
+import re
 import uuid
 
 from .links import FOREVER, can_cause, next_state
 
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
+# A line of the console consumer's log, which it prints between or inside of records.
+CONSUMER_LOG = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} (?:WARN|ERROR|INFO) [^\n]*\n")
 # Difference of two readings of a clock, and time until a process knows the end of a fault of its clock.
 CLOCK_ERROR_S, CLOCK_DELAY_S = 0.1, 2
 
@@ -61,8 +64,7 @@ class Evidence:
         operations = [json.loads(line) for line in (folder / "history.ndjson").read_text().splitlines()]
         facts = json.loads((folder / "facts.json").read_text())
         facts["panics"] = [found for log in sorted(folder.glob("*.log")) for found in panics(log)]
-        lines = (folder / "stream.txt").read_text().splitlines()
-        return cls(operations, facts, [record(line) for line in lines if line.startswith("Partition:") or "\tPartition:" in line])
+        return cls(operations, facts, records((folder / "stream.txt").read_text()))
 
     @staticmethod
     def event(row):
@@ -190,6 +192,12 @@ def code(operation):
     if "problem+json" not in operation.get("headers", {}).get("Content-Type", ""):
         return None
     return json.loads(operation["body"])["code"]
+
+
+def records(printed):
+    """Returns the records that the console consumer has printed."""
+    lines = CONSUMER_LOG.sub("", printed).splitlines()
+    return [record(line) for line in lines if line.startswith("Partition:") or "\tPartition:" in line]
 
 
 def record(line):
