@@ -194,12 +194,13 @@ def dead(stack, ids, slugs, scale):
         visits.wait_for(len(visits) + rate * CALM_S // 2)
         visits.end()
         killed.append(Kill(visits, stack.queries.index(query), looked, waiting, before, after))
-    return lambda: check_dead(stack, ids, killed)
+    return lambda: check_dead(stack, ids, killed, scale)
 
 
-def check_dead(stack, ids, killed):
+def check_dead(stack, ids, killed, scale):
     """Checks that a kill loses only clicks that the broker had not acknowledged, or that were not yet published. With
-    a quick broker these are the clicks of the last 100 ms: the rate of one query-api times the time."""
+    a quick broker these are the clicks of the last 100 ms: the rate of one query-api times the time. The few kills of a
+    part of CI, on a host that may be slow, only print the median; those of a whole run keep it."""
     lost_ms = []
     for kill in killed:
         visits = kill.visits
@@ -221,6 +222,7 @@ def check_dead(stack, ids, killed):
     within, median = sum(ms <= PROMISED_MS for ms in lost_ms), statistics.median(lost_ms)
     print(f"   of {len(lost_ms)} kills, {within} lost at most the last {PROMISED_MS} ms; median {median:.0f} ms, "
           f"longest {max(lost_ms):.0f} ms")
+    check(scale == PART or median <= PROMISED_MS, f"half of the kills have lost more than the last {PROMISED_MS} ms")
 
 
 def outage(stack, ids, slugs, scale):

@@ -213,7 +213,7 @@ pub fn serve(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
-        lifecycle::raise_open_files_limit();
+        lifecycle::set_process_limits();
         let mut tasks = Tasks::new(shutdown);
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;

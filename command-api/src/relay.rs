@@ -284,6 +284,14 @@ impl<P: EventPublisher> Relay<P> {
             Err(error) if is_of_data(&error) => self.read_each(&from).await?,
             read => read.context("cannot read the log")?,
         };
+        // Compared after the events are read: what the log had lost before, it lacks now. Otherwise events that took
+        // the positions of published ones could be followed by others, and nobody would notice.
+        let mut last = self.shards.last_published();
+        last.retain(|last| from.iter().any(|from| from.shard == last.shard));
+        if answered(continuity::watch(&self.pool, &last, end.epoch)).await? {
+            self.renew().await?;
+            return Ok(Vec::new());
+        }
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())

@@ -84,6 +84,7 @@ const PROBLEMS: &[(&str, &[Code])] = &[
             Code::BodyNotObject,
             Code::InsufficientCredits,
             Code::SlugTaken,
+            Code::ExternalIdTaken,
             Code::IdempotencyKeyInUse,
             Code::ContentTooLarge,
             Code::UnsupportedMediaType,

@@ -46,9 +46,26 @@ pub fn host_name() -> String {
     name.trim().to_owned()
 }
 
+/// Sets the limits of the process: as many open files as allowed, and no core dumps.
+pub fn set_process_limits() {
+    raise_open_files_limit();
+    forbid_core_dumps();
+}
+
+/// Forbids core dumps: the memory has API keys, and addresses of visitors until their clicks are classified.
+fn forbid_core_dumps() {
+    if let Err(error) = setrlimit(Resource::RLIMIT_CORE, 0, 0) {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot forbid core dumps (RLIMIT_CORE): a crash may write API keys and addresses of visitors to \
+             a file; set LimitCORE=0 or `ulimit -c 0`"
+        );
+    }
+}
+
 /// Raises the limit of open files, hence of connections, to the hard limit: the usual soft limit of
 /// 1,024 is too low for a server.
-pub fn raise_open_files_limit() {
+fn raise_open_files_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 
+from patroni import CLUSTER_PATHS
 from stack import Service, eventually, listens
 
 # Interval between two faults of one thread, and duration of a fault that lasts.
@@ -49,13 +50,13 @@ class Faults(threading.Thread):
             raise
 
     def targets(self, kind):
+        paths = [it for it in self.stack.proxies.targets if not it.startswith(CLUSTER_PATHS)]
         return {
             "kill": self.stack.of_linkledger, "freeze": self.stack.of_linkledger, "restart": self.stack.of_linkledger,
             "broker-kill": self.stack.kafka.brokers, "broker-freeze": self.stack.kafka.brokers,
-            "partition": list(self.stack.proxies.targets), "reset": list(self.stack.proxies.targets),
+            "partition": paths, "reset": paths, "delay": paths, "throttle": paths,
             "nginx-kill": [self.stack.nginx], "clock": self.stack.of_linkledger, "disk-full": ["postgres", *self.stack.kafka.brokers],
             "disk-slow": ["postgres", *self.stack.kafka.brokers],
-            "delay": list(self.stack.proxies.targets), "throttle": list(self.stack.proxies.targets),
         }.get(kind, ["postgres"])
 
     def inflict(self, kind, target):
@@ -228,6 +229,8 @@ FAILOVERS = {
     "primary-crash": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.crash_primary),
     "primary-frozen": lambda faults, _, fault: faults.fail_over(
         fault, lambda: faults.stack.postgres.freeze_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
+    "primary-cut-off": lambda faults, _, fault: faults.fail_over(
+        fault, lambda: faults.stack.postgres.cut_off_primary(faults.draw.uniform(*MACHINE_AWAY_S))),
     "switchover": lambda faults, _, fault: faults.fail_over(fault, faults.stack.postgres.switch_over),
 }
 OF_ONE_POSTGRES = ("postgres-fast", "postgres-immediate", "postgres-kill", "connections", "disk-full", "disk-slow")

@@ -12,6 +12,8 @@ import urllib.request
 from stack import REPOSITORY, STOP_DEADLINE_S, Service, eventually, free_port, listens
 
 SERVERS = (1, 2, 3)
+# Of the names of the cluster's own proxies, which other faults leave alone.
+CLUSTER_PATHS = "cluster/"
 START_DEADLINE_S = 240
 # Longest time of a restarted server until it streams from the primary again.
 REJOIN_DEADLINE_S = 240
@@ -23,15 +25,21 @@ class Server:
 
     def __init__(self, cluster, number):
         self.name, self.port, self.rest_port = f"server-{number}", free_port(), free_port()
+        # All that other servers, HAProxy and etcd exchange with this server passes the proxies.
+        self.paths = [f"{CLUSTER_PATHS}{self.name}/{side}" for side in ("postgres", "rest", "etcd")]
+        targets = (self.port, self.rest_port, cluster.etcd_port)
+        self.outer_port, self.outer_rest_port, etcd_port = map(cluster.stack.proxies.add, self.paths, targets)
         self.data = cluster.folder / "patroni" / self.name
         environment = {
             **os.environ,
             "PATRONI_NAME": self.name,
-            "PATRONI_ETCD3_HOSTS": f"127.0.0.1:{cluster.etcd_port}",
+            "PATRONI_ETCD3_HOSTS": f"127.0.0.1:{etcd_port}",
+            # Without the setting, Patroni asks etcd for its own address.
+            "PATRONI_ETCD3_USE_PROXIES": "true",
             "PATRONI_RESTAPI_LISTEN": f"127.0.0.1:{self.rest_port}",
-            "PATRONI_RESTAPI_CONNECT_ADDRESS": f"127.0.0.1:{self.rest_port}",
+            "PATRONI_RESTAPI_CONNECT_ADDRESS": f"127.0.0.1:{self.outer_rest_port}",
             "PATRONI_POSTGRESQL_LISTEN": f"127.0.0.1:{self.port}",
-            "PATRONI_POSTGRESQL_CONNECT_ADDRESS": f"127.0.0.1:{self.port}",
+            "PATRONI_POSTGRESQL_CONNECT_ADDRESS": f"127.0.0.1:{self.outer_port}",
             "PATRONI_POSTGRESQL_DATA_DIR": str(self.data),
             "PATRONI_POSTGRESQL_BIN_DIR": cluster.programs,
             "PATRONI_POSTGRESQL_PGPASS": str(self.data.with_suffix(".pgpass")),
@@ -80,8 +88,8 @@ class PatroniCluster:
         peer, client = f"http://127.0.0.1:{self.etcd_peer_port}", f"http://127.0.0.1:{self.etcd_port}"
         etcd = ["etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
-        addresses = {f"SERVER_{number}": f"127.0.0.1:{it.port}" for number, it in zip(SERVERS, self.servers)}
-        checks = {f"CHECK_{number}": str(it.rest_port) for number, it in zip(SERVERS, self.servers)}
+        addresses = {f"SERVER_{number}": f"127.0.0.1:{it.outer_port}" for number, it in zip(SERVERS, self.servers)}
+        checks = {f"CHECK_{number}": str(it.outer_rest_port) for number, it in zip(SERVERS, self.servers)}
         haproxy = ["haproxy", "-db", "-f", str(REPOSITORY / "deploy/postgres/haproxy.cfg")]
         environment = {**os.environ, "LISTEN": f"127.0.0.1:{self.port}", **addresses, **checks}
         self.helpers = [Service(stack, "etcd", etcd, None), Service(stack, "haproxy", haproxy, environment)]
@@ -141,8 +149,7 @@ class PatroniCluster:
         server.kill(server.processes())
 
     def freeze_primary(self, frozen_s):
-        """Stops Patroni and Postgres of the primary, so that it wakes as a primary that was replaced: the partition of
-        a primary from everything else."""
+        """Stops Patroni and Postgres of the primary, so that it wakes as a primary that was replaced."""
         server = eventually("there is a primary", self.primary, REJOIN_DEADLINE_S)
         stopped = [server.patroni.process.pid, *server.processes()]
         for process in stopped:
@@ -153,6 +160,15 @@ class PatroniCluster:
                 os.kill(process, signal.SIGCONT)
             except ProcessLookupError:
                 pass  # a session that a peer has ended
+
+    def cut_off_primary(self, cut_off_s):
+        """Cuts the primary off from the other servers, HAProxy and etcd: it lives, and is replaced."""
+        server = eventually("there is a primary", self.primary, REJOIN_DEADLINE_S)
+        for path in server.paths:
+            self.stack.proxies.change(path, up={"held": True}, down={"held": True})
+        time.sleep(cut_off_s)
+        for path in server.paths:
+            self.stack.proxies.change(path, up={}, down={})
 
     def switch_over(self):
         """Asks Patroni for an orderly switchover, until Patroni finds a candidate."""

@@ -126,6 +126,11 @@ async fn until_end_of_topic(
     let end_now_in_time = async {
         end.at_end_of_topic.cancelled().await;
         sleep(END_OF_TOPIC_TIME_MAX).await;
+        tracing::warn!(
+            seconds = END_OF_TOPIC_TIME_MAX.as_secs_f64(),
+            "the stop ends a counting of clicks before the end of the topic: the clicks of the last seconds that are \
+             not counted are lost with the embedded broker"
+        );
         end.now.cancel();
         std::future::pending::<()>().await;
     };

@@ -3,10 +3,20 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use linkledger_core::id::AccountId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use linkledger_core::{
+    id::AccountId,
+    problem::{Code, Problem},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+/// Longest wait for other reads of the account.
+const SHARE_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Number of reads that an account may have at a time.
 pub(crate) struct AccountShares {
@@ -23,8 +33,21 @@ impl AccountShares {
         }
     }
 
+    /// Waits until the account has a free read, and takes it, until the permit is dropped.
+    ///
+    /// # Errors
+    /// Returns `overloaded` with the detail if other reads of the account go on for 4 s.
+    pub(crate) async fn acquire_in_time(
+        &self,
+        account_id: AccountId,
+        detail: &'static str,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = timeout(SHARE_TIME_MAX, self.acquire(account_id)).await;
+        permit.ok().flatten().ok_or_else(|| overloaded(detail))
+    }
+
     /// Waits until the account has a free read, and takes it. The oldest request comes first.
-    pub(crate) async fn acquire(&self, account_id: AccountId) -> Option<OwnedSemaphorePermit> {
+    async fn acquire(&self, account_id: AccountId) -> Option<OwnedSemaphorePermit> {
         let reads = self.reads_of(account_id);
         // The semaphore is never closed.
         reads.acquire_owned().await.ok()
@@ -37,6 +60,11 @@ impl AccountShares {
         let reads = by_account.entry(account_id);
         Arc::clone(reads.or_insert_with(|| Arc::new(Semaphore::new(self.reads_max))))
     }
+}
+
+/// Returns the problem of a read that takes too long, or that waits too long for others.
+pub(crate) fn overloaded(detail: &'static str) -> Problem {
+    Problem::new(Code::Overloaded, detail).retry_after(1)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A read that takes too long ends with a problem that says so, and never delays reads on other sessions. The reads
 //! of one account leave half of the sessions to others.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
 use linkledger_core::{
     event_store::{
@@ -11,18 +11,18 @@ use linkledger_core::{
         time_limit::{ANSWER_TIME_MAX, read_on_live_session},
     },
     id::AccountId,
-    problem::{Code, Problem},
+    problem::Problem,
 };
 use sqlx::PgPool;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use crate::{account_shares::AccountShares, read_model::storage_unavailable};
+use crate::{
+    account_shares::{AccountShares, overloaded},
+    read_model::storage_unavailable,
+};
 
 /// SQLSTATE of a statement that was cancelled, mostly by the statement timeout.
 const QUERY_CANCELED: &str = "57014";
-
-/// Longest wait for other reads of the account.
-const SHARE_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Advice in the problems of one kind of reads.
 pub(crate) struct CostlyReadAdvice {
@@ -66,10 +66,10 @@ impl CostlyReads {
         mut read: impl FnMut() -> F,
     ) -> Result<T, Problem> {
         let deadline = Instant::now() + ANSWER_TIME_MAX;
-        let acquiring = self.shares.acquire(account_id);
-        let Ok(_share) = timeout(SHARE_TIME_MAX, acquiring).await else {
-            return Err(overloaded(self.advice.share_in_use));
-        };
+        let acquiring = self
+            .shares
+            .acquire_in_time(account_id, self.advice.share_in_use);
+        let _share = acquiring.await?;
         // A cancelled statement would be cancelled again: the read is not retried.
         let reading = read_on_live_session(|| {
             let reading = read();
@@ -103,8 +103,4 @@ impl CostlyReads {
 
 fn is_cancelled(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|state| state == QUERY_CANCELED)
-}
-
-fn overloaded(detail: &'static str) -> Problem {
-    Problem::new(Code::Overloaded, detail).retry_after(1)
 }

@@ -53,6 +53,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    account_shares::AccountShares,
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
     figure_reads::FigureReads,
@@ -160,6 +161,7 @@ pub fn start(
         let api = ApiState {
             figures: FigureReads::new(figures),
             histories: HistoryReads::new(histories),
+            tag_pages: AccountShares::new(1),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,
@@ -210,7 +212,7 @@ pub fn serve(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
-        lifecycle::raise_open_files_limit();
+        lifecycle::set_process_limits();
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = Recorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;

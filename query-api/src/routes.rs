@@ -35,9 +35,9 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
-    history_reads::HistoryReads, paging::Paginator, problem_page, qr_codes::QrCodes,
-    read_servers::ReadServers,
+    account_shares::AccountShares, checkpoint_watcher::CheckpointWatcher, console, docs,
+    figure_reads::FigureReads, history_reads::HistoryReads, paging::Paginator, problem_page,
+    qr_codes::QrCodes, read_servers::ReadServers,
 };
 
 /// `Cache-Control` of an answer that belongs to one account and may change at any time.
@@ -49,6 +49,8 @@ pub(crate) struct ApiState {
     pub(crate) read: ReadServers,
     pub(crate) figures: FigureReads,
     pub(crate) histories: HistoryReads,
+    /// A page of tags counts up to a million links: one page of an account at a time.
+    pub(crate) tag_pages: AccountShares,
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,

@@ -1,12 +1,12 @@
 //! Classes of database errors by their meaning for a batch, by SQLSTATE only.
 
-use linkledger_core::event_store::errors::{is_collision, is_transient, sqlstate};
+use linkledger_core::event_store::errors::{is_collision, is_of_data, is_transient, sqlstate};
 use sqlx::Error;
 
 /// Failure of a batch that had no effect, or perhaps none.
 #[derive(Debug)]
 pub(crate) enum BatchFailure {
-    /// A command of the batch cannot be stored.
+    /// A command of the batch cannot be stored, or what it needs cannot be read.
     Poison(Error),
     /// The batch collided with another transaction; a retry may succeed.
     Collision(Error),
@@ -22,8 +22,9 @@ pub(crate) enum BatchFailure {
 impl BatchFailure {
     /// Returns the failure for an error before COMMIT was sent.
     pub(super) fn before_commit(error: Error) -> Self {
-        if matches!(error, Error::Decode(_) | Error::ColumnDecode { .. }) {
-            // This release cannot read the stored effect of a used key.
+        if is_of_data(&error) {
+            // The stored effect of a used key, or the link of a change, cannot be read: a damaged page, or a later
+            // release.
             return Self::Poison(error);
         }
         if is_collision(&error) {

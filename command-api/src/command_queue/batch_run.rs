@@ -1,6 +1,6 @@
 //! Runs one batch: answers the commands that have run, and returns the commands to retry.
 
-use linkledger_core::{batch::LinkCommand, id::AccountId};
+use linkledger_core::{batch::LinkCommand, event_store::errors::is_of_storage, id::AccountId};
 
 use super::{
     QueuedCommand,
@@ -101,6 +101,10 @@ fn finish_part(
         BatchFailure::Poison(_) if part.len() > 1 => {
             let second_half = part.split_off(part.len() / 2);
             return vec![second_half, part];
+        }
+        BatchFailure::Poison(error) if is_of_storage(&error) => {
+            let what = "the database cannot read or write what a command needs; answered with 503";
+            refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
         }
         BatchFailure::Poison(error) => {
             let what = "a command cannot be stored and is answered with 500";

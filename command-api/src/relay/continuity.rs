@@ -53,17 +53,18 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     })
 }
 
-/// Records a loss if the log lacks the last event that this process has published in the epoch. A
-/// restored log may have grown beyond the lost positions since.
+/// Records a loss, and returns true, if the log lacks one of the last events that this process has published in
+/// the epoch. A restored log may have grown beyond the lost positions since.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<()> {
+pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<bool> {
     let absent = log::first_absent(pool, last).await;
-    match absent.context("cannot compare published events with the log")? {
-        Some(place) => record_lost(pool, place.shard, epoch).await,
-        None => Ok(()),
+    let absent = absent.context("cannot compare published events with the log")?;
+    if let Some(place) = absent {
+        record_lost(pool, place.shard, epoch).await?;
     }
+    Ok(absent.is_some())
 }
 
 /// Checks that the log has each of `records` that has the log's epoch, and that no record has a later

@@ -160,7 +160,6 @@ impl<P: EventPublisher> Relay<P> {
                     anyhow::bail!("the lease was lost while the relay waited for the broker")
                 }
             }
-            self.renewed_at = Some(Instant::now());
             self.backlog = self.measure().await?;
             if begun.elapsed() >= SILENCE_MAX {
                 let trouble = self.publisher.trouble();

@@ -248,6 +248,32 @@ async fn poison_command_fails_alone_in_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn command_on_damaged_page_fails_alone_in_batch() {
+    let app = TestApp::start().await;
+    let (damaged, damaged_key) = app.account(10).await;
+    let (_, key) = app.account(100).await;
+    let statement = format!(
+        "CREATE FUNCTION damaged() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$;
+         CREATE TRIGGER damaged BEFORE INSERT ON event_store.events FOR EACH ROW
+             WHEN (NEW.account_id = '{}') EXECUTE FUNCTION damaged()",
+        damaged.uuid()
+    );
+    let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(statement));
+    statement.execute(app.database.pool()).await.unwrap();
+    let requests = (0..40).map(|n| {
+        let key = if n == 17 { &damaged_key } else { &key };
+        send(&app.router, create(key, fresh_key(), &destination()))
+    });
+    let answers = join_all(requests).await;
+    for (n, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.status, if n == 17 { 503 } else { 201 }, "{n}");
+    }
+    assert_eq!(answers[17].problem(), "storage_unavailable");
+    assert_eq!(app.balance(damaged).await, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn create_without_database_returns_503() {
     let (app, proxy) = behind_a_proxy().await;
     let (_, key) = app.account(10).await;

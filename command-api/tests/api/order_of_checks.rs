@@ -53,7 +53,7 @@ async fn faults_are_reported_in_order_of_checks() {
 }
 
 /// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
-const ELSEWHERE: [(Code, &str); 15] = [
+const ELSEWHERE: [(Code, &str); 13] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
         Code::IdempotencyKeyInvalid,
@@ -68,8 +68,6 @@ const ELSEWHERE: [(Code, &str); 15] = [
     (Code::ApiKeyRevoked, include_str!("create_link.rs")),
     (Code::UriTooLong, include_str!("raw_http/head.rs")),
     (Code::HeadersTooLarge, include_str!("raw_http/head.rs")),
-    (Code::ExternalIdTaken, include_str!("details.rs")),
-    (Code::LinkDisabledByOperator, include_str!("disabled.rs")),
     (Code::InternalError, include_str!("faults.rs")),
     (Code::StorageUnavailable, include_str!("faults.rs")),
     (Code::DeadlineExceeded, include_str!("faults.rs")),

@@ -41,12 +41,16 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
 /// Returns true if the stored data are damaged or cannot be decoded: a statement on other rows may
 /// succeed.
 pub fn is_of_data(error: &sqlx::Error) -> bool {
-    let state = sqlstate(error);
-    state.is_some_and(|state| matches!(&state[..2], "58" | "XX"))
-        || matches!(
-            error,
-            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
-        )
+    let is_undecodable = matches!(
+        error,
+        sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+    );
+    is_undecodable || is_of_storage(error)
+}
+
+/// Returns true if the server cannot read or write stored data: a damaged page, or an error of the disk.
+pub fn is_of_storage(error: &sqlx::Error) -> bool {
+    sqlstate(error).is_some_and(|state| matches!(&state[..2], "58" | "XX"))
 }
 
 /// Returns true if a retry should use another session: this one has probably ended, or its server does

@@ -84,7 +84,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let mode = import.mode();
     let mut outcome = sending::send_all(&client, &file.lines, mode, import.concurrency, &bar).await;
     if mode == BatchMode::DryRun && outcome.failure.is_none() {
-        outcome.refuse_repeated_slugs(&file.lines);
+        outcome.refuse_repeated_names(&file.lines);
     }
     bar.finish_and_clear();
     let reported = import.report(&file, &outcome, begun.elapsed());

@@ -1,8 +1,9 @@
 """The judge of a run. It shares no code with the services, and knows only histories, the log by SQL and the stream.
 
-usage: python3 -m judge FOLDER
+usage: python3 -m judge FOLDER…
 """
 
+import collections
 import itertools
 import statistics
 
@@ -26,28 +27,51 @@ def report(evidence):
         statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
         counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
         print(f"   {op}: {len(statuses)}, by answer {counts}")
-    writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
-    reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
-    for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
-        faults = [it for it in evidence.of["fault"] if it["kind"] == kind]
+    for kind, faults, writes, reads in recoveries(evidence):
         lasted = sum(it["end"] - it["start"] for it in faults)
-        print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; until a write succeeded {recovery(faults, writes)}, "
-              f"a read {recovery(faults, reads)}")
+        print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; until a write succeeded {p50_and_max(writes)}, "
+              f"a read {p50_and_max(reads)}")
     print(f"   {len(evidence.log)} events, {len(evidence.stream)} records read, ready {evidence.facts['ready_after_s']:.1f} s "
           f"after the last fault, nothing behind {evidence.facts['quiet_after_s']:.1f} s after the last request")
 
 
-def recovery(faults, successes):
-    """Returns p50 and max of a time of each fault: from the end of the fault to the end of the first success that began
-    later; of a failover, the longest time without a success."""
-    waits = []
+def recoveries(evidence):
+    """Yields each kind of faults, its faults, and the times until a write and until a read succeeded."""
+    writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
+    reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
+    for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
+        faults = [it for it in evidence.of["fault"] if it["kind"] == kind]
+        yield kind, faults, waits(faults, writes), waits(faults, reads)
+
+
+def print_table(folders):
+    """Prints how often each kind of faults happened in all runs, and p50 and max of the times until it was over."""
+    numbers, writes, reads = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
+    for folder in folders:
+        for kind, faults, until_write, until_read in recoveries(Evidence.read(folder)):
+            numbers[kind] += len(faults)
+            writes[kind] += until_write
+            reads[kind] += until_read
+    print("| fault | times | until a write | until a read |\n|---|---|---|---|")
+    for kind, number in sorted(numbers.items()):
+        print(f"| `{kind}` | {number} | {p50_and_max(writes[kind])} | {p50_and_max(reads[kind])} |")
+
+
+def waits(faults, successes):
+    """Returns a time of each fault: from the end of the fault to the end of the first success that began later; of a
+    failover, the longest time without a success."""
+    found = []
     for fault in faults:
         if "outage_at" in fault:
             ends = sorted(end for _, end in successes if fault["outage_at"] < end < fault["end"])
-            waits += [max(later - end for end, later in itertools.pairwise([fault["outage_at"], *ends, fault["end"]]))]
+            found += [max(later - end for end, later in itertools.pairwise([fault["outage_at"], *ends, fault["end"]]))]
         elif later := [end for start, end in successes if start > fault["end"]]:
-            waits.append(min(later) - fault["end"])
-    return f"p50 {statistics.median(waits):.2f} s, max {max(waits):.2f} s" if waits else "never"
+            found.append(min(later) - fault["end"])
+    return found
+
+
+def p50_and_max(seconds):
+    return f"p50 {statistics.median(seconds):.2f} s, max {max(seconds):.2f} s" if seconds else "never"
 
 
 def main(folder):

@@ -154,8 +154,10 @@ pub async fn delete_salts(pool: &PgPool) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes recorders that have ended or are dead for a day, and of which both countings have counted
-/// everything. The last one stays: without living recorders, figures are complete until its last sign. Returns the number of deleted recorders.
+/// Deletes recorders that have ended or are dead for a day, if both countings have read the topic since.
+/// Recorders whose last records were lost stay for 800 days, as their sequences do: the last heartbeat is the
+/// only trace of the loss. The last recorder stays: without living recorders, figures are complete until its
+/// last sign. Returns the number of deleted recorders.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -163,12 +165,23 @@ pub async fn prune_recorders(pool: &PgPool) -> sqlx::Result<u64> {
     let result = sqlx::query!(
         "
         DELETE FROM clicks.recorders WHERE recorder_id IN (
-            SELECT recorder_id FROM clicks.recorders
+            SELECT recorder_id FROM clicks.recorders AS r
             WHERE greatest(seen_at, ended_at) < now() - interval '1 day'
               AND greatest(seen_at, ended_at) + interval '60 s'
                   < (SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions)
               AND greatest(seen_at, ended_at)
                   < (SELECT max(greatest(seen_at, ended_at)) FROM clicks.recorders)
+              AND (greatest(seen_at, ended_at) < now() - interval '800 days' OR NOT EXISTS (
+                  SELECT
+                  FROM clicks.heartbeats AS h
+                  CROSS JOIN LATERAL unnest(h.sequences) WITH ORDINALITY AS claimed (sequence, number)
+                  JOIN clicks.positions AS p ON p.partition = claimed.number - 1
+                  LEFT JOIN clicks.sequences AS s
+                    ON s.counting = p.counting AND s.partition = p.partition
+                   AND s.recorder_id = r.recorder_id
+                  WHERE h.recorder_id = r.recorder_id
+                    AND claimed.sequence > coalesce(s.sequence, 0)
+              ))
             ORDER BY recorder_id
             LIMIT $1
         )

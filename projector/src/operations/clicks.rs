@@ -48,7 +48,7 @@ pub struct CountingStatus {
     pub read_to_end_seconds_ago: Option<f64>,
     /// Time since the last batch; `None` before the first one.
     pub last_batch_seconds_ago: Option<f64>,
-    /// Records of clicks that the topic lacked.
+    /// Records of clicks that the topic lacked, with those that a recorder wrote last before its end.
     pub missing: i64,
     /// Start of a pause; `None` if no partition is paused.
     #[serde(serialize_with = "timestamp::serialize")]
@@ -106,7 +106,24 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
                extract(epoch FROM now() - max(p.counted_at))::double precision
                    AS last_batch_seconds_ago,
                (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
-                WHERE s.counting = $1) AS "missing!",
+                WHERE s.counting = $1)
+               -- After the last counted record of a recorder that is gone: its last heartbeat knows of more.
+               + (SELECT coalesce(sum(claimed.sequence - coalesce(s.sequence, 0)), 0)::bigint
+                  FROM clicks.recorders AS r
+                  CROSS JOIN LATERAL (
+                      SELECT h.sequences FROM clicks.heartbeats AS h
+                      WHERE h.recorder_id = r.recorder_id
+                      ORDER BY h.recorded_until DESC
+                      LIMIT 1
+                  ) AS last
+                  CROSS JOIN LATERAL unnest(last.sequences) WITH ORDINALITY AS claimed (sequence, number)
+                  JOIN clicks.positions AS own
+                    ON own.counting = $1 AND own.partition = claimed.number - 1
+                   AND own.read_to_end_at > greatest(r.seen_at, r.ended_at) + interval '60 s'
+                  LEFT JOIN clicks.sequences AS s
+                    ON s.counting = $1 AND s.partition = own.partition
+                   AND s.recorder_id = r.recorder_id
+                  WHERE claimed.sequence > coalesce(s.sequence, 0)) AS "missing!",
                min(p.paused_at) AS paused_at,
                pause.operator AS "paused_by?",
                pause.reason AS pause_reason

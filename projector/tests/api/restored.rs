@@ -88,6 +88,34 @@ async fn shard_of_other_log_is_refused_until_repaired() {
 }
 
 #[tokio::test]
+async fn shard_stays_refused_when_log_grows_beyond_checkpoint() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("first", 1).await;
+    let shard = Shard::of(account_id);
+    let heads = async || {
+        let heads = linkledger_core::event_store::log::heads(stage.database.pool());
+        heads.await.unwrap()[shard.index()]
+    };
+    // The read tables, on a server of their own, have an event that the log has lost.
+    let lost = heads().await + 1;
+    let set = |position| {
+        format!("UPDATE read_model.checkpoints SET position = {position} WHERE shard = {shard}")
+    };
+    run(&stage, &set(lost)).await;
+    let mut engine = stage.engine();
+    engine.cycle(Vec::new()).await.unwrap();
+    stage.append_links(account_id, "later", 2).await;
+    // A refused shard is checked again every second.
+    let until = Instant::now() + Duration::from_millis(2_500);
+    while Instant::now() < until {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(floor(&stage, shard).await, lost);
+    run(&stage, &set(0)).await;
+    cycle_until(&stage, &mut engine, (shard, heads().await)).await;
+}
+
+#[tokio::test]
 async fn rebuild_after_raised_epoch_resumes_projections() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;

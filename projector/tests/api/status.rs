@@ -309,7 +309,8 @@ async fn status_shows_relay_backlog_and_refusal() {
     let account_id = stage.account_with_links("backlog", 1).await;
     execute(
         pool,
-        "UPDATE event_store.relay_cursors SET paused_at = now(), refusal = 'no such topic'",
+        "UPDATE event_store.relay_cursors
+         SET paused_at = now(), paused_by = 'ann@ops', pause_reason = 'ticket 9', refusal = 'no such topic'",
     )
     .await;
     let relay = collect(&pool.clone().into()).await.unwrap().relay;
@@ -321,7 +322,8 @@ async fn status_shows_relay_backlog_and_refusal() {
     );
     let text = stdout(&run(&stage.database, &[]).await);
     assert!(text.contains("relay: 3 events to publish"), "{text}");
-    assert!(text.contains("! the relay is paused: `command-api relay resume`"));
+    let paused = "! the relay is paused by ann@ops (ticket 9): `command-api relay resume`";
+    assert!(text.contains(paused), "{text}");
     assert!(text.contains("! the relay publishes nothing: no such topic"));
 }
 

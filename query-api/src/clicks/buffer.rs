@@ -151,6 +151,17 @@ impl ClickBuffers {
 }
 
 impl Buffer {
+    /// Returns the number of clicks, without those of the frames before the offset.
+    pub(super) fn click_count_from(&self, offset: usize) -> u64 {
+        let mut rest = &self.frames[offset..];
+        let mut frames = 0;
+        while let Some((_, after)) = Frame::read(rest) {
+            rest = after;
+            frames += 1;
+        }
+        frames + self.folded.count() + self.lost_count
+    }
+
     fn fold(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
         let facts = ClickFacts {
             link_id: click.link_id,
@@ -250,6 +261,7 @@ mod tests {
         assert!(taken.lost_count > 0);
         let kept = instants(&taken).len() as u64 + taken.folded.count();
         assert_eq!(u128::from(kept + taken.lost_count), count);
+        assert_eq!(u128::from(taken.click_count_from(0)), count);
     }
 
     #[test]

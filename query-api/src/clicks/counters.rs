@@ -11,6 +11,8 @@ use metrics::{Counter, counter};
 pub(super) enum LossReason {
     /// No memory was left, not even for counts.
     Memory,
+    /// The recorder did not empty the buffer of a thread before even its folded clicks had filled it.
+    Stalled,
     /// The broker has refused the record for good.
     Refused,
     /// The process has stopped before the broker has acknowledged.
@@ -22,7 +24,7 @@ pub(super) struct ClickCounters {
     humans: Counter,
     bots: Counter,
     folded: Counter,
-    lost: [Counter; 3],
+    lost: [Counter; 4],
 }
 
 impl Default for ClickCounters {
@@ -33,7 +35,7 @@ impl Default for ClickCounters {
             humans: of_kind(ClickKind::Human),
             bots: of_kind(ClickKind::Bot),
             folded: counter!(CLICKS_FOLDED_TOTAL),
-            lost: ["memory", "refused", "shutdown"].map(of_reason),
+            lost: ["memory", "stalled", "refused", "shutdown"].map(of_reason),
         };
         let all = [&counters.humans, &counters.bots, &counters.folded];
         for counter in all.into_iter().chain(&counters.lost) {

@@ -159,7 +159,7 @@ impl Recorder {
         self.counters
             .folded(std::mem::take(&mut self.drained.folded_count));
         let lost = std::mem::take(&mut self.drained.lost_count);
-        self.counters.lost(LossReason::Memory, lost);
+        self.counters.lost(LossReason::Stalled, lost);
         while let Some(click) = self.drained.folded.pop() {
             self.counters.recorded(click.kind, click.count);
             if self.outbox.add(&click) == Added::Lost {
@@ -213,10 +213,10 @@ impl Recorder {
             let refused = publisher.take_refused();
             self.counters.lost(LossReason::Refused, refused);
         }
-        let end = if self.outbox.is_empty() {
+        let clicks = self.unacknowledged_clicks();
+        let end = if clicks == 0 {
             RecorderEnd::Flushed
         } else {
-            let clicks = self.outbox.click_count();
             self.counters.lost(LossReason::Shutdown, clicks);
             tracing::error!(
                 clicks,
@@ -229,5 +229,16 @@ impl Recorder {
         if let Some(publisher) = self.publisher.take() {
             publisher.close().await;
         }
+    }
+
+    /// Counts the clicks that the broker has not acknowledged, with those of a step that the deadline of the stop has
+    /// cancelled.
+    fn unacknowledged_clicks(&mut self) -> u64 {
+        let mut clicks = self.outbox.click_count() + self.drained.click_count_from(self.offset);
+        for number in 0..self.recording.buffers.count() {
+            self.recording.buffers.take(number, &mut self.drained);
+            clicks += self.drained.click_count_from(0);
+        }
+        clicks
     }
 }

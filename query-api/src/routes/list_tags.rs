@@ -28,6 +28,10 @@ use crate::{
     },
 };
 
+/// Detail of the problem if other pages of the account are being read for too long.
+const SHARE_IN_USE: &str =
+    "Other tags of this account are being read: retry later, with one request at a time.";
+
 /// Lists the tags of the account's links. The cursor is the last tag of the page before.
 ///
 /// # Errors
@@ -75,10 +79,12 @@ pub(super) async fn list_tags(
         after: after.unwrap_or_default(),
         count_max: page.count_max(),
     };
+    let (pages, range) = (&api.tag_pages, &range);
     let snapshot = api
         .read
-        .read_containing(&wait, replica, position, |server| {
-            read_in_time(|| tags::list(&server.pool, &range))
+        .read_containing(&wait, replica, position, |server| async move {
+            let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
+            read_in_time(|| tags::list(&server.pool, range)).await
         })
         .await?;
     let mut tags = snapshot.value;

@@ -5,7 +5,7 @@ use std::{
     process::Stdio,
 };
 
-use linkledger_core::lifecycle::raise_open_files_limit;
+use linkledger_core::lifecycle::set_process_limits;
 use linkledger_testing::{TestDatabase, eventually};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -85,7 +85,7 @@ async fn is_answered(stream: &mut TcpStream) {
 #[tokio::test]
 async fn ten_thousand_idle_connections_are_served() {
     const COUNT: usize = 10_000;
-    raise_open_files_limit();
+    set_process_limits();
     let database = TestDatabase::create().await;
     // Many systems set a soft limit of 1,024.
     let service = Process::start(&database, "ulimit -Sn 1024;").await;

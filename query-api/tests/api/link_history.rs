@@ -8,7 +8,7 @@ use linkledger_core::{
     event::Event,
     event_store::{accounts, append},
     id::{AccountId, EventId, LinkId},
-    link::{Link, LinkEvent},
+    link::{Link, LinkDetails, LinkEvent},
     timestamp,
 };
 use linkledger_testing as testing;
@@ -28,6 +28,7 @@ const CREATED_AT: OffsetDateTime = datetime!(2026-11-20 09:00:00.123 UTC);
 const STEP: Duration = Duration::minutes(1);
 const KEY: &str = "key_01h455vb4pex5vsknk084sn02r";
 const FIRST: &str = "https://example.com/1";
+const TITLE: &str = "Autumn \u{1f342} sale";
 
 /// A link with the events that were appended to its stream.
 struct Stream {
@@ -90,7 +91,7 @@ impl Stream {
         self.links.push((at, link));
     }
 
-    /// Changes the destination, disables, enables and deletes the link.
+    /// Changes destination and title, disables, enables and deletes the link.
     async fn change_in_every_way(&mut self, pool: &PgPool) {
         let created = self.created();
         let moved = events::destination_changed(&created, "https://example.com/2");
@@ -100,6 +101,12 @@ impl Stream {
         let moved = events::destination_changed(&created, "https://example.com/3");
         self.change(pool, moved, KEY).await;
         self.change(pool, events::enabled(&created), "operator")
+            .await;
+        let renamed = LinkDetails {
+            title: Some(TITLE.to_owned()),
+            ..created.details()
+        };
+        self.change(pool, events::details_changed(&created, &renamed), KEY)
             .await;
         self.change(pool, events::deleted(&created), KEY).await;
     }
@@ -169,10 +176,12 @@ async fn history_has_author_and_changed_members() {
             "disabled_by": { "from": from, "to": to },
         })
     };
+    let title = stream.created().details().title;
     let (second, third) = ("https://example.com/2", "https://example.com/3");
     let expected = json!({
         "items": [
-            entry(6, "LinkDeleted", KEY, json!({ "deleted": { "from": false, "to": true } })),
+            entry(7, "LinkDeleted", KEY, json!({ "deleted": { "from": false, "to": true } })),
+            entry(6, "LinkDetailsChanged", KEY, json!({ "title": { "from": title, "to": TITLE } })),
             entry(5, "LinkEnabled", "operator", disabled(json!("operator"), json!(null))),
             entry(4, "LinkDestinationChanged", KEY, moved(json!(second), third)),
             entry(3, "LinkDisabled", "operator", disabled(json!(null), json!("operator"))),

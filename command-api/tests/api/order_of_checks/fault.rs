@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
+    admin::json as run_json,
     create_links::batch,
     support::{Answer, TestApp, change, create, delete, fresh_key, link, send},
 };
@@ -40,12 +41,14 @@ pub(super) enum Fault {
     Validation,
     Existence,
     Precondition,
+    DisabledByOperator,
     Slug,
+    ExternalId,
     Credits,
 }
 
 impl Fault {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 22] = [
         Self::Host,
         Self::Path,
         Self::Method,
@@ -64,7 +67,9 @@ impl Fault {
         Self::Validation,
         Self::Existence,
         Self::Precondition,
+        Self::DisabledByOperator,
         Self::Slug,
+        Self::ExternalId,
         Self::Credits,
     ];
 
@@ -88,7 +93,9 @@ impl Fault {
             Self::Validation => Code::ValidationFailed,
             Self::Existence => Code::LinkNotFound,
             Self::Precondition => Code::EtagMismatch,
+            Self::DisabledByOperator => Code::LinkDisabledByOperator,
             Self::Slug => Code::SlugTaken,
+            Self::ExternalId => Code::ExternalIdTaken,
             Self::Credits => Code::InsufficientCredits,
         }
     }
@@ -108,9 +115,9 @@ impl Operation {
     pub(super) fn faults(self) -> Vec<Fault> {
         use Fault::*;
         let impossible: &[Fault] = match self {
-            Self::Create => &[Existence, Precondition],
+            Self::Create => &[Existence, Precondition, DisabledByOperator],
             // The header must be missing, and an item without a key is a fault of the validation.
-            Self::Batch => &[IdempotencyKey, Existence, Precondition],
+            Self::Batch => &[IdempotencyKey, Existence, Precondition, DisabledByOperator],
             Self::Change => &[IdempotencyKey, UsedKey, Slug, Credits],
             Self::Delete => &[
                 MediaType,
@@ -120,7 +127,9 @@ impl Operation {
                 Json,
                 UsedKey,
                 Validation,
+                DisabledByOperator,
                 Slug,
+                ExternalId,
                 Credits,
             ],
         };
@@ -129,10 +138,12 @@ impl Operation {
     }
 }
 
-/// An account that has used one idempotency key for one link.
+/// An account that has used one idempotency key for one link, and one external id for another link.
 struct Caller {
     account_id: AccountId,
     link_id: String,
+    /// Link that an operator has disabled.
+    disabled_link_id: String,
     /// Key with all scopes, issued last, so that no process has cached the key.
     writer: ApiKey,
     reader: ApiKey,
@@ -151,7 +162,7 @@ pub(super) struct Stage {
 
 /// Concurrent requests that exceed a limit of one request per second, even on a slow machine.
 const REQUESTS_AT_ONCE: usize = 10;
-/// Slug of each caller's link. Creates in the tests use other slugs.
+/// Slug, and external id, of a link of a caller. Creates in the tests use other ones.
 const TAKEN: &str = "taken";
 
 impl Stage {
@@ -207,6 +218,8 @@ impl Stage {
         // the other requests use.
         let link_id = if has(Fault::Existence) || has(Fault::RateLimit) {
             &unknown
+        } else if has(Fault::DisabledByOperator) {
+            &caller.disabled_link_id
         } else {
             &caller.link_id
         };
@@ -229,15 +242,26 @@ impl Stage {
 }
 
 impl Caller {
-    /// Creates the account, and its link under the idempotency key.
-    async fn new(app: &TestApp, balance: i64, used_key: Uuid, slug: &str) -> Self {
+    /// Creates the account, its link under the idempotency key, and its other links.
+    async fn new(app: &TestApp, links: i64, used_key: Uuid, slug: &str) -> Self {
         let pool = app.database.pool();
-        let (account_id, key) = app.account(balance).await;
-        let created = send(&app.router, create(&key, used_key, &link(slug))).await;
-        assert_eq!(created.status, 201, "{created:?}");
+        let (account_id, key) = app.account(links + 2).await;
+        let created = async |idempotency_key, body: Value| {
+            let created = send(&app.router, create(&key, idempotency_key, &body)).await;
+            assert_eq!(created.status, 201, "{created:?}");
+            created.json()["id"].as_str().unwrap().to_owned()
+        };
+        let with_external_id =
+            json!({ "destination_url": "https://example.com/", "external_id": TAKEN });
+        created(fresh_key(), with_external_id).await;
+        let disabled_link_id = app.link(&key).await;
+        let reason = ["--reason", "test"];
+        let disable = ["link", "disable", "--link", &disabled_link_id];
+        run_json(app.database.url(), &[&disable[..], &reason[..]].concat());
         Self {
             account_id,
-            link_id: created.json()["id"].as_str().unwrap().to_owned(),
+            link_id: created(used_key, link(slug)).await,
+            disabled_link_id,
             writer: testing::api_key(pool, account_id, &[Scope::LinksWrite]).await,
             reader: testing::api_key(pool, account_id, &[Scope::LinksRead]).await,
         }
@@ -253,6 +277,12 @@ fn body(faults: &[Fault]) -> Value {
     }
     if faults.contains(&Fault::Slug) {
         body["slug"] = TAKEN.into();
+    }
+    if faults.contains(&Fault::ExternalId) {
+        body["external_id"] = TAKEN.into();
+    }
+    if faults.contains(&Fault::DisabledByOperator) {
+        body["disabled"] = false.into();
     }
     body
 }
@@ -287,7 +317,9 @@ fn apply(fault: Fault, request: &mut Request<Body>) {
         | Fault::UsedKey
         | Fault::Validation
         | Fault::Existence
+        | Fault::DisabledByOperator
         | Fault::Slug
+        | Fault::ExternalId
         | Fault::Credits => {}
     }
 }

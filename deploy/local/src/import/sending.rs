@@ -150,23 +150,34 @@ impl ImportOutcome {
         self.credits_charged.checked_div(created).unwrap_or(0)
     }
 
-    /// Refuses links whose slug an earlier link of the file takes. A dry run decides each batch as if
-    /// it were alone, so the service finds a repeated slug only within a batch.
-    pub(super) fn refuse_repeated_slugs(&mut self, lines: &[ImportLine]) {
+    /// Refuses links whose slug or external id an earlier link of the file takes. A dry run decides each
+    /// batch as if it were alone, so the service finds a repeated one only within a batch.
+    pub(super) fn refuse_repeated_names(&mut self, lines: &[ImportLine]) {
         let link_price = self.link_price();
-        let mut taken = HashSet::new();
+        let (mut slugs, mut external_ids) = (HashSet::new(), HashSet::new());
         for (line, outcome) in lines.iter().zip(&mut self.lines) {
-            let (Some(slug), Some(LineOutcome::Created { .. })) = (&line.link.slug, &outcome)
-            else {
+            let Some(LineOutcome::Created { .. }) = outcome else {
                 continue;
             };
-            if !taken.insert(slug.to_ascii_lowercase()) {
-                self.credits_charged -= link_price;
-                *outcome = Some(LineOutcome::Refused {
-                    code: "slug_taken".to_owned(),
-                    detail: "An earlier link of the file takes the slug.".to_owned(),
-                });
-            }
+            let slug = line.link.slug.as_deref().map(str::to_ascii_lowercase);
+            let external_id = line.link.details.external_id.as_deref();
+            let (code, detail) = if slug.as_ref().is_some_and(|slug| slugs.contains(slug)) {
+                ("slug_taken", "An earlier link of the file takes the slug.")
+            } else if external_id.is_some_and(|id| external_ids.contains(id)) {
+                (
+                    "external_id_taken",
+                    "An earlier link of the file takes the external id.",
+                )
+            } else {
+                slugs.extend(slug);
+                external_ids.extend(external_id);
+                continue;
+            };
+            self.credits_charged -= link_price;
+            *outcome = Some(LineOutcome::Refused {
+                code: code.to_owned(),
+                detail: detail.to_owned(),
+            });
         }
     }
 }

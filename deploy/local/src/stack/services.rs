@@ -84,7 +84,7 @@ pub(super) async fn start(
     sockets: StackSockets,
     tasks: &mut Tasks,
 ) -> anyhow::Result<RunningServices> {
-    lifecycle::raise_open_files_limit();
+    lifecycle::set_process_limits();
     let recorder = Recorder::install(tasks)?;
     // The embedded broker ends with the stack: its clicks are counted before.
     let stop = projector::clicks::CountingStop::AtEndOfTopic;

@@ -83,6 +83,92 @@ fn links_with_details() -> String {
     header.to_owned() + &(0..LINKS).map(row).collect::<String>()
 }
 
+/// Titles that a program on the way may change: formulas, quotes, markup, bytes that look like escapes, characters
+/// without a width, from right to left, of four bytes, or with two spellings.
+const HOSTILE_TITLES: [&str; 20] = [
+    "=1+1",
+    "'=1",
+    "@SUM(A1)",
+    "\"",
+    "a,b;c|d",
+    "  two spaces  ",
+    "<script>alert(1)</script>",
+    "&amp;%00\\u0000",
+    "{{7*7}}",
+    "null",
+    "\u{202e}gpj.exe",
+    "\u{200b}",
+    "\u{feff}mark",
+    "\u{2028}line",
+    "e\u{301}",
+    "\u{e9}",
+    "\u{1f468}\u{200d}\u{1f469}",
+    "\u{fffe}",
+    "\u{10ffff}",
+    "#fragment",
+];
+
+/// Returns the titles in order.
+async fn listed_titles(stack: &Stack) -> Vec<String> {
+    let links = eventually("the list is complete", || async {
+        let links = stack.http().list_all().await;
+        (links.len() == HOSTILE_TITLES.len()).then_some(links)
+    });
+    let title = |link: &Value| link["title"].as_str().unwrap().to_owned();
+    let mut titles: Vec<String> = links.await.iter().map(title).collect();
+    titles.sort();
+    titles
+}
+
+#[tokio::test]
+async fn hostile_titles_survive_export_and_import() {
+    let source = data_folder();
+    let stack = Stack::start(source.path(), &[]);
+    let http = stack.http();
+    let create = async |number: usize, title: &str| {
+        let key = format!("00000000-0000-4000-8000-{number:012}");
+        let body = json!({ "destination_url": "https://example.com/", "title": title });
+        http.create(&key, &body).await
+    };
+    let too_long = "x".repeat(201);
+    let refused = ["", "\0", "a\tb", "a\nb", "\u{7f}", "\u{85}", &too_long];
+    for (number, title) in (100..).zip(refused) {
+        let answer = create(number, title).await;
+        assert_eq!(answer.status, 422, "{title:?}");
+        assert_eq!(answer.json()["errors"][0]["code"], "title_invalid");
+    }
+    for (number, title) in (0..).zip(HOSTILE_TITLES) {
+        let answer = create(number, title).await;
+        assert_eq!(answer.status, 201, "{title:?}");
+        assert_eq!(answer.json()["title"], title);
+    }
+    let mut expected = HOSTILE_TITLES.map(str::to_owned);
+    expected.sort();
+    assert_eq!(listed_titles(&stack).await, expected);
+    let files = ["ndjson", "csv"].map(|format| {
+        let file = source.path().join(format!("links.{format}"));
+        let to_file = [
+            "export",
+            "--format",
+            format,
+            "--out",
+            file.to_str().unwrap(),
+        ];
+        let output = run(source.path(), &to_file);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        file
+    });
+    assert_eq!(stack.interrupt(), Some(0));
+    for file in files {
+        let copy = data_folder();
+        let stack = Stack::start(copy.path(), &[]);
+        let output = run(copy.path(), &["import", file.to_str().unwrap(), "--strict"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(listed_titles(&stack).await, expected, "{}", file.display());
+        assert_eq!(stack.interrupt(), Some(0));
+    }
+}
+
 #[tokio::test]
 async fn exported_links_are_equal_after_an_import() {
     let (source, copy, second_copy) = (data_folder(), data_folder(), data_folder());

@@ -92,11 +92,13 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "50"]);
     let file = folder.path().join("links.csv");
-    let row = |n: usize| format!("https://example.com/{n},slug-{}\n", n % 150);
+    // The batches of a dry run are decided alone: an external id is repeated in the second batch.
+    let id = |n: usize| if n == 149 { 3 } else { n };
+    let row = |n: usize| format!("https://example.com/{n},slug-{},id-{}\n", n % 150, id(n));
     let rows: String = (0..160).map(row).collect();
     fs::write(
         &file,
-        format!("destination_url,slug\n{rows}ftp://x.example,\n"),
+        format!("destination_url,slug,external_id\n{rows}ftp://x.example,,\n"),
     )
     .unwrap();
     let file = file.to_str().unwrap();
@@ -106,12 +108,13 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     assert!(text(&output.stderr).contains(why), "{output:?}");
     let printed = text(&output.stdout);
     assert!(
-        printed.contains("150 would be created, 0 created before, 11 refused"),
+        printed.contains("149 would be created, 0 created before, 12 refused"),
         "{output:?}"
     );
     assert!(printed.contains("10  slug_taken"), "{output:?}");
+    assert!(printed.contains("1  external_id_taken"), "{output:?}");
     assert!(
-        printed.contains("Cost: 150 credits; balance: 50; missing: 100"),
+        printed.contains("Cost: 149 credits; balance: 50; missing: 99"),
         "{output:?}"
     );
     assert_eq!(stack.http().list_all().await.len(), 0);

@@ -11,7 +11,7 @@ use linkledger_core::{
 use super::{GenerationBuild, loading::Loader};
 use crate::{
     pipeline::{
-        checkpoint::{Role, generation::generation_progress},
+        checkpoint::{Checkpoint, Role, generation::generation_progress},
         engine::checkpoint_refusal::CheckpointRefusal,
     },
     read_models::Projection,
@@ -47,9 +47,14 @@ pub(super) async fn is_same_log(
         return Ok(false);
     };
     for shard in Shard::all() {
-        let (position, head) = (served.positions[shard.index()], end.heads[shard.index()]);
+        let head = end.heads[shard.index()];
+        let checkpoint = Checkpoint {
+            generation: live,
+            epoch: served.epoch,
+            position: served.positions[shard.index()],
+        };
         if let Some(refusal) =
-            CheckpointRefusal::if_beyond_head((projection, position), (shard, head))
+            CheckpointRefusal::if_beyond_head((projection, checkpoint), (shard, head))
         {
             bail!(refusal);
         }

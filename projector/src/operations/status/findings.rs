@@ -2,7 +2,7 @@
 
 use super::{
     StatusReport,
-    operations::FailedOperation,
+    operations::{FailedOperation, PausedBy},
     projection::{ProjectionState, ProjectionStatus, ShardStatus},
     relay::RelayStatus,
     snapshot::{AGE_MAX_S, HeldSnapshots},
@@ -61,8 +61,7 @@ fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log
     }
     add_unattended(findings, projection);
     if let Some(since) = &projection.paused_at {
-        let by = projection.paused_by.as_ref();
-        let by = by.map(|by| format!(" {by}")).unwrap_or_default();
+        let by = after_space(projection.paused_by.as_ref());
         findings.push(format!(
             "{name} has been paused since {since}{by}: `projector resume {name}`"
         ));
@@ -130,6 +129,10 @@ fn shards_that_are(projection: &ProjectionStatus, state: ProjectionState) -> Vec
     shards.filter(|it| it.state == state).collect()
 }
 
+fn after_space(by: Option<&PausedBy>) -> String {
+    by.map(|by| format!(" {by}")).unwrap_or_default()
+}
+
 fn and_others(others: usize) -> String {
     match others {
         0 => String::new(),
@@ -139,7 +142,10 @@ fn and_others(others: usize) -> String {
 
 fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
     if relay.is_paused {
-        findings.push("the relay is paused: `command-api relay resume`".to_owned());
+        let by = after_space(relay.paused_by.as_ref());
+        findings.push(format!(
+            "the relay is paused{by}: `command-api relay resume`"
+        ));
     }
     if let Some(refusal) = &relay.refusal {
         findings.push(format!(
@@ -154,8 +160,13 @@ fn of_counting(it: &CountingStatus, recorders: i64) -> Option<String> {
     let counting = it.counting;
     if let Some(since) = it.paused_at {
         let since = timestamp::format(since);
+        let by = it.paused_by.as_ref().map(|operator| PausedBy {
+            operator: operator.clone(),
+            reason: it.pause_reason.clone(),
+        });
+        let by = after_space(by.as_ref());
         return Some(format!(
-            "the counting of clicks `{counting}` has been paused since {since}: \
+            "the counting of clicks `{counting}` has been paused since {since}{by}: \
              `projector clicks resume {counting}`"
         ));
     }

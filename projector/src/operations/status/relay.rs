@@ -8,11 +8,15 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgPool;
 
+use super::operations::PausedBy;
+
 /// State of the relay.
 #[derive(Debug, Clone, Serialize)]
 pub struct RelayStatus {
     /// True if an operator paused publishing.
     pub is_paused: bool,
+    /// Operator who paused publishing, of the first paused shard.
+    pub paused_by: Option<PausedBy>,
     /// Number of unpublished events.
     pub backlog_events: Position,
     /// Age of the oldest unpublished event; 0 if all are published.
@@ -46,7 +50,7 @@ pub struct RelayShard {
 pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelayStatus> {
     let rows = sqlx::query!(
         r#"
-        SELECT shard, position, refusal, paused_at IS NOT NULL AS "is_paused!",
+        SELECT shard, position, refusal, paused_at IS NOT NULL AS "is_paused!", paused_by, pause_reason,
                CASE WHEN lease_expires_at > now() THEN owner END AS owner
         FROM event_store.relay_cursors
         ORDER BY shard
@@ -55,7 +59,14 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelaySta
     .fetch_all(pool)
     .await
     .context("cannot read the state of the relay")?;
-    let is_paused = rows.iter().any(|row| row.is_paused);
+    let paused = rows.iter().find(|row| row.is_paused);
+    let is_paused = paused.is_some();
+    let paused_by = paused.and_then(|row| {
+        Some(PausedBy {
+            operator: row.paused_by.clone()?,
+            reason: row.pause_reason.clone(),
+        })
+    });
     let mut places = Vec::with_capacity(rows.len());
     let mut shards = Vec::with_capacity(rows.len());
     for row in rows {
@@ -83,6 +94,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelaySta
     }
     Ok(RelayStatus {
         is_paused,
+        paused_by,
         backlog_events: shards.iter().map(|it| it.backlog_events).sum(),
         backlog_seconds: shards
             .iter()

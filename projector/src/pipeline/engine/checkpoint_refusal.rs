@@ -38,15 +38,15 @@ pub(crate) enum CheckpointRefusal {
         log_epoch: i32,
     },
     #[error(
-        "`{projection}` is at position {position} of shard {shard}, which ends at {head}: the log \
+        "`{projection}` is at position {} of shard {shard}, which ends at {head}: the log \
          has lost events. Give it another epoch, `command-api log epoch raise --reason …`, then \
          rebuild the read tables, `projector rebuild --all` (docs/operations.md, \"The log was \
-         restored\")"
+         restored\")", checkpoint.position
     )]
     BeyondHead {
         projection: Projection,
         shard: Shard,
-        position: Position,
+        checkpoint: Checkpoint,
         head: Position,
     },
 }
@@ -55,9 +55,7 @@ impl CheckpointRefusal {
     /// Returns a refusal if the checkpoint is of another log or epoch, or beyond the head of the shard.
     pub(super) fn of(row: &LiveCheckpoint, end: &log::LogEnd) -> Option<Self> {
         let (projection, shard) = (row.projection, row.shard);
-        let Checkpoint {
-            epoch, position, ..
-        } = row.checkpoint;
+        let epoch = row.checkpoint.epoch;
         let (log_epoch, head) = (end.epoch, end.heads[shard.index()]);
         if let Err(other) = log_identity::compare(end.log_id, row.log_id) {
             return Some(other.into());
@@ -70,20 +68,27 @@ impl CheckpointRefusal {
                 log_epoch,
             });
         }
-        Self::if_beyond_head((projection, position), (shard, head))
+        Self::if_beyond_head((projection, row.checkpoint), (shard, head))
     }
 
-    /// Returns a refusal if the position of a projection is beyond the head of the shard.
+    /// Returns a refusal if the checkpoint of a projection is beyond the head of the shard.
     pub(crate) fn if_beyond_head(
-        (projection, position): (Projection, Position),
+        (projection, checkpoint): (Projection, Checkpoint),
         (shard, head): (Shard, Position),
     ) -> Option<Self> {
-        (position > head).then_some(Self::BeyondHead {
+        (checkpoint.position > head).then_some(Self::BeyondHead {
             projection,
             shard,
-            position,
+            checkpoint,
             head,
         })
+    }
+
+    /// Returns true if the checkpoint was beyond the head: the events that the log has lost stay applied, even if the
+    /// log has grown beyond the checkpoint since.
+    fn still_holds(&self, row: &LiveCheckpoint) -> bool {
+        matches!(self, Self::BeyondHead { projection, checkpoint, .. }
+            if (*projection, *checkpoint) == (row.projection, row.checkpoint))
     }
 }
 
@@ -110,6 +115,13 @@ impl ShardAssignment {
             refusal,
             recheck_at: Instant::now() + RECHECK_INTERVAL,
         });
+    }
+
+    /// Returns the refusal of the shard if the checkpoint is the one that was refused as beyond the head.
+    pub(super) fn unrepaired(&self, row: &LiveCheckpoint) -> Option<CheckpointRefusal> {
+        let refused = self.refused.as_ref()?;
+        let holds = refused.refusal.still_holds(row);
+        holds.then(|| refused.refusal.clone())
     }
 
     /// Ends the refusal of the shard, if there is one: the checkpoints belong to the log.

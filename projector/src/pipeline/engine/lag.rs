@@ -126,8 +126,8 @@ impl ShardAssignment {
         }
         let head = end.heads[shard.index()];
         let refusal = Projection::ALL.into_iter().find_map(|projection| {
-            let position = progress.checkpoint(projection).position;
-            CheckpointRefusal::if_beyond_head((projection, position), (shard, head))
+            let checkpoint = progress.checkpoint(projection);
+            CheckpointRefusal::if_beyond_head((projection, checkpoint), (shard, head))
         });
         if let Some(refusal) = refusal {
             self.refuse(shard, refusal);

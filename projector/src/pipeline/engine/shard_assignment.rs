@@ -92,7 +92,8 @@ impl ShardAssignment {
                 .with_context(|| {
                     format!("`{projection}` has no live checkpoint in shard {shard}")
                 })?;
-            if let Some(refusal) = CheckpointRefusal::of(row, end) {
+            let refusal = CheckpointRefusal::of(row, end).or_else(|| self.unrepaired(row));
+            if let Some(refusal) = refusal {
                 self.refuse(shard, refusal);
                 return Ok(());
             }

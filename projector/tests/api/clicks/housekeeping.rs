@@ -1,7 +1,7 @@
 //! Salts, partitions and pruning.
 
 use linkledger_core::kafka_config::ClicksConfig;
-use linkledger_projector::clicks::housekeeping;
+use linkledger_projector::{clicks::housekeeping, operations::clicks};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -96,6 +96,50 @@ async fn only_counted_recorders_of_the_past_are_pruned() {
         .unwrap();
     assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 2);
     assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn records_lost_at_end_of_recorder_stay_missing() {
+    let stage = Stage::set().await;
+    let pool = stage.read.pool();
+    let run = async |statement: &'static str| {
+        sqlx::query(statement).execute(pool).await.unwrap();
+    };
+    let missing = async || {
+        let countings = clicks::status(pool).await.unwrap().countings;
+        countings.iter().map(|it| it.missing).collect::<Vec<_>>()
+    };
+    // The dead recorder gave away 5 sequences of partition 2 and 4 of partition 3.
+    run("INSERT INTO clicks.recorders (recorder_id, started_at, seen_at)
+         VALUES ('00000000-0000-0000-0000-000000000001', now() - interval '9 days', now() - interval '2 days'),
+                (gen_random_uuid(), now(), now())")
+    .await;
+    run("INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)
+         SELECT '00000000-0000-0000-0000-000000000001', now() - interval '2 days' - earlier * interval '1 s',
+                array_fill(0, ARRAY[2]) || ARRAY[5 - earlier, 4 - earlier] || array_fill(0, ARRAY[12])
+         FROM unnest(ARRAY[0, 1]) AS earlier")
+    .await;
+    run("INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, missing, counted_at)
+         SELECT counting, 2, '00000000-0000-0000-0000-000000000001', 3, 1, now()
+         FROM unnest(ARRAY['totals', 'values']) AS counting")
+    .await;
+    // Records may still be in the topic.
+    assert_eq!(missing().await, [1, 1]);
+    run("UPDATE clicks.positions SET read_to_end_at = now()").await;
+    assert_eq!(missing().await, [7, 7]);
+    assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 0);
+    assert_eq!(missing().await, [7, 7]);
+    // The records are published again, from an archive.
+    run("UPDATE clicks.sequences SET sequence = 5").await;
+    run(
+        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
+         SELECT counting, 3, '00000000-0000-0000-0000-000000000001', 4, now()
+         FROM unnest(ARRAY['totals', 'values']) AS counting",
+    )
+    .await;
+    assert_eq!(missing().await, [1, 1]);
+    assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 1);
+    assert_eq!(missing().await, [1, 1]);
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use super::{
     nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams},
     stage::Stage,
     stub::{
-        Behaviour::{Answers, BreaksOff},
-        Stub,
+        Behaviour::{Answers, AnswersLongHeader, BreaksOff},
+        LONG_HEADER_BYTES, Stub,
     },
 };
 
@@ -233,6 +233,17 @@ async fn ingress_keeps_strong_etags() {
 }
 
 #[tokio::test]
+async fn ingress_passes_long_header() {
+    let Some(stage) = Stage::set(AnswersLongHeader, NO_LIMITS).await else {
+        return;
+    };
+    let url = format!("{}/v1/links", stage.nginx.api_url);
+    let answer = stage.nginx.client().get(url).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["link"].len(), LONG_HEADER_BYTES);
+}
+
+#[tokio::test]
 async fn short_host_errors_are_html_pages() {
     let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
         return;
@@ -249,6 +260,25 @@ async fn short_host_errors_are_html_pages() {
     };
     assert_eq!(follow("text/html,*/*").await, "text/html; charset=utf-8");
     assert_eq!(follow("application/json").await, "application/problem+json");
+}
+
+#[tokio::test]
+async fn errors_of_short_host_are_not_logged() {
+    let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
+        return;
+    };
+    let client = stage.nginx.client();
+    for url in [&stage.nginx.short_url, &stage.nginx.api_url] {
+        let request = client.get(format!("{url}/spring"));
+        let request = request.header("referer", format!("{url}/spied"));
+        assert_eq!(request.send().await.unwrap().status(), 503);
+    }
+    let log = stage.nginx.error_log();
+    assert!(
+        log.contains(&format!("{}/spied", stage.nginx.api_url)),
+        "{log}"
+    );
+    assert!(!log.contains(&stage.nginx.short_url), "{log}");
 }
 
 #[tokio::test]

@@ -12,10 +12,15 @@ use tokio::{
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"1\"\r\n\
                         content-length: 49\r\n\r\n{\"destination_url\":\"https://example.com/1234567\"}";
 
+/// Length of the longest header that a service sends: the address of the next page of a filtered list.
+pub(crate) const LONG_HEADER_BYTES: usize = 7_000;
+
 /// Reaction of the stub to a complete request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Answers,
+    /// Answers with a header of [`LONG_HEADER_BYTES`].
+    AnswersLongHeader,
     BreaksOff,
 }
 
@@ -54,8 +59,18 @@ async fn serve(mut stream: TcpStream, behaviour: Behaviour, noted: Arc<Mutex<Vec
             if behaviour == Behaviour::BreaksOff {
                 return;
             }
-            stream.write_all(ANSWER).await.ok();
+            stream.write_all(&answer(behaviour)).await.ok();
         }
+    }
+}
+
+fn answer(behaviour: Behaviour) -> Vec<u8> {
+    match behaviour {
+        Behaviour::AnswersLongHeader => {
+            let header = "x".repeat(LONG_HEADER_BYTES);
+            format!("HTTP/1.1 200 OK\r\nlink: {header}\r\ncontent-length: 0\r\n\r\n").into_bytes()
+        }
+        Behaviour::Answers | Behaviour::BreaksOff => ANSWER.to_vec(),
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn relay(relay: &RelayStatus) -> Markup {
                         span.bad { "✗ publishes nothing: " } (refusal)
                     } @else if relay.is_paused {
                         span.warn { "‖ paused" }
+                        @if let Some(by) = &relay.paused_by { " " bdi { (by.to_string()) } }
                     } @else {
                         span.good { "✓ publishes" }
                     }
