@@ -70,11 +70,14 @@ impl Schema {
         let schema = self.name();
         migrator.dangerous_set_table_name(format!("{schema}._sqlx_migrations"));
         migrator.create_schema(schema);
+        // The stack migrates at each start: after a step back to the release before, later migrations stay.
+        migrator.set_ignore_missing(true);
         migrator
     }
 }
 
-/// Runs pending migrations of these schemas. Other processes that run migrations wait.
+/// Runs pending migrations of these schemas. Other processes that run migrations wait. Later migrations are accepted,
+/// as [`check`] does.
 ///
 /// # Errors
 /// Returns an error if a migration fails or was changed after it was run.

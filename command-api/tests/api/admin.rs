@@ -453,6 +453,19 @@ async fn migrate_adds_clicks_to_database_of_release_before() {
 }
 
 #[tokio::test]
+async fn migrate_accepts_migrations_of_later_release() {
+    let app = TestApp::start().await;
+    sqlx::raw_sql(
+        "INSERT INTO event_store._sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (29990101000000, 'of a later release', true, '\\x00', 0)",
+    )
+    .execute(app.database.pool())
+    .await
+    .unwrap();
+    json(app.database.url(), &["migrate"]);
+}
+
+#[tokio::test]
 async fn migrate_refuses_swapped_addresses() {
     let (log, read) = (TestDatabase::create().await, TestDatabase::create().await);
     for (database, schema) in [(&log, "read_model"), (&read, "event_store")] {

@@ -36,7 +36,8 @@ class Client(threading.Thread):
             hot, links = self.world.hot, self.world.links
             if not links:
                 return None
-            return dict(self.draw.choice(hot if self.draw.random() < 0.8 else list(links.values())))
+            # All hot links may be deleted.
+            return dict(self.draw.choice(hot if hot and self.draw.random() < 0.8 else list(links.values())))
 
     def command(self, op, method, path, **options):
         service = self.draw.choice([*self.world.stack.commands, self.world.stack.nginx])

@@ -159,10 +159,8 @@ impl Nginx {
         fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
         fs::write(site.join("limits.conf"), limits).unwrap();
         let servers = fs::read_to_string(path.join("linkledger.conf")).unwrap();
-        let log = |name: &str| path.join(name).display().to_string();
-        let servers = servers
-            .replace("/var/log/nginx/linkledger.log", &log("access.log"))
-            .replace("/var/log/nginx/error.log", &log("error.log"));
+        let log = path.join("access.log").display().to_string();
+        let servers = servers.replace("/var/log/nginx/linkledger.log", &log);
         fs::write(path.join("linkledger.conf"), servers).unwrap();
         let mut command = Command::new(program);
         command
