@@ -161,7 +161,7 @@ pub fn start(
         let api = ApiState {
             figures: FigureReads::new(figures),
             histories: HistoryReads::new(histories),
-            tag_pages: AccountShares::new(1),
+            tag_pages: AccountShares::new(2),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,

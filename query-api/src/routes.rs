@@ -49,7 +49,7 @@ pub(crate) struct ApiState {
     pub(crate) read: ReadServers,
     pub(crate) figures: FigureReads,
     pub(crate) histories: HistoryReads,
-    /// A page of tags counts up to a million links: one page of an account at a time.
+    /// A page of tags counts up to a million links: an account has two pages at a time.
     pub(crate) tag_pages: AccountShares,
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,

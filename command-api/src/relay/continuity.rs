@@ -1,7 +1,7 @@
 //! Comparison of the log with the published events. A restore, or a failover to a lagging standby,
 //! can lose the last events of the log; later events then get the same positions.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use linkledger_core::{
     event_store::{
         log::{self, EventPlace, PerShard},
@@ -57,12 +57,12 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
 /// the epoch. A restored log may have grown beyond the lost positions since.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns an error if the database fails, or if a second look finds the event or another epoch.
 pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<bool> {
     let absent = log::first_absent(pool, last).await;
     let absent = absent.context("cannot compare published events with the log")?;
     if let Some(place) = absent {
-        record_lost(pool, place.shard, epoch).await?;
+        record_absent(pool, place, epoch).await?;
     }
     Ok(absent.is_some())
 }
@@ -105,6 +105,32 @@ pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::
     record_lost(pool, place.shard, epoch).await?;
     let shard = place.shard;
     Err(RelayRefusal::EventsLost { shard, epoch }.into())
+}
+
+/// Records a loss like [`record_lost`], unless the log has the event: the session that did not find the event may
+/// have been one of a former primary, and what it has read must not be published.
+async fn record_absent(pool: &PgPool, place: EventPlace, epoch: i32) -> anyhow::Result<()> {
+    let recorded = sqlx::query!(
+        "UPDATE event_store.relay_cursors SET lost_epoch = greatest(lost_epoch, $2)
+         WHERE shard = $1
+           AND EXISTS (SELECT FROM event_store.log_meta WHERE epoch <= $2)
+           AND NOT EXISTS (
+               SELECT FROM event_store.events
+               WHERE shard = $1 AND position = $3 AND event_id = $4
+           )",
+        place.shard.number(),
+        epoch,
+        place.position,
+        place.event_id.uuid()
+    )
+    .execute(pool)
+    .await
+    .context("cannot record that the log has lost events")?;
+    ensure!(
+        recorded.rows_affected() > 0,
+        "two sessions have read different logs, as at a failover; retrying"
+    );
+    Ok(())
 }
 
 /// Records that the log has lost published events of the shard in the epoch.

@@ -239,6 +239,7 @@ impl Recorder {
             self.recording.buffers.take(number, &mut self.drained);
             clicks += self.drained.click_count_from(0);
         }
+        (self.drained, self.offset) = (Buffer::default(), 0);
         clicks
     }
 }

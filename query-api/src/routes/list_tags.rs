@@ -70,6 +70,8 @@ pub(super) async fn list_tags(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
+    let pages = &api.tag_pages;
+    let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     // A later page must not be older than the page before.
     let replica = api.read.replica_of(account_id);
@@ -79,12 +81,10 @@ pub(super) async fn list_tags(
         after: after.unwrap_or_default(),
         count_max: page.count_max(),
     };
-    let (pages, range) = (&api.tag_pages, &range);
     let snapshot = api
         .read
-        .read_containing(&wait, replica, position, |server| async move {
-            let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
-            read_in_time(|| tags::list(&server.pool, range)).await
+        .read_containing(&wait, replica, position, |server| {
+            read_in_time(|| tags::list(&server.pool, &range))
         })
         .await?;
     let mut tags = snapshot.value;

@@ -11,7 +11,7 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock},
     timestamp,
 };
-use linkledger_testing::eventually;
+use linkledger_testing::{eventually, eventually_within};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
@@ -23,8 +23,11 @@ use crate::{
 
 const LINKS: usize = 200;
 const BATCH: usize = 100;
-/// Time from the creation to the first expiry.
+/// Time from the creation to the first expiry at the first attempt; twice as long at each of the next ones.
 const LEAD: Duration = Duration::from_secs(2);
+const LEAD_DOUBLINGS_MAX: usize = 3;
+/// Longest wait for enough answers.
+const DEADLINE: Duration = Duration::from_mins(6);
 /// Time between two expiries.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Time after an expiry during which no answer is judged.
@@ -69,8 +72,9 @@ impl ExpiringLink {
 
 /// Creates links of which one expires after the other. On a slow machine some are refused, because
 /// they have expired.
-async fn create_links(writer: &Http, first: usize) -> Vec<ExpiringLink> {
-    let mut expires_at = SystemClock.now() + LEAD;
+async fn create_links(writer: &Http, attempt: usize) -> Vec<ExpiringLink> {
+    let lead = LEAD * (1 << attempt.min(LEAD_DOUBLINGS_MAX));
+    let (mut expires_at, first) = (SystemClock.now() + lead, attempt * LINKS);
     let links = (first..first + LINKS).map(|number| {
         expires_at += INTERVAL;
         (number, ExpiringLink::new(number, expires_at))
@@ -179,14 +183,18 @@ async fn two_processes_end_links_at_their_instants() {
         http.follow(&format!("http://{}/first", host.short_host))
             .await;
     }
-    let created = AtomicUsize::new(0);
-    // On a slow machine links have expired before they are visited: others take their place.
-    eventually("both processes have answered often enough", async || {
-        let links = create_links(&http, created.fetch_add(LINKS, Relaxed)).await;
-        let visits = hosts.iter().cycle().take(CONNECTIONS * hosts.len());
-        join_all(visits.map(|host| host.visit(&http, &links))).await;
-        let [one, other] = hosts.each_ref().map(|host| host.has_answered_enough(&http));
-        (one.await && other.await).then_some(())
-    })
+    let attempts = AtomicUsize::new(0);
+    // On a slow machine links have expired before they are visited: others, which expire later, take their place.
+    eventually_within(
+        DEADLINE,
+        "both processes have answered often enough",
+        async || {
+            let links = create_links(&http, attempts.fetch_add(1, Relaxed)).await;
+            let visits = hosts.iter().cycle().take(CONNECTIONS * hosts.len());
+            join_all(visits.map(|host| host.visit(&http, &links))).await;
+            let [one, other] = hosts.each_ref().map(|host| host.has_answered_enough(&http));
+            (one.await && other.await).then_some(())
+        },
+    )
     .await;
 }

@@ -2,7 +2,8 @@
 //! a backup.
 //!
 //! An operator has to repair the shard, and a restart does not help. The process therefore keeps
-//! running, applies the other shards, and checks the refused shard again every second.
+//! running, applies the other shards, and checks the refused shard again every second. A checkpoint beyond the end
+//! of the log stays refused while the log grows: the lost events stay applied. Only a restart forgets the end.
 
 use std::time::Duration;
 
