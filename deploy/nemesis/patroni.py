@@ -25,7 +25,8 @@ class Server:
 
     def __init__(self, cluster, number):
         self.name, self.port, self.rest_port = f"server-{number}", free_port(), free_port()
-        # All that other servers, HAProxy and etcd exchange with this server passes the proxies.
+        # Connections to this server, and those of its Patroni to etcd, pass the proxies; its own connections to
+        # another server pass the proxies of that server.
         self.paths = [f"{CLUSTER_PATHS}{self.name}/{side}" for side in ("postgres", "rest", "etcd")]
         targets = (self.port, self.rest_port, cluster.etcd_port)
         self.outer_port, self.outer_rest_port, etcd_port = map(cluster.stack.proxies.add, self.paths, targets)
