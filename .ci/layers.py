@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails if a folder of a crate imports a folder of the same crate above its own layer.
+"""Fails if a folder of a crate imports a folder of the same crate above its own layer, or if modules at the top of
+a crate import each other in a circle.
 
 usage: layers.py
 
@@ -16,16 +17,22 @@ RULES = [
     ("projector", "clicks", {"operations", "surfaces"}),
     ("projector", "operations", {"surfaces"}),
 ]
+# Crates whose modules import each other in one direction.
+CRATES = ["core", "command-api", "projector", "query-api"]
+TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{.*", re.M | re.S)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # The crate's root, by its name or by `super`, before one path or a group of paths.
-ROOT = re.compile(r"\b(?:crate|super(?:\s*::\s*super)*)\s*::\s*(\{|\w+)")
+ROOT = re.compile(r"\b(crate|super(?:\s*::\s*super)*)\s*::\s*(\{|\w+)")
 
 
-def named_modules(text):
-    """Yields each module that follows the crate's root, with its offset in the text."""
+def named_modules(text, depth_of_root=None):
+    """Yields each module that follows the crate's root, with its offset in the text. With the number of `super` from
+    the file to the root, paths that end below the root are left out."""
     for match in ROOT.finditer(text):
-        if match[1] != "{":
-            yield match[1], match.start(1)
+        if depth_of_root and match[1] != "crate" and match[1].count("super") != depth_of_root:
+            continue
+        if match[2] != "{":
+            yield match[2], match.start(2)
             continue
         depth, begins = 1, True
         for token in re.finditer(r"[{},]|\w+", text[match.end():]):
@@ -52,8 +59,43 @@ def breaches(file, forbidden):
     ]
 
 
+def imports_of(crate):
+    """Returns for each module at the top of a crate the modules that it imports, each with a file that does."""
+    source = pathlib.Path(crate, "src")
+    imports = {}
+    for file in sorted(source.rglob("*.rs")):
+        path = file.relative_to(source).with_suffix("").parts
+        text = TESTS.sub("", COMMENT.sub("", file.read_text()))
+        for module, _ in named_modules(text, len(path)):
+            imports.setdefault(path[0], {}).setdefault(module, file)
+    for module, imported in imports.items():
+        imports[module] = {other: file for other, file in imported.items() if other in imports and other != module}
+    return imports
+
+
+def circle(imports):
+    """Returns a shortest circle of imports as a list of modules, or None."""
+    for start in sorted(imports):
+        paths = [[start]]
+        seen = set()
+        while paths:
+            path = paths.pop(0)
+            for module in sorted(imports[path[-1]]):
+                if module == start:
+                    return path
+                if module not in seen:
+                    seen.add(module)
+                    paths.append([*path, module])
+    return None
+
+
 def main():
     found = []
+    for crate in CRATES:
+        imports = imports_of(crate)
+        if modules := circle(imports):
+            steps = zip(modules, [*modules[1:], modules[0]])
+            found += [f"{imports[module][other]}: `{module}` imports `{other}`, in a circle" for module, other in steps]
     for crate, folder, forbidden in RULES:
         source = pathlib.Path(crate, "src")
         files = [source / f"{folder}.rs", *sorted((source / folder).rglob("*.rs"))]

@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     databases::{DatabaseSettings, Databases},
+    doctor::admission,
     event_store::{self, SessionKind},
     failure,
     migrations::{self, Schema},
@@ -118,7 +119,7 @@ impl AdminCommandOptions {
 impl LogAndReadOptions {
     /// Returns pools on databases that are reachable and have all migrations.
     async fn pools(&self) -> anyhow::Result<Databases> {
-        self.databases.check().await?;
+        admission::check(&self.databases).await?;
         let pools = self.databases.pools(SessionKind::Writer, CONNECTIONS_MAX);
         pools.context("invalid address of a database")
     }

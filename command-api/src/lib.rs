@@ -38,7 +38,7 @@ use linkledger_core::{
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     link::OwnHosts,
-    metrics::recorder::Recorder,
+    metrics_recorder::Recorder,
     migrations::{self, Schema},
 };
 use sqlx::PgPool;

@@ -50,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use announcements::Announcements;
 use backlog::Backlog;
 use batch_interval::interval_after;
+use continuity::Watched;
 use cursor::Cursor;
 use lease::LeaseTable;
 use leased::LeasedShards;
@@ -243,7 +244,11 @@ impl<P: EventPublisher> Relay<P> {
         }
         if self.shards.log_epoch == Some(end.epoch) {
             let last = self.shards.last_published();
-            answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
+            match answered(continuity::watch(&self.pool, &last, end.epoch)).await {
+                // Each shard is compared again before its next batch.
+                Err(error) if is_caused_by_data(&error) => {}
+                watched => drop(watched?),
+            }
         }
         let cursors = answered(cursor::read(&self.pool)).await?;
         self.announcements
@@ -280,7 +285,8 @@ impl<P: EventPublisher> Relay<P> {
         if from.is_empty() {
             return Ok(Vec::new());
         }
-        let events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await {
+        let mut events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await
+        {
             Err(error) if is_of_data(&error) => self.read_each(&from).await?,
             read => read.context("cannot read the log")?,
         };
@@ -288,14 +294,23 @@ impl<P: EventPublisher> Relay<P> {
         // the positions of published ones could be followed by others, and nobody would notice.
         let mut last = self.shards.last_published();
         last.retain(|last| from.iter().any(|from| from.shard == last.shard));
-        if answered(continuity::watch(&self.pool, &last, end.epoch)).await? {
+        let watched = match answered(continuity::watch(&self.pool, &last, end.epoch)).await {
+            Err(error) if is_caused_by_data(&error) => self.watch_each(&last, end.epoch).await?,
+            watched => watched?,
+        };
+        let Watched::Present { unreadable } = watched else {
             self.renew().await?;
             return Ok(Vec::new());
-        }
+        };
+        events.retain(|event| !unreadable.contains(&event.shard));
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
     }
+}
+
+fn is_caused_by_data(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(is_of_data)
 }
 
 /// Awaits `work` on the database with a timeout: every step of the relay may be dropped half-way.

@@ -3,16 +3,13 @@
 
 use std::str::FromStr as _;
 
-use anyhow::Context as _;
 use clap::Args;
 use sqlx::{PgPool, postgres::PgConnectOptions};
 
 use crate::{
     config::Secret,
-    doctor::server,
     event_store::{self, SessionKind},
-    failure, log_identity,
-    migrations::{self, Schema},
+    migrations::Schema,
 };
 
 /// Addresses of the two databases.
@@ -82,41 +79,6 @@ impl DatabaseSettings {
         vec![of(log, &[Schema::EventStore]), of(read, &Schema::READ)]
     }
 
-    /// Refuses databases that a service with sessions of this kind must not use: servers that can lose
-    /// events, databases without the schemas of this release, and read tables of another log.
-    ///
-    /// # Errors
-    /// Returns the first reason to refuse, or the reason why a server does not answer.
-    pub async fn admit(&self, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
-        for database in self.all() {
-            server::admit(database.url, kind, allows_unsafe).await?;
-            database.check_migrations(kind).await?;
-        }
-        self.check_log(kind).await
-    }
-
-    /// Connects once to each database, and checks its migrations and that both are of one log.
-    ///
-    /// # Errors
-    /// Returns an error that names the server that does not answer, the migration that is missing, or
-    /// both logs.
-    pub async fn check(&self) -> anyhow::Result<()> {
-        for database in self.all() {
-            let checked = event_store::check_connection(database.url).await;
-            checked.map_err(|error| failure::unreachable_database(database.url, &error))?;
-            database.check_migrations(SessionKind::Reader).await?;
-        }
-        self.check_log(SessionKind::Reader).await
-    }
-
-    /// Checks that the read tables follow the log.
-    pub(crate) async fn check_log(&self, kind: SessionKind) -> anyhow::Result<()> {
-        let databases = self.pools(kind, 1)?;
-        let checked = log_identity::check(&databases).await;
-        databases.close().await;
-        checked
-    }
-
     /// Returns pools of up to `connections_max` sessions each; one pool if there is one database.
     ///
     /// # Errors
@@ -154,13 +116,6 @@ impl DatabaseOf<'_> {
                 )
             },
         )
-    }
-
-    async fn check_migrations(&self, kind: SessionKind) -> anyhow::Result<()> {
-        let pool = event_store::pool(self.url, kind, 1)?;
-        let checked = migrations::check(&pool, self.schemas).await;
-        pool.close().await;
-        checked.with_context(|| format!("cannot use the database {}", self.address()))
     }
 }
 

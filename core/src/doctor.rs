@@ -3,6 +3,7 @@
 //! Each [`Finding`] names the check, its result and the remedy. [`server`] has the checks that
 //! refuse a start; [`upkeep`] those of problems that build up slowly.
 
+pub mod admission;
 pub mod configuration;
 mod finding;
 pub mod pooler;
@@ -73,10 +74,12 @@ pub async fn examine_each(
         .iter()
         .all(|finding| finding.verdict != Severity::Error)
     {
-        findings.push(match databases.check_log(requirements.kind).await {
-            Ok(()) => Finding::ok("log", "the read tables follow no other log"),
-            Err(error) => Finding::failed("log", &error),
-        });
+        findings.push(
+            match admission::check_log(databases, requirements.kind).await {
+                Ok(()) => Finding::ok("log", "the read tables follow no other log"),
+                Err(error) => Finding::failed("log", &error),
+            },
+        );
     }
     findings
 }

@@ -16,7 +16,7 @@ use axum::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::hosts::{InternalHosts, KnownHosts};
-use crate::metrics::recorder::Recorder;
+use crate::metrics_recorder::Recorder;
 
 /// Readiness of a service for requests.
 #[derive(Debug, Clone, Default)]

@@ -100,6 +100,7 @@ pub mod field;
 pub mod id;
 pub mod json;
 pub mod link;
+pub mod link_history;
 mod listed;
 pub mod printable;
 pub mod problem;
@@ -142,6 +143,8 @@ pub mod kafka_errors;
 pub mod lifecycle;
 #[cfg(feature = "service")]
 pub mod log_identity;
+#[cfg(feature = "service")]
+pub mod metrics_recorder;
 #[cfg(feature = "service")]
 pub mod operator;
 #[cfg(feature = "service")]

@@ -5,7 +5,6 @@ pub mod destination;
 pub mod details;
 pub mod disabled;
 pub mod event;
-pub mod history;
 pub mod members;
 pub mod name;
 pub mod slug;

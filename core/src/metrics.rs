@@ -3,9 +3,6 @@
 //!
 //! Labels have few values each: never an account, a slug, an address or a raw path.
 
-#[cfg(feature = "service")]
-pub mod recorder;
-
 /// A row of the metrics tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {

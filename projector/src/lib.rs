@@ -31,13 +31,15 @@ use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
     databases::Databases,
+    doctor::admission,
     event_store::SessionKind,
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
-        RECORDS_UNREADABLE_TOTAL, recorder::Recorder,
+        RECORDS_UNREADABLE_TOTAL,
     },
+    metrics_recorder::Recorder,
     shard::Shard,
 };
 use metrics::counter;
@@ -90,9 +92,7 @@ pub fn start(
             .pools(SessionKind::Projector, config.connections_max)
             .context("cannot parse the address of the database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
-        settings
-            .admit(SessionKind::Projector, allows_unsafe)
-            .await?;
+        admission::admit(settings, SessionKind::Projector, allows_unsafe).await?;
         begin_counters();
         let consumer = Consumer::join(&config)?;
         let readiness = Readiness::default();

@@ -60,7 +60,6 @@ use self::{
     salts::Salts,
     same_address::SameAddress,
 };
-use crate::config::QueryApiConfig;
 
 pub use self::settings::ClickSettings;
 pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_recorders};
@@ -102,16 +101,18 @@ pub(crate) struct FollowedLink<'a> {
 }
 
 impl Clicks {
-    /// Starts the recording, unless it is switched off. Returns after the recorder is registered.
+    /// Starts the recording, unless it is switched off. Returns after the recorder is registered in the
+    /// database at `read_url`. Referrers of the host `short_host` are of the service itself.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid or the database fails.
     pub(crate) async fn start(
-        config: &QueryApiConfig,
+        settings: &ClickSettings,
+        read_url: &str,
+        short_host: Option<&str>,
         clock: &Arc<dyn Clock>,
         tasks: &mut Tasks,
     ) -> anyhow::Result<Self> {
-        let settings = &config.clicks;
         let Some(kafka) = settings.kafka()? else {
             return Ok(Self(None));
         };
@@ -132,9 +133,8 @@ impl Clicks {
             trusted_proxies: settings.trusted_proxies.clone(),
             bots: files.bots.clone(),
         });
-        let url = config.databases.read_url();
         let heartbeats = Heartbeats {
-            pool: event_store::pool(url, SessionKind::Reader, RECORDER_CONNECTIONS)?,
+            pool: event_store::pool(read_url, SessionKind::Reader, RECORDER_CONNECTIONS)?,
             recorder_id,
             started_at,
             clock: Arc::clone(clock),
@@ -148,7 +148,7 @@ impl Clicks {
                 bots: files.bots,
                 countries: files.countries,
                 salts,
-                short_host: config.short_base_url.url().host_str().map(str::to_owned),
+                short_host: short_host.map(str::to_owned),
                 agents: Agents::default(),
             },
             outbox: Outbox::new(settings.buffer_bytes()),

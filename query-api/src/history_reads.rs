@@ -7,7 +7,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event::Subject,
     event_store::log::{StreamPart, link_beginnings, read_stream_backwards},
-    link::history::HistoryError,
+    link_history::HistoryError,
     problem::{Code, Problem},
     shard::Shard,
 };

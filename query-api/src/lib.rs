@@ -6,6 +6,7 @@
 //! tables may be on two servers.
 
 mod account_shares;
+mod cache_control;
 mod checkpoint_watcher;
 mod clicks;
 pub mod command_line;
@@ -40,6 +41,7 @@ use linkledger_core::{
     api_key::Scope,
     clock::{Clock, SystemClock},
     cursor::CursorKeys,
+    doctor::admission,
     event_store::{self, SessionKind},
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
@@ -47,7 +49,7 @@ use linkledger_core::{
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
-    metrics::recorder::Recorder,
+    metrics_recorder::Recorder,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -123,7 +125,7 @@ pub fn start(
             .pools(SessionKind::Reader, config.connections_max)
             .context("invalid address of a database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
-        settings.admit(SessionKind::Reader, allows_unsafe).await?;
+        admission::admit(settings, SessionKind::Reader, allows_unsafe).await?;
         let watcher = CheckpointWatcher::start(databases.clone(), tasks).await?;
 
         let base_url: Arc<str> = config.base_url.as_str().into();
@@ -131,7 +133,7 @@ pub fn start(
             base_url: Arc::clone(&base_url),
             service,
         };
-        let clicks = Clicks::start(&config, &clock, tasks).await?;
+        let clicks = start_clicks(&config, &clock, tasks).await?;
         let authenticator = Authenticator::new(
             databases.log.clone(),
             Arc::clone(&clock),
@@ -180,6 +182,16 @@ pub fn start(
             readiness,
         })
     })
+}
+
+async fn start_clicks(
+    config: &QueryApiConfig,
+    clock: &Arc<dyn Clock>,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Clicks> {
+    let read_url = config.databases.read_url();
+    let short_host = config.short_base_url.url().host_str();
+    Clicks::start(&config.clicks, read_url, short_host, clock, tasks).await
 }
 
 /// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a

@@ -23,8 +23,8 @@ use utoipa::{
 };
 
 use crate::{
+    cache_control::NOT_SHARED,
     parameters::{ParameterError, Parameters},
-    routes::NOT_SHARED,
 };
 
 /// Name of the parameter for the page size of a list.

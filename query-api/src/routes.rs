@@ -40,9 +40,6 @@ use crate::{
     qr_codes::QrCodes, read_servers::ReadServers,
 };
 
-/// `Cache-Control` of an answer that belongs to one account and may change at any time.
-pub(crate) const NOT_SHARED: &str = "private, no-cache";
-
 /// State shared by the handlers.
 pub(crate) struct ApiState {
     pub(crate) log: PgPool,

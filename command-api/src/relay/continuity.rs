@@ -53,18 +53,33 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     })
 }
 
-/// Records a loss, and returns true, if the log lacks one of the last events that this process has published in
-/// the epoch. A restored log may have grown beyond the lost positions since.
+/// Result of [`watch`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// The log has the published events, apart from those of the shards whose event cannot be read.
+    Present { unreadable: Vec<Shard> },
+    /// The log lacks a published event.
+    Lost,
+}
+
+/// Records a loss if the log lacks one of the last events that this process has published in the epoch. A
+/// restored log may have grown beyond the lost positions since.
 ///
 /// # Errors
 /// Returns an error if the database fails, or if a second look finds the event or another epoch.
-pub(super) async fn watch(pool: &PgPool, last: &[EventPlace], epoch: i32) -> anyhow::Result<bool> {
+pub(super) async fn watch(
+    pool: &PgPool,
+    last: &[EventPlace],
+    epoch: i32,
+) -> anyhow::Result<Watched> {
     let absent = log::first_absent(pool, last).await;
     let absent = absent.context("cannot compare published events with the log")?;
-    if let Some(place) = absent {
-        record_absent(pool, place, epoch).await?;
-    }
-    Ok(absent.is_some())
+    let Some(place) = absent else {
+        let unreadable = Vec::new();
+        return Ok(Watched::Present { unreadable });
+    };
+    record_absent(pool, place, epoch).await?;
+    Ok(Watched::Lost)
 }
 
 /// Checks that the log has each of `records` that has the log's epoch, and that no record has a later

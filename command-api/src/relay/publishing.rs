@@ -2,6 +2,7 @@
 
 use std::{
     pin::pin,
+    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event_store::{
         errors::is_of_data,
-        log::{self, ReadFrom},
+        log::{self, EventPlace, ReadFrom},
     },
     metrics::RELAY_FAILURES_TOTAL,
     shard::Shard,
@@ -20,6 +21,8 @@ use metrics::counter;
 
 use super::{
     RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered,
+    continuity::{self, Watched},
+    is_caused_by_data,
     lease::{Lease, Renewal},
     publisher::{EventPublisher, Published},
     refusal::RelayRefusal,
@@ -103,17 +106,13 @@ impl<P: EventPublisher> Relay<P> {
     ) -> anyhow::Result<Vec<RecordedEvent>> {
         let mut events = Vec::new();
         for place in places {
-            match self.read_readable(place).await {
+            let reading = log::read_readable_after(&self.pool, *place, SHARD_EVENTS_MAX);
+            match answered(reading).await {
                 Ok(read) => events.extend(read),
                 Err(error) if is_of_data(&error) => {
                     let ReadFrom { shard, after } = *place;
-                    let retries_to = Arc::clone(&self.publisher).for_retries();
-                    let error = anyhow::Error::new(error).context(format!(
-                        "the event after position {after} of shard {shard} cannot be read: the log is \
-                         damaged, run `command-api log verify`"
-                    ));
-                    self.stopped.stop(shard, retries_to);
-                    self.stopped.record_failure(shard, &error);
+                    let event = format!("the event after position {after} of shard {shard}");
+                    self.stop_unreadable(shard, &event, error.into());
                 }
                 Err(error) => return Err(anyhow::Error::new(error).context("cannot read the log")),
             }
@@ -121,17 +120,38 @@ impl<P: EventPublisher> Relay<P> {
         Ok(events)
     }
 
-    /// Reads the next events of a shard. If one of the events cannot be read, reads half as many until
-    /// all can be read: the events before an unreadable event must not wait for the operator.
-    async fn read_readable(&self, place: &ReadFrom) -> sqlx::Result<Vec<RecordedEvent>> {
-        let mut limit = SHARD_EVENTS_MAX;
-        loop {
-            let reading = log::read_after(&self.pool, std::slice::from_ref(place), limit);
-            match answered(reading).await {
-                Err(error) if is_of_data(&error) && limit > 1 => limit /= 2,
-                read => return read,
+    /// Compares each published event alone with the log, like [`continuity::watch`], and stops the
+    /// shards whose event cannot be read.
+    pub(super) async fn watch_each(
+        &mut self,
+        last: &[EventPlace],
+        epoch: i32,
+    ) -> anyhow::Result<Watched> {
+        let mut unreadable = Vec::new();
+        for place in last {
+            let watching = continuity::watch(&self.pool, slice::from_ref(place), epoch);
+            match answered(watching).await {
+                Ok(Watched::Present { .. }) => {}
+                Ok(Watched::Lost) => return Ok(Watched::Lost),
+                Err(error) if is_caused_by_data(&error) => {
+                    let (shard, position) = (place.shard, place.position);
+                    let event = format!("the event at position {position} of shard {shard}");
+                    self.stop_unreadable(shard, &event, error);
+                    unreadable.push(shard);
+                }
+                Err(error) => return Err(error),
             }
         }
+        Ok(Watched::Present { unreadable })
+    }
+
+    fn stop_unreadable(&mut self, shard: Shard, event: &str, error: anyhow::Error) {
+        let error = error.context(format!(
+            "{event} cannot be read: the log is damaged, run `command-api log verify`"
+        ));
+        let retries_to = Arc::clone(&self.publisher).for_retries();
+        self.stopped.stop(shard, retries_to);
+        self.stopped.record_failure(shard, &error);
     }
 
     /// Waits for the broker, and renews the lease meanwhile. Returns `None` if publishing is paused

@@ -12,6 +12,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::errors::is_of_data;
 use crate::{
     envelope::{Metadata, NewEvent, RecordedEvent},
     id::{AccountId, EventId},
@@ -154,6 +155,25 @@ pub async fn read_after(
     .fetch_all(pool)
     .await?;
     rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// Reads up to `limit` events of one shard, in order, and stops before an unreadable event: the
+/// events before it must not wait for the operator. Each statement reads half as many as the one before.
+///
+/// # Errors
+/// Returns an error if the database fails, or cannot read the next event.
+pub async fn read_readable_after(
+    pool: &PgPool,
+    from: ReadFrom,
+    limit: i64,
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let mut limit = limit;
+    loop {
+        match read_after(pool, &[from], limit).await {
+            Err(error) if is_of_data(&error) && limit > 1 => limit /= 2,
+            read => return read,
+        }
+    }
 }
 
 /// Reads the events at these positions of a shard, in order. Skips positions without an event.

@@ -9,6 +9,7 @@ mod per_projection;
 mod random;
 pub mod record;
 pub mod stream;
+mod unreadable_event;
 pub mod wire;
 
 use std::{
@@ -50,6 +51,7 @@ pub use self::{
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
     random::Random,
+    unreadable_event::{damage_event, mend_log},
 };
 
 /// Longest time until a condition holds, before a test fails.

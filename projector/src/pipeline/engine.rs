@@ -5,11 +5,11 @@
 //! the remembered checkpoint with the stored one.
 
 mod admission;
-pub(crate) mod checkpoint_refusal;
 mod checkpoints;
 mod lag;
 mod parked;
 mod shard_assignment;
+pub(crate) mod shard_refusal;
 mod without_group;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     databases::{DatabaseSettings, Databases},
-    doctor::pooler,
+    doctor::{admission, pooler},
     event_store::SessionKind,
     operator::{Operator, parse_text},
 };
@@ -157,7 +157,7 @@ impl Options {
         kind: SessionKind,
         connections_max: u32,
     ) -> anyhow::Result<Databases> {
-        self.databases.check().await?;
+        admission::check(&self.databases).await?;
         let databases = self.databases.pools(kind, connections_max);
         databases.context("the address of a database cannot be parsed")
     }

@@ -45,6 +45,7 @@ mod status_remedies;
 mod tables;
 mod two_projectors;
 mod two_servers;
+mod unreadable;
 mod verify;
 mod why;
 

@@ -30,7 +30,7 @@ async fn run(stage: &Stage, statement: &str) {
 }
 
 /// Returns the lowest checkpoint of a shard.
-async fn floor(stage: &Stage, shard: Shard) -> i64 {
+pub(crate) async fn floor(stage: &Stage, shard: Shard) -> i64 {
     let floor =
         "SELECT min(position) FROM read_model.checkpoints WHERE shard = $1 AND role = 'live'";
     let floor = sqlx::query_scalar(floor).bind(shard.number());
@@ -38,7 +38,11 @@ async fn floor(stage: &Stage, shard: Shard) -> i64 {
 }
 
 /// Runs cycles until the shard is at the position.
-async fn cycle_until(stage: &Stage, engine: &mut Engine, (shard, position): (Shard, i64)) {
+pub(crate) async fn cycle_until(
+    stage: &Stage,
+    engine: &mut Engine,
+    (shard, position): (Shard, i64),
+) {
     let until = Instant::now() + Duration::from_mins(2);
     while floor(stage, shard).await != position {
         assert!(Instant::now() < until, "shard {shard} is not at {position}");

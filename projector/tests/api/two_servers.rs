@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{event::Subject, event_store::SessionKind, log_identity};
+use linkledger_core::{
+    doctor::admission::check, event::Subject, event_store::SessionKind, log_identity,
+};
 use linkledger_projector::{
     operations::{
         parked::retry,
@@ -139,7 +141,7 @@ async fn read_tables_refuse_another_log() {
     let progress = Arc::new(ProgressReport::silent());
     let rebuilt = rebuild::rebuild(&databases, &Projection::ALL, TO_SWAP, progress).await;
     assert!(is_refusal(rebuilt.unwrap_err()));
-    assert!(is_refusal(stage.settings().check().await.unwrap_err()));
+    assert!(is_refusal(check(&stage.settings()).await.unwrap_err()));
     assert!(is_refusal(
         log_identity::adopt(&databases).await.unwrap_err()
     ));
@@ -151,9 +153,9 @@ async fn empty_read_tables_follow_another_log() {
     let databases = stage.databases(SessionKind::Projector, 2);
     for _ in 0..2 {
         log_identity::adopt(&databases).await.unwrap();
-        stage.settings().check().await.unwrap();
+        check(&stage.settings()).await.unwrap();
         let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";
         damage(stage.database.pool(), other).await;
-        assert!(stage.settings().check().await.is_err());
+        assert!(check(&stage.settings()).await.is_err());
     }
 }

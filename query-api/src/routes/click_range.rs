@@ -14,8 +14,11 @@ use linkledger_core::{
 };
 use serde::Serialize;
 
-use super::{NOT_SHARED, clicks_csv::CsvRow};
-use crate::parameters::{ParameterError, Parameters};
+use super::clicks_csv::CsvRow;
+use crate::{
+    cache_control::NOT_SHARED,
+    parameters::{ParameterError, Parameters},
+};
 
 pub(super) const FROM: &str = "from";
 pub(super) const TO: &str = "to";

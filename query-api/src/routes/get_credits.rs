@@ -22,8 +22,9 @@ use linkledger_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{ApiState, NOT_SHARED};
+use super::ApiState;
 use crate::{
+    cache_control::NOT_SHARED,
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     read_model::{credits, read_in_time},
 };

@@ -23,7 +23,7 @@ use linkledger_core::{
         route_table,
     },
     id::{AccountId, LinkId},
-    link::history::{LinkAfter, creation},
+    link_history::{LinkAfter, creation},
     problem::{Code, Problem},
     projection::Projection,
     shard::Shard,
@@ -32,8 +32,9 @@ use linkledger_core::{
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 
-use super::{ApiState, NOT_SHARED};
+use super::ApiState;
 use crate::{
+    cache_control::NOT_SHARED,
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     history_reads::unreadable,
     parameters::{ParameterError, Parameters, parse_instant},

@@ -13,7 +13,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     http::{authentication::Caller, request::check_accept, route_table},
     id::LinkId,
-    link::history::{HistoryError, LinkAfter, creation},
+    link_history::{HistoryError, LinkAfter, creation},
     openapi::Timestamp,
     problem::Problem,
     timestamp,

@@ -116,28 +116,6 @@ async fn shard_advances_after_broker_accepts_its_record() {
     Stream::assert_is_the_log(&broker.config(), database.pool()).await;
 }
 
-/// Replaces the log by a view in which an event of the first shard cannot be read.
-async fn damage_position(database: &TestDatabase, position: i64) {
-    let sql = format!(
-        "CREATE FUNCTION damaged(bigint) RETURNS text LANGUAGE plpgsql STABLE AS
-             $$ BEGIN RAISE EXCEPTION 'missing chunk' USING ERRCODE = 'XX001'; END $$;
-         ALTER TABLE event_store.events RENAME TO sound_events;
-         CREATE VIEW event_store.events AS SELECT shard, position, stream_id, version, account_id,
-             event_id, type, schema_version,
-             CASE WHEN shard = 0 AND position = {position} THEN damaged(position)
-                  ELSE payload::text END AS payload,
-             metadata, recorded_at, idempotency_key FROM event_store.sound_events"
-    );
-    run(database, sql).await;
-}
-
-/// Restores the log after [`damage_position`].
-async fn mend(database: &TestDatabase) {
-    let sql = "DROP VIEW event_store.events;
-               ALTER TABLE event_store.sound_events RENAME TO events";
-    run(database, sql.to_owned()).await;
-}
-
 /// Asserts the refusals that `relay status` shows; the first shard alone may have one.
 fn assert_refused(database: &TestDatabase, refusal: Option<&str>) {
     let shards = &status(database)["shards"];
@@ -159,7 +137,8 @@ async fn unreadable_event_stops_only_its_shard() {
     for account_id in an_account_of_each_shard(&database).await {
         testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
     }
-    damage_position(&database, 1).await;
+    let first = Shard::new(0).unwrap();
+    testing::damage_event(database.pool(), first, 1).await;
     let recorder = Recorder::default();
     let mut relay = super::relay(&database, recorder.clone(), "one");
     for shard in Shard::all().skip(1) {
@@ -177,8 +156,7 @@ async fn unreadable_event_stops_only_its_shard() {
     assert!(shown.contains("Shard 0 is stopped since "), "{shown}");
     assert!(shown.contains(&format!(": {reason}: ")), "{shown}");
 
-    mend(&database).await;
-    let first = Shard::new(0).unwrap();
+    testing::mend_log(database.pool()).await;
     super::step_until_stored(&mut relay, &database, (first, 1)).await;
     assert_eq!(recorder.taken(), [1; 16]);
     assert_refused(&database, None);
@@ -192,7 +170,7 @@ async fn events_before_unreadable_event_are_published() {
     let account_id = testing::account_of(database.pool(), shard, 0).await;
     let events: Vec<_> = (1..=40).map(|it| granted(account_id, it)).collect();
     testing::append_events(database.pool(), account_id, &events).await;
-    damage_position(&database, UNREADABLE).await;
+    testing::damage_event(database.pool(), shard, UNREADABLE).await;
     let recorder = Recorder::default();
     let mut relay = super::relay(&database, recorder.clone(), "one");
     super::step_until_stored(&mut relay, &database, (shard, UNREADABLE - 1)).await;
@@ -202,7 +180,37 @@ async fn events_before_unreadable_event_are_published() {
     let before: Vec<i64> = (1..UNREADABLE).collect();
     assert_eq!(recorder.taken(), before);
 
-    mend(&database).await;
+    testing::mend_log(database.pool()).await;
     super::step_until_stored(&mut relay, &database, (shard, 40)).await;
     assert_eq!(recorder.taken(), (1..=40).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_published_event_stops_only_its_shard() {
+    let database = TestDatabase::create().await;
+    let accounts = an_account_of_each_shard(&database).await;
+    let append = async || {
+        for account_id in &accounts {
+            testing::append_events(database.pool(), *account_id, &[granted(*account_id, 1)]).await;
+        }
+    };
+    append().await;
+    let recorder = Recorder::default();
+    let mut relay = super::relay(&database, recorder.clone(), "one");
+    for shard in Shard::all() {
+        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+    }
+    append().await;
+    // The published event of the shard: later events could follow a lost one.
+    let first = Shard::new(0).unwrap();
+    testing::damage_event(database.pool(), first, 1).await;
+    for shard in Shard::all().skip(1) {
+        super::step_until_stored(&mut relay, &database, (shard, 2)).await;
+    }
+    assert_eq!(stored(&database, first).await, 1);
+    assert_refused(&database, Some("the event at position 1 of shard 0"));
+
+    testing::mend_log(database.pool()).await;
+    super::step_until_stored(&mut relay, &database, (first, 2)).await;
+    assert_refused(&database, None);
 }

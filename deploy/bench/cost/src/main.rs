@@ -23,7 +23,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     lifecycle::Tasks,
-    metrics::recorder::Recorder,
+    metrics_recorder::Recorder,
     telemetry::{self, LogFormat, TelemetryConfig},
 };
 use serde_json::json;

@@ -16,7 +16,7 @@ use linkledger_core::{
     internal_listener::{self, InternalHosts, KnownHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
-    metrics::recorder::Recorder,
+    metrics_recorder::Recorder,
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
 use linkledger_query_api as query_api;

@@ -8,16 +8,17 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
+        errors::is_of_data,
         log::{self, EventPlace, ReadFrom},
         log_meta,
     },
     metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL},
     projection::Projection,
-    shard::Shard,
+    shard::{Position, Shard},
 };
 use metrics::counter;
 
-use super::{CYCLE_EVENTS_MAX, Engine};
+use super::{CYCLE_EVENTS_MAX, Engine, shard_refusal::ShardRefusal};
 use crate::pipeline::{
     apply::{self, ShardBatch},
     decode::BatchEvent,
@@ -26,6 +27,14 @@ use crate::pipeline::{
 
 /// Consecutive events of each shard.
 pub(super) type EventsByShard = BTreeMap<Shard, Vec<RecordedEvent>>;
+
+/// Consecutive events of a shard, read from the event store.
+#[derive(Default)]
+struct Chunk {
+    events: Vec<RecordedEvent>,
+    /// True if the shard has no later events.
+    is_end: bool,
+}
 
 impl Engine {
     /// Returns the delivered events that are next in each shard.
@@ -99,10 +108,18 @@ impl Engine {
             ends.map(EventPlace::of)
         });
         let mut places: Vec<EventPlace> = places.collect();
-        while let Some(absent) = log::first_absent(&self.databases.log, &places)
-            .await
-            .context("cannot compare the topic with the log")?
-        {
+        loop {
+            let absent = match log::first_absent(&self.databases.log, &places).await {
+                Err(error) if is_of_data(&error) => {
+                    self.refuse_unreadable_places(&mut places, admission)
+                        .await?;
+                    continue;
+                }
+                absent => absent.context("cannot compare the topic with the log")?,
+            };
+            let Some(absent) = absent else {
+                return Ok(());
+            };
             let shard = absent.shard;
             places.retain(|place| place.shard != shard);
             let events = admission.remove(&shard).unwrap_or_default();
@@ -112,7 +129,46 @@ impl Engine {
                 assignment.forget_progress(events.last().map_or(0, |event| event.position));
             }
         }
+    }
+
+    /// Looks at each place alone, and refuses the shards with an unreadable one. Each call leaves fewer
+    /// places, or returns an error.
+    async fn refuse_unreadable_places(
+        &mut self,
+        places: &mut Vec<EventPlace>,
+        admission: &mut EventsByShard,
+    ) -> anyhow::Result<()> {
+        let mut readable = Vec::with_capacity(places.len());
+        for place in places.iter().copied() {
+            match log::first_absent(&self.databases.log, &[place]).await {
+                Err(error) if is_of_data(&error) => {
+                    self.refuse_unreadable(place.shard, place.position - 1, &error);
+                    admission.remove(&place.shard);
+                }
+                seen => {
+                    seen.context("cannot compare the topic with the log")?;
+                    readable.push(place);
+                }
+            }
+        }
+        readable.retain(|place| admission.contains_key(&place.shard));
+        *places = readable;
         Ok(())
+    }
+
+    /// Refuses a shard whose event after the position `after` cannot be read.
+    fn refuse_unreadable(&mut self, shard: Shard, after: Position, error: &sqlx::Error) {
+        if let Some(assignment) = self.assignments.get_mut(&shard) {
+            let reason = error.to_string();
+            assignment.refuse(
+                shard,
+                ShardRefusal::Unreadable {
+                    shard,
+                    after,
+                    reason,
+                },
+            );
+        }
     }
 
     /// Adds a chunk of the event store for each shard that needs a backfill and of which no
@@ -127,11 +183,10 @@ impl Engine {
         }
         let delivered: usize = admission.values().map(Vec::len).sum();
         let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
-        for (shard, events) in self.read_chunks(&starts, limit).await? {
+        for (shard, Chunk { events, is_end }) in self.read_chunks(&starts, limit).await? {
             let progress = self
                 .progress(shard)
                 .expect("a shard that needs a backfill has progress");
-            let is_end = events.len() < limit;
             let admitted = progress.admit_read(events, is_end);
             let gap = &admitted.gap;
             ensure!(
@@ -173,7 +228,7 @@ impl Engine {
 
     /// Reads a chunk for each shard with a projection that catches up. The chunks become separate
     /// batches, so that the other projections of the shard stay live.
-    pub(super) async fn catch_up_batches(&self) -> anyhow::Result<Vec<ShardBatch>> {
+    pub(super) async fn catch_up_batches(&mut self) -> anyhow::Result<Vec<ShardBatch>> {
         let assignments = self.assignments.values();
         let catching_up: Vec<Progress> = assignments
             .filter_map(|assignment| assignment.progress.as_ref()?.catching_up())
@@ -190,7 +245,7 @@ impl Engine {
         let mut chunks = self.read_chunks(&starts, limit).await?;
         let mut decoded = BTreeMap::<Shard, Vec<BatchEvent>>::new();
         for progress in &catching_up {
-            let mut events = chunks.remove(&progress.shard()).unwrap_or_default();
+            let Chunk { mut events, .. } = chunks.remove(&progress.shard()).unwrap_or_default();
             events.retain(|event| event.position <= progress.backfill_until());
             if !events.is_empty() {
                 let events = events.into_iter().map(BatchEvent::decode).collect();
@@ -201,19 +256,47 @@ impl Engine {
         self.batches(decoded, progress_of).await
     }
 
-    /// Reads up to `limit` events of each shard from the event store.
+    /// Reads up to `limit` events of each shard from the event store. If the next event of a shard cannot
+    /// be read, refuses the shard, and returns no chunk of the shard.
     async fn read_chunks(
-        &self,
+        &mut self,
         starts: &[ReadFrom],
         limit: usize,
-    ) -> anyhow::Result<EventsByShard> {
-        let events = log::read_after(&self.databases.log, starts, limit.try_into()?)
-            .await
-            .context("cannot read the event store")?;
-        let empty = starts.iter().map(|start| (start.shard, Vec::new()));
-        let mut chunks: EventsByShard = empty.collect();
-        for event in events {
-            chunks.entry(event.shard).or_default().push(event);
+    ) -> anyhow::Result<BTreeMap<Shard, Chunk>> {
+        let rows_max = limit.try_into()?;
+        let mut chunks: BTreeMap<Shard, Chunk> = BTreeMap::new();
+        match log::read_after(&self.databases.log, starts, rows_max).await {
+            Err(error) if is_of_data(&error) => {
+                for start in starts {
+                    let reading = log::read_readable_after(&self.databases.log, *start, rows_max);
+                    match reading.await {
+                        Err(error) if is_of_data(&error) => {
+                            self.refuse_unreadable(start.shard, start.after, &error);
+                        }
+                        events => {
+                            let events = events.context("cannot read the event store")?;
+                            // An unreadable event may follow.
+                            let is_end = false;
+                            chunks.insert(start.shard, Chunk { events, is_end });
+                        }
+                    }
+                }
+            }
+            events => {
+                chunks.extend(starts.iter().map(|start| (start.shard, Chunk::default())));
+                for event in events.context("cannot read the event store")? {
+                    let chunk = chunks.entry(event.shard).or_default();
+                    chunk.events.push(event);
+                }
+                for chunk in chunks.values_mut() {
+                    chunk.is_end = chunk.events.len() < limit;
+                }
+            }
+        }
+        for shard in chunks.keys() {
+            if let Some(assignment) = self.assignments.get_mut(shard) {
+                assignment.accept_events(*shard);
+            }
         }
         Ok(chunks)
     }

@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::log::{self, ReadFrom},
+    event_store::{
+        errors::is_of_data,
+        log::{self, ReadFrom},
+    },
     metrics::{
         CATCH_UPS_TOTAL, PARKED_ACCOUNTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
         PROJECTION_PAUSED, PROJECTION_POSITION,
@@ -20,8 +23,8 @@ use tokio::time::Instant;
 
 use super::{
     Engine,
-    checkpoint_refusal::{CheckpointRefusal, report_refused},
     shard_assignment::{ShardAssignment, set_gauge},
+    shard_refusal::{ShardRefusal, report_refused},
 };
 
 /// Shortest time between two measurements of the lag.
@@ -99,9 +102,14 @@ impl Engine {
             }));
         }
         let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
-        let recorded = log::recording_times_after(&self.databases.log, &starts)
-            .await
-            .context("cannot read when events were recorded")?;
+        let recorded = match log::recording_times_after(&self.databases.log, &starts).await {
+            // The shard is refused once its events are read.
+            Err(error) if is_of_data(&error) => {
+                tracing::debug!(%error, "cannot read when events were recorded: the log is damaged");
+                return Ok(());
+            }
+            recorded => recorded.context("cannot read when events were recorded")?,
+        };
         let now = SystemClock.now();
         for ((projection, from), recorded_at) in checkpoints.into_iter().zip(recorded) {
             let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));
@@ -127,7 +135,7 @@ impl ShardAssignment {
         let head = end.heads[shard.index()];
         let refusal = Projection::ALL.into_iter().find_map(|projection| {
             let checkpoint = progress.checkpoint(projection);
-            CheckpointRefusal::if_beyond_head((projection, checkpoint), (shard, head))
+            ShardRefusal::if_beyond_head((projection, checkpoint), (shard, head))
         });
         if let Some(refusal) = refusal {
             self.refuse(shard, refusal);

@@ -13,8 +13,8 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use super::{
-    checkpoint_refusal::{CheckpointRefusal, RefusedShard},
     parked::ReleaseAttempt,
+    shard_refusal::{RefusedShard, ShardRefusal},
 };
 use crate::pipeline::{
     checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::Progress,
@@ -92,7 +92,7 @@ impl ShardAssignment {
                 .with_context(|| {
                     format!("`{projection}` has no live checkpoint in shard {shard}")
                 })?;
-            let refusal = CheckpointRefusal::of(row, end).or_else(|| self.unrepaired(row));
+            let refusal = ShardRefusal::of(row, end).or_else(|| self.unrepaired(row));
             if let Some(refusal) = refusal {
                 self.refuse(shard, refusal);
                 return Ok(());
@@ -105,7 +105,7 @@ impl ShardAssignment {
         let progress =
             Progress::new(shard, end.epoch, checkpoints, backfill_until).with_paused(paused);
         self.progress = Some(progress);
-        self.accept(shard);
+        self.accept_checkpoints(shard);
         self.record_parked_and_skipped(shard, rows);
         self.next_release = self.has_parked.then(|| ReleaseAttempt::after(None));
         // The idle time that triggers a catch-up begins now.

@@ -2,15 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    ExistingLink, LinkCreated, LinkDetails, LinkEvent, LinkState,
-    members::{
-        DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE,
-    },
-};
 use crate::{
     envelope::RecordedEvent,
     event::{DecodeError, Event},
+    link::{
+        ExistingLink, LinkCreated, LinkDetails, LinkEvent, LinkState,
+        members::{
+            DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS,
+            TITLE,
+        },
+    },
 };
 
 /// Reason why an event has no place in the history of a link.

@@ -12,8 +12,8 @@ use metrics_process::Collector;
 use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
-use super::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
 use crate::lifecycle::Tasks;
+use crate::metrics::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
 
 /// Upper bounds of the histograms of durations, in seconds.
 const SECONDS_BUCKETS: [f64; 15] = [

@@ -1,5 +1,5 @@
 //! Refusal of a shard whose checkpoints do not belong to the log, because the log was restored from
-//! a backup.
+//! a backup, or whose next event cannot be read.
 //!
 //! An operator has to repair the shard, and a restart does not help. The process therefore keeps
 //! running, applies the other shards, and checks the refused shard again every second. A checkpoint beyond the end
@@ -25,7 +25,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reason for which a shard is not applied; the message names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CheckpointRefusal {
+pub(crate) enum ShardRefusal {
     #[error(transparent)]
     OtherLog(#[from] OtherLog),
     #[error(
@@ -50,9 +50,18 @@ pub(crate) enum CheckpointRefusal {
         checkpoint: Checkpoint,
         head: Position,
     },
+    #[error(
+        "the event after position {after} of shard {shard} cannot be read: the log is damaged, run \
+         `command-api log verify`: {reason}"
+    )]
+    Unreadable {
+        shard: Shard,
+        after: Position,
+        reason: String,
+    },
 }
 
-impl CheckpointRefusal {
+impl ShardRefusal {
     /// Returns a refusal if the checkpoint is of another log or epoch, or beyond the head of the shard.
     pub(super) fn of(row: &LiveCheckpoint, end: &log::LogEnd) -> Option<Self> {
         let (projection, shard) = (row.projection, row.shard);
@@ -85,6 +94,11 @@ impl CheckpointRefusal {
         })
     }
 
+    /// Returns true if the checkpoints do not belong to the log; otherwise the log is damaged.
+    fn is_of_checkpoints(&self) -> bool {
+        !matches!(self, Self::Unreadable { .. })
+    }
+
     /// Returns true if the checkpoint was beyond the head: the events that the log has lost stay applied, even if the
     /// log has grown beyond the checkpoint since.
     fn still_holds(&self, row: &LiveCheckpoint) -> bool {
@@ -96,13 +110,13 @@ impl CheckpointRefusal {
 /// A refused shard, and the time of the next check.
 #[derive(Debug)]
 pub(super) struct RefusedShard {
-    refusal: CheckpointRefusal,
+    refusal: ShardRefusal,
     recheck_at: Instant,
 }
 
 impl ShardAssignment {
-    /// Refuses the shard until an operator has repaired the read tables.
-    pub(super) fn refuse(&mut self, shard: Shard, refusal: CheckpointRefusal) {
+    /// Refuses the shard until an operator has repaired the read tables or the log.
+    pub(super) fn refuse(&mut self, shard: Shard, refusal: ShardRefusal) {
         self.forget_progress(0);
         let is_new = self
             .refused
@@ -111,7 +125,7 @@ impl ShardAssignment {
         if is_new {
             tracing::error!(%shard, error = %refusal, "the shard is not applied until repaired");
         }
-        report_refused(shard, true);
+        report_refused(shard, refusal.is_of_checkpoints());
         self.refused = Some(RefusedShard {
             refusal,
             recheck_at: Instant::now() + RECHECK_INTERVAL,
@@ -119,17 +133,28 @@ impl ShardAssignment {
     }
 
     /// Returns the refusal of the shard if the checkpoint is the one that was refused as beyond the head.
-    pub(super) fn unrepaired(&self, row: &LiveCheckpoint) -> Option<CheckpointRefusal> {
+    pub(super) fn unrepaired(&self, row: &LiveCheckpoint) -> Option<ShardRefusal> {
         let refused = self.refused.as_ref()?;
         let holds = refused.refusal.still_holds(row);
         holds.then(|| refused.refusal.clone())
     }
 
-    /// Ends the refusal of the shard, if there is one: the checkpoints belong to the log.
-    pub(super) fn accept(&mut self, shard: Shard) {
+    /// Ends the refusal of the checkpoints, if there is one: the checkpoints belong to the log.
+    pub(super) fn accept_checkpoints(&mut self, shard: Shard) {
         report_refused(shard, false);
-        if self.refused.take().is_some() {
+        if self
+            .refused
+            .take_if(|refused| refused.refusal.is_of_checkpoints())
+            .is_some()
+        {
             tracing::info!(%shard, "the shard is repaired and applied again");
+        }
+    }
+
+    /// Ends the refusal of the shard, if there is one, after events of the shard were read.
+    pub(super) fn accept_events(&mut self, shard: Shard) {
+        if self.refused.take().is_some() {
+            tracing::info!(%shard, "the log is repaired, and the shard is applied again");
         }
     }
 
