@@ -38,7 +38,7 @@ use linkledger_core::{
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
     link::OwnHosts,
-    metrics_recorder::Recorder,
+    metrics_recorder::MetricsRecorder,
     migrations::{self, Schema},
 };
 use sqlx::PgPool;
@@ -215,7 +215,7 @@ pub fn serve(
     Box::pin(async move {
         lifecycle::set_process_limits();
         let mut tasks = Tasks::new(shutdown);
-        let recorder = Recorder::install(&mut tasks)?;
+        let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
         let hosts = KnownHosts::new(config.internal_hosts.clone());
         let service = start(config, clock, &mut tasks).await?;

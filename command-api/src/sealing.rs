@@ -16,7 +16,7 @@ use std::{
 use linkledger_core::{
     clock::Clock,
     event_store::{
-        segments::{self, SealError, SealedShard},
+        segments::{self, SealError, SealState},
         time_limit::within,
     },
     metrics::{LOG_SEALED_POSITION, LOG_SEALING_FAILURES_TOTAL},
@@ -143,8 +143,7 @@ impl Sealer {
             }
             Either::Right(mut session) => {
                 // Every instance reports the positions: the alert on sealing compares instances.
-                let shards =
-                    within(SEALING_TIMEOUT, segments::sealed_shards(&mut *session)).await?;
+                let shards = within(SEALING_TIMEOUT, segments::seal_states(&mut *session)).await?;
                 for (shard, state) in Shard::all().zip(&shards) {
                     report_sealed(shard, state.last.as_ref());
                 }
@@ -154,7 +153,7 @@ impl Sealer {
     }
 
     async fn seal_shards(&mut self, session: &mut PgConnection) -> sqlx::Result<usize> {
-        let shards = within(SEALING_TIMEOUT, segments::sealed_shards(&mut *session)).await?;
+        let shards = within(SEALING_TIMEOUT, segments::seal_states(&mut *session)).await?;
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
@@ -219,7 +218,7 @@ impl Sealer {
 async fn seal_next(
     session: &mut PgConnection,
     shard: Shard,
-    state: &SealedShard,
+    state: &SealState,
     events_per_segment: i64,
     now: OffsetDateTime,
 ) -> Result<Option<Segment>, SealError> {

@@ -36,7 +36,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Start of public addresses: scheme, host and perhaps a path, without a trailing slash.
+/// Start of public addresses: scheme, host and perhaps a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl(Url);
 
@@ -51,7 +51,7 @@ impl BaseUrl {
         self.0.as_str().trim_end_matches('/')
     }
 
-    /// Returns the whole address.
+    /// Returns the parsed address, which may end with a slash.
     pub fn url(&self) -> &Url {
         &self.0
     }

@@ -16,7 +16,7 @@ use axum::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::hosts::{InternalHosts, KnownHosts};
-use crate::metrics_recorder::Recorder;
+use crate::metrics_recorder::MetricsRecorder;
 
 /// Readiness of a service for requests.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,7 @@ const UNKNOWN_HOST: &str = "unknown host name; ask by IP address, or allow the n
 pub fn router(
     readiness: Readiness,
     shutdown: CancellationToken,
-    recorder: Recorder,
+    recorder: MetricsRecorder,
     hosts: KnownHosts,
 ) -> Router {
     let ready = move || async move {
@@ -64,7 +64,7 @@ pub fn router(
         .route("/metrics", get(metrics))
 }
 
-fn text_of_metrics(recorder: &Recorder) -> Response {
+fn text_of_metrics(recorder: &MetricsRecorder) -> Response {
     // Includes the version of the format, without which some scrapers refuse the answer.
     let text = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (text, recorder.render()).into_response()
@@ -80,7 +80,7 @@ mod tests {
         let shutdown = CancellationToken::new();
         let readiness = Readiness::default();
         let mut tasks = Tasks::new(shutdown.clone());
-        let recorder = Recorder::install(&mut tasks).unwrap();
+        let recorder = MetricsRecorder::install(&mut tasks).unwrap();
         let hosts = KnownHosts::new(InternalHosts::default());
         let routes = router(readiness.clone(), shutdown.clone(), recorder, hosts);
         let status_under = async |host: &str, path: &str| {

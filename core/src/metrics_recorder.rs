@@ -30,9 +30,9 @@ static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
 /// Recorded metrics of the process.
 #[derive(Clone)]
-pub struct Recorder(PrometheusHandle);
+pub struct MetricsRecorder(PrometheusHandle);
 
-impl Recorder {
+impl MetricsRecorder {
     /// Starts recording. Services that share a process share its recorder.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     Listeners,
-    config::{InternalListen, Settings},
+    config::{InternalListen, ProjectorSettings},
     doctor, serve,
     surfaces::cli,
 };
@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 #[command(name = "projector", version)]
 enum Cli {
     /// Run the service: apply events as they arrive.
-    Run(Box<Settings>),
+    Run(Box<ProjectorSettings>),
     /// Ask the service on this machine whether it is ready; exit code 1 if not.
     Health(InternalListen),
     /// Check the settings of `run`: read all files, connect to nothing. Exits with 1 if one is
     /// wrong.
-    CheckConfig(Box<DoctorArgs<Settings>>),
+    CheckConfig(Box<DoctorArgs<ProjectorSettings>>),
     /// Check the settings of `run` and the database: the server and its settings, migrations,
     /// rights, the read models. Exits with 1 if an operator must act.
-    Doctor(Box<DoctorArgs<Settings>>),
+    Doctor(Box<DoctorArgs<ProjectorSettings>>),
     #[command(flatten)]
     Operator(cli::OperatorSubcommand),
 }
@@ -72,7 +72,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
 }
 
-async fn run(Settings { config, listen }: Settings) -> anyhow::Result<()> {
+async fn run(ProjectorSettings { config, listen }: ProjectorSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
     let internal = lifecycle::listen(listen.internal.address).await?;
     serve(config, Listeners { internal }, CancellationToken::new()).await

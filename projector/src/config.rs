@@ -12,7 +12,7 @@ use linkledger_core::{
 
 /// Settings of `run`.
 #[derive(Debug, Clone, Args)]
-pub struct Settings {
+pub struct ProjectorSettings {
     #[command(flatten)]
     pub config: Config,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use linkledger_core::{
     event_store::SessionKind,
 };
 
-use crate::{clicks, config::Settings, operations::status, surfaces::console};
+use crate::{clicks, config::ProjectorSettings, operations::status, surfaces::console};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
 const RIGHTS: [Privilege; 15] = [
@@ -31,7 +31,7 @@ const RIGHTS: [Privilege; 15] = [
 ];
 
 /// Checks the settings without a connection.
-pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
+pub fn check_config(ProjectorSettings { config, listen }: &ProjectorSettings) -> Vec<Finding> {
     let databases = config.databases.all();
     let addresses = databases.iter().map(|it| it.url);
     let mut findings: Vec<Finding> = addresses.flat_map(configuration::database).collect();
@@ -41,7 +41,7 @@ pub fn check_config(Settings { config, listen }: &Settings) -> Vec<Finding> {
 }
 
 /// Checks the settings, the database and the read models.
-pub async fn examine(settings: &Settings) -> Vec<Finding> {
+pub async fn examine(settings: &ProjectorSettings) -> Vec<Finding> {
     let config = &settings.config;
     let counts_clicks = !config.clicks.no_clicks;
     // The retention continues where clicks are switched off.

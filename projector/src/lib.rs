@@ -39,7 +39,7 @@ use linkledger_core::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
         RECORDS_UNREADABLE_TOTAL,
     },
-    metrics_recorder::Recorder,
+    metrics_recorder::MetricsRecorder,
     shard::Shard,
 };
 use metrics::counter;
@@ -158,7 +158,7 @@ pub fn serve(
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
         let mut tasks = Tasks::new(shutdown.clone());
-        let recorder = Recorder::install(&mut tasks)?;
+        let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
         let hosts = KnownHosts::new(config.internal_hosts.clone());
         let projector = start(config, CountingStop::AtShutdown, &mut tasks).await?;

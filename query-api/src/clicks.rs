@@ -56,7 +56,7 @@ use self::{
     heartbeat::Heartbeats,
     outbox::{Outbox, PerPartition},
     publisher::ClickPublisher,
-    recorder::{Progress, Recorder},
+    recorder::{Recorder, RecordingProgress},
     salts::Salts,
     same_address::SameAddress,
 };
@@ -122,7 +122,7 @@ impl Clicks {
         let salts = Salts::default();
         let started_at_ms = milliseconds_of(started_at);
         let claimed_until = ClaimedUntil::new(started_at_ms);
-        let (progress, receiver) = watch::channel(Progress {
+        let (progress, receiver) = watch::channel(RecordingProgress {
             recorded_until_ms: started_at_ms,
             sequences: PerPartition::default(),
             has_same_address: false,

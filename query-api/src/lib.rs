@@ -49,7 +49,7 @@ use linkledger_core::{
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
-    metrics_recorder::Recorder,
+    metrics_recorder::MetricsRecorder,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -226,7 +226,7 @@ pub fn serve(
     Box::pin(async move {
         lifecycle::set_process_limits();
         let mut tasks = Tasks::new(shutdown.clone());
-        let recorder = Recorder::install(&mut tasks)?;
+        let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
         let hosts = KnownHosts::new(config.internal_hosts.clone());
         let service = start(config, Arc::new(SystemClock), &mut tasks).await?;

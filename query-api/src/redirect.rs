@@ -104,13 +104,13 @@ impl Redirects {
         }
     }
 
-    /// Returns the redirect of a slug and its folded form; `None` if no link has the slug. Every request
-    /// for a short link comes through this function.
+    /// Returns the redirect of a slug; `None` if no link has the slug. `folded` is the folded form of the
+    /// slug.
     async fn find_redirect(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
         let redirect = match self.look_up(folded) {
             CacheLookup::Hit(redirect) => Some(redirect),
             CacheLookup::Miss => self.load_once(slug, folded).await?,
-            // The cached entry may be stale, and must not be served after this answer.
+            // The cached redirect may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
                 let redirect = self.read(slug).await?;
                 self.cache.invalidate_slug(folded);
@@ -123,6 +123,7 @@ impl Redirects {
         // The read table may lag: an existing link must not get 404.
         let redirect = self.find_in_event_store(slug).await?;
         if redirect.is_some() {
+            // Another load may have stored an older redirect meanwhile.
             self.cache.invalidate_slug(folded);
         }
         Ok(redirect)
@@ -132,7 +133,7 @@ impl Redirects {
     /// one slug share one load.
     async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
-        // The loop ends with the first load whose client does not disconnect.
+        // At most one joined load is discarded as stale; after that, only a load whose client disconnects causes another turn.
         loop {
             let result = match self.flights.join(folded.to_owned()) {
                 LoadRole::Load(flight) => {

@@ -33,17 +33,17 @@ pub enum TopicSubcommand {
     Check(Box<WantedTopics>),
 }
 
-/// Wanted state of the topics.
+/// Arguments of `topic create` and `topic check`.
 #[derive(Debug, Clone, Args)]
 pub struct WantedTopics {
     #[command(flatten)]
     pub kafka: KafkaConfig,
     #[command(flatten)]
     pub clicks: ClicksConfig,
-    /// Lowest retention of events in days, counted from the time of an event; 0 for unlimited.
+    /// Minimum retention of events in days, counted from the time of an event; 0 for unlimited.
     #[arg(long, default_value_t = RETENTION_DAYS)]
     pub retention_days: u16,
-    /// Lowest retention of clicks in days; 0 for unlimited.
+    /// Minimum retention of clicks in days; 0 for unlimited.
     #[arg(long, default_value_t = RETENTION_DAYS)]
     pub clicks_retention_days: u16,
     /// Brokers that keep each record [default: 3, or as many as there are].

@@ -64,7 +64,7 @@ mod tests {
     use linkledger_core::shard::Position;
 
     use super::{
-        super::topic::{Settings, Watermarks},
+        super::topic::{TopicSettings, Watermarks},
         *,
     };
 
@@ -86,7 +86,7 @@ mod tests {
             name: "t".to_owned(),
             cluster_id: Some("present".to_owned()),
             replicas: vec![1; 16],
-            settings: Settings::Unsupported,
+            settings: TopicSettings::Unsupported,
             watermarks: vec![Watermarks { low, high }; 16],
         }
     }

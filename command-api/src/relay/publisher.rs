@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     delivery::{Connection, Pace},
     topic::{
-        self, BATCH_BYTES_MAX, Settings, Topic,
+        self, BATCH_BYTES_MAX, Topic, TopicSettings,
         tail::{self, Record, Span},
     },
 };
@@ -187,7 +187,7 @@ impl KafkaPublisher {
     async fn describe(&self, is_denial_logged: &mut bool) -> anyhow::Result<Topic> {
         let topic = topic::admit(&self.kafka, self.trouble.clone()).await?;
         self.trouble.clear();
-        if topic.settings == Settings::Denied && !mem::replace(is_denial_logged, true) {
+        if topic.settings == TopicSettings::Denied && !mem::replace(is_denial_logged, true) {
             tracing::warn!(
                 kafka.topic = topic.name,
                 "the relay cannot read the settings of the topic and would not notice a compacted \

@@ -55,7 +55,7 @@ pub struct Topic {
     /// By partition: number of replicas.
     pub replicas: Vec<usize>,
     /// Settings of the topic, if the broker reports them.
-    pub settings: Settings,
+    pub settings: TopicSettings,
     /// By partition; empty unless the topic has the right number of partitions.
     pub watermarks: Vec<Watermarks>,
 }
@@ -78,7 +78,7 @@ impl Watermarks {
 
 /// Settings of a topic, or the reason why they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settings {
+pub enum TopicSettings {
     /// Settings by name.
     Known(HashMap<String, String>),
     /// The broker does not support the request, as the embedded broker.
@@ -96,8 +96,8 @@ impl Topic {
     /// Returns the value of a setting, if the value is known.
     pub fn setting(&self, name: &str) -> Option<&str> {
         match &self.settings {
-            Settings::Known(settings) => settings.get(name).map(String::as_str),
-            Settings::Unsupported | Settings::Denied => None,
+            TopicSettings::Known(settings) => settings.get(name).map(String::as_str),
+            TopicSettings::Unsupported | TopicSettings::Denied => None,
         }
     }
 

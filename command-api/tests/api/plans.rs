@@ -155,7 +155,7 @@ async fn read_after_reads_only_new_events() {
 async fn check(pool: &PgPool, account_id: AccountId) {
     let shard = Shard::of(account_id);
     log::extents(pool).await.unwrap();
-    segments::sealed_shards(pool).await.unwrap();
+    segments::seal_states(pool).await.unwrap();
     let slugs: Vec<_> = (0..100)
         .map(|n| (format!("slug-{n}"), LinkId::from_uuid(account_id.uuid())))
         .collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
     clock::SystemClock,
-    event_store::segments::{self, SealError, SealedShard},
+    event_store::segments::{self, SealError, SealState},
     id::AccountId,
     segment::Segment,
     shard::Shard,
@@ -63,14 +63,14 @@ async fn execute(database: &TestDatabase, statement: &str) {
         .unwrap();
 }
 
-async fn state(database: &TestDatabase, account_id: AccountId) -> SealedShard {
-    let shards = segments::sealed_shards(database.pool()).await.unwrap();
+async fn state(database: &TestDatabase, account_id: AccountId) -> SealState {
+    let shards = segments::seal_states(database.pool()).await.unwrap();
     shards[Shard::of(account_id).index()]
 }
 
 async fn seal_next(
     database: &TestDatabase,
-    state: SealedShard,
+    state: SealState,
     shard: Shard,
 ) -> Result<Segment, SealError> {
     let place = Segment::next(state.last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);

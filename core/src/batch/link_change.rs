@@ -27,13 +27,14 @@ pub struct LinkChange {
 /// The requested change of a link.
 #[derive(Debug, Clone)]
 pub enum ChangeRequest {
-    /// Changes destination and details, or has the errors of the body.
+    /// Changes destination, details or `disabled`; has the errors of an invalid body, because a full
+    /// queue is reported first.
     Patch(Result<ChangeLink, Vec<FieldError>>),
     /// Deletes the link.
     Delete(ExpectedVersion),
 }
 
-/// A link after its latest event.
+/// A link with the position of its latest event, before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledLink {
     /// State of the link.

@@ -211,11 +211,30 @@ pub async fn read_at(
 }
 
 /// Reads the recording time of the event right after each of the positions, in the order of
-/// `places`; `None` for a position at its shard's head.
+/// `places`; `None` for a position at its shard's head, and if the event cannot be read: readers of the
+/// whole event report the damage.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn recording_times_after(
+    pool: &PgPool,
+    places: &[ReadFrom],
+) -> sqlx::Result<Vec<Option<OffsetDateTime>>> {
+    match readable_recording_times_after(pool, places).await {
+        Err(error) if is_of_data(&error) => {}
+        times => return times,
+    }
+    let mut times = Vec::with_capacity(places.len());
+    for place in places {
+        match readable_recording_times_after(pool, &[*place]).await {
+            Err(error) if is_of_data(&error) => times.push(None),
+            time => times.extend(time?),
+        }
+    }
+    Ok(times)
+}
+
+async fn readable_recording_times_after(
     pool: &PgPool,
     places: &[ReadFrom],
 ) -> sqlx::Result<Vec<Option<OffsetDateTime>>> {

@@ -11,7 +11,7 @@ use crate::{
 
 /// Head and last segment of a shard.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SealedShard {
+pub struct SealState {
     /// The epoch of the log.
     pub epoch: i32,
     /// Highest position of the shard.
@@ -52,7 +52,7 @@ pub enum SealError {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<SealedShard>> {
+pub async fn seal_states(executor: impl PgExecutor<'_>) -> sqlx::Result<PerShard<SealState>> {
     let rows = sqlx::query!(
         r#"
         SELECT s.shard, s.head, m.epoch,
@@ -72,6 +72,7 @@ pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerSha
     .await?;
     let mut shards = PerShard::default();
     for row in rows {
+        // No other number passes the check of the table.
         let Some(shard) = Shard::new(row.shard.into()) else {
             continue;
         };
@@ -82,7 +83,7 @@ pub async fn sealed_shards(executor: impl PgExecutor<'_>) -> sqlx::Result<PerSha
             epoch: row.sealed_epoch.unwrap_or_default(),
             sha256: row.sha256.unwrap_or_default(),
         });
-        shards[shard.index()] = SealedShard {
+        shards[shard.index()] = SealState {
             epoch: row.epoch,
             head: row.head,
             last: last.map(|row| row.into_segment(shard)).transpose()?,

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use linkledger_core::shard::Shard;
 
-/// Replaces the log by a view in which one event cannot be read (SQLSTATE XX001), not even its id. Nothing can be
+/// Replaces the log by a view in which one event cannot be read (SQLSTATE XX001), but for its place. Nothing can be
 /// appended until [`mend_log`].
 pub async fn damage_event(pool: &PgPool, shard: Shard, position: i64) {
     let readable = |column: &str, to: &str| {
@@ -18,10 +18,11 @@ pub async fn damage_event(pool: &PgPool, shard: Shard, position: i64) {
              $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$;
          ALTER TABLE event_store.events RENAME TO sound_events;
          CREATE VIEW event_store.events AS SELECT shard, position, stream_id, version, account_id,
-             {}, type, schema_version, {}, metadata, recorded_at, idempotency_key
+             {}, type, schema_version, {}, metadata, {}, idempotency_key
          FROM event_store.sound_events",
         readable("event_id", "uuid"),
         readable("payload", "json"),
+        readable("recorded_at", "timestamptz"),
     );
     run(pool, sql).await;
 }

@@ -8,6 +8,7 @@ use linkledger_core::{
     migrations::{self, Schema},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
+use nix::unistd::Pid;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::report::machine::memory_mib;
@@ -84,6 +85,11 @@ impl BenchServer {
         self.execute(&format!("ALTER SYSTEM SET wal_compression = '{method}'"))
             .await?;
         self.execute("SELECT pg_reload_conf()").await
+    }
+
+    /// Returns the process that is the parent of all processes of the server.
+    pub fn pid(&self) -> Pid {
+        self.server.pid()
     }
 
     /// Returns the address of a database.

@@ -45,7 +45,7 @@ struct CreditEntry {
 
 impl TableRow for CreditEntry {
     const COLUMNS: &[TableColumn] = &[
-        TableColumn("ID", ColumnLayout::Optional),
+        TableColumn("ID", ColumnLayout::WideOnly),
         TableColumn("CREATED", ColumnLayout::Text),
         TableColumn("TYPE", ColumnLayout::Text),
         TableColumn("AMOUNT", ColumnLayout::Number),

@@ -1,4 +1,4 @@
-//! Accounts of the stack for trying out: one per database and name, with an API key that stays the same.
+//! Demo accounts of the local stack: one per database and file of the API key, with an API key that stays the same.
 
 use anyhow::Context as _;
 use linkledger_command_api::admin::{

@@ -18,7 +18,7 @@ pub(crate) enum ColumnLayout {
     /// Aligned to the right.
     Number,
     /// Dropped if the terminal is narrow.
-    Optional,
+    WideOnly,
 }
 
 /// Title and layout of a column. The last column of a table is cut if the terminal is narrow.
@@ -95,7 +95,7 @@ impl PagedTable {
         let wanted = self.width_before_last() + last.min(LAST_WIDTH_WANTED);
         if wanted > terminal_width {
             self.columns
-                .retain(|(_, TableColumn(_, layout))| *layout != ColumnLayout::Optional);
+                .retain(|(_, TableColumn(_, layout))| *layout != ColumnLayout::WideOnly);
         }
     }
 
@@ -114,10 +114,10 @@ impl PagedTable {
             let is_last = place + 1 == self.columns.len();
             match layout {
                 ColumnLayout::Number => line.extend([&padding, cell.as_str()]),
-                ColumnLayout::Text | ColumnLayout::Optional if is_last => {
+                ColumnLayout::Text | ColumnLayout::WideOnly if is_last => {
                     line.push_str(&self.cut(cell));
                 }
-                ColumnLayout::Text | ColumnLayout::Optional => {
+                ColumnLayout::Text | ColumnLayout::WideOnly => {
                     line.extend([cell, padding.as_str()]);
                 }
             }
@@ -163,7 +163,7 @@ mod tests {
     const COLUMNS: &[TableColumn] = &[
         TableColumn("ID", ColumnLayout::Text),
         TableColumn("AMOUNT", ColumnLayout::Number),
-        TableColumn("CREATED", ColumnLayout::Optional),
+        TableColumn("CREATED", ColumnLayout::WideOnly),
         TableColumn("DESTINATION", ColumnLayout::Text),
     ];
 

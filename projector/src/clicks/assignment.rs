@@ -7,7 +7,7 @@ use rdkafka::Offset;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::{batch::CountedBatch, position::Position, topic_ends::PartitionEnds};
+use super::{batch::CountedBatch, position::CountingPosition, topic_ends::PartitionEnds};
 use crate::pipeline::retry::Backoff;
 
 /// Bounds of a transaction: it stays below the timeout of a statement, and below the memory of a batch.
@@ -19,7 +19,7 @@ pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
 /// A partition that the process counts.
 pub(super) struct PartitionAssignment {
     /// Position as stored.
-    pub(super) position: Position,
+    pub(super) position: CountingPosition,
     /// Offset in the topic of today up to which every record is counted.
     counted: i64,
     check: TopicCheck,
@@ -61,7 +61,7 @@ pub(super) enum Admission {
 
 impl PartitionAssignment {
     /// Returns the state at a stored position.
-    pub(super) fn at(position: Position) -> Self {
+    pub(super) fn at(position: CountingPosition) -> Self {
         let check = match position.next_offset {
             0 => TopicCheck::Done,
             next => TopicCheck::Pending { offset: next - 1 },
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn assignment(next_offset: i64) -> PartitionAssignment {
-        PartitionAssignment::at(Position {
+        PartitionAssignment::at(CountingPosition {
             next_offset,
             last_record_id: (next_offset > 0).then(|| "last".to_owned()),
             paused_at: None,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::{
-    position::{self, Position},
+    position::{self, CountingPosition},
     rows,
 };
 
@@ -22,7 +22,7 @@ pub(super) struct BatchPlace<'a> {
     pub(super) counting: Counting,
     pub(super) partition: u8,
     /// Position that the transaction expects.
-    pub(super) position: &'a Position,
+    pub(super) position: &'a CountingPosition,
 }
 
 /// Outcome of a batch.
@@ -39,7 +39,7 @@ pub(super) enum BatchOutcome {
 pub(super) struct CountedBatch {
     pub(super) tally: Tally,
     /// Position after the batch.
-    pub(super) position: Position,
+    pub(super) position: CountingPosition,
     /// Number of rows of figures that were written.
     pub(super) rows: usize,
 }
@@ -71,7 +71,7 @@ pub(super) async fn count<'a>(
         taken.filter_map(|record| Some(record.place?.0)).collect();
     let sequences = sequences_in_tx(&mut tx, (counting, partition), &recorders).await?;
     let tally = Tally::of(counting, records, sequences, now, limits);
-    let position = Position {
+    let position = CountingPosition {
         next_offset: tally.next_offset,
         last_record_id: tally.last_record_id.as_deref().map(str::to_owned),
         paused_at: None,

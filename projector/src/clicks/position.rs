@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 /// Position of a counting in a partition, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct CountingPosition {
     /// Offset of the next record.
     pub next_offset: i64,
     /// `ce_id` of the record before.
@@ -35,7 +35,7 @@ pub async fn read(
     pool: &PgPool,
     counting: Counting,
     partitions: &[u8],
-) -> sqlx::Result<BTreeMap<u8, Position>> {
+) -> sqlx::Result<BTreeMap<u8, CountingPosition>> {
     let partitions: Vec<i16> = partitions.iter().copied().map(i16::from).collect();
     let rows = sqlx::query!(
         "
@@ -48,7 +48,7 @@ pub async fn read(
     .fetch_all(pool)
     .await?;
     let positions = rows.into_iter().filter_map(|row| {
-        let position = Position {
+        let position = CountingPosition {
             next_offset: row.next_offset,
             last_record_id: row.last_record_id,
             paused_at: row.paused_at,
@@ -110,7 +110,7 @@ pub(crate) async fn lock_in_tx(
     tx: &mut PgConnection,
     counting: Counting,
     partition: u8,
-    position: &Position,
+    position: &CountingPosition,
 ) -> sqlx::Result<Option<OffsetDateTime>> {
     sqlx::query_scalar!(
         r#"
@@ -133,7 +133,7 @@ pub(crate) async fn advance_in_tx(
     tx: &mut PgConnection,
     counting: Counting,
     partition: u8,
-    position: &Position,
+    position: &CountingPosition,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "

@@ -72,7 +72,7 @@ pub struct OperatorCommand<'a> {
 
 /// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommandOutcome {
+pub enum OperationOutcome {
     /// The command succeeded.
     Done,
     /// The command failed; the detail gives the reason.
@@ -81,7 +81,7 @@ pub enum CommandOutcome {
     Interrupted,
 }
 
-impl CommandOutcome {
+impl OperationOutcome {
     /// Returns the name in SQL.
     pub const fn name(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ pub async fn hold<T>(
     pool: &PgPool,
     command: &OperatorCommand<'_>,
     work: impl Future<Output = anyhow::Result<T>>,
-    describe: impl Fn(&T, Projection) -> (CommandOutcome, String),
+    describe: impl Fn(&T, Projection) -> (OperationOutcome, String),
 ) -> anyhow::Result<T> {
     let mut session = session(pool).await.context("cannot record the command")?;
     let ids = begin(&mut session, command).await?;
@@ -142,7 +142,7 @@ pub async fn hold<T>(
         signal = interrupted() => {
             signal?;
             let detail = "ended by a signal".to_owned();
-            finish(pool, &ids, command, |_| (CommandOutcome::Interrupted, detail.clone())).await?;
+            finish(pool, &ids, command, |_| (OperationOutcome::Interrupted, detail.clone())).await?;
             bail!("ended by a signal; finished work is kept: run the command again to continue");
         }
     };
@@ -153,7 +153,7 @@ pub async fn hold<T>(
         }
         Err(error) => {
             let detail = failure::text(&error);
-            let failed = |_| (CommandOutcome::Failed, detail.clone());
+            let failed = |_| (OperationOutcome::Failed, detail.clone());
             if let Err(unrecorded) = finish(pool, &ids, command, failed).await {
                 tracing::warn!(
                     error = format!("{unrecorded:#}"),
@@ -276,7 +276,7 @@ async fn finish(
     pool: &PgPool,
     ids: &[i64],
     command: &OperatorCommand<'_>,
-    describe: impl Fn(Projection) -> (CommandOutcome, String),
+    describe: impl Fn(Projection) -> (OperationOutcome, String),
 ) -> anyhow::Result<()> {
     let projections = command.projections.iter();
     let ends: Vec<_> = projections.map(|it| (*it, describe(*it))).collect();

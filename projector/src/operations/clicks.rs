@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     operations::{
-        audit::{self, CommandOutcome, OperatorCommand},
+        audit::{self, OperationOutcome, OperatorCommand},
         pause::PauseChange,
     },
     pipeline::retry::{self, Backoff},
@@ -267,7 +267,7 @@ async fn change_in_tx(
             operator,
             reason,
         };
-        audit::record_in_tx(tx, &command, CommandOutcome::Done, outcome).await?;
+        audit::record_in_tx(tx, &command, OperationOutcome::Done, outcome).await?;
     }
     Ok(states)
 }

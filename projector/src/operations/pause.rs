@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    operations::audit::{self, CommandOutcome},
+    operations::audit::{self, OperationOutcome},
     pipeline::{
         checkpoint::pause::{lock_in_tx, names, set_in_tx},
         retry::{self, Backoff},
@@ -134,7 +134,7 @@ async fn try_change(
             projections: &changed,
             ..command
         };
-        audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, change.outcome()).await?;
+        audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, change.outcome()).await?;
     }
     tx.commit().await?;
     Ok(states)

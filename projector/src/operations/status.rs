@@ -26,7 +26,7 @@ use time::OffsetDateTime;
 
 use self::{
     checkpoints::StoredCheckpoint, operations::FailedOperation, projection::ProjectionStatus,
-    relay::RelayStatus, snapshot::HeldSnapshots,
+    relay::PublishingStatus, snapshot::HeldSnapshots,
 };
 use crate::{
     operations::{
@@ -52,7 +52,7 @@ pub struct StatusReport {
     /// The latest commands of operators and all that run, newest first.
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
-    pub relay: RelayStatus,
+    pub relay: PublishingStatus,
     /// Countings of clicks.
     pub clicks: ClickStatus,
     /// Snapshots that keep Postgres from removing dead rows.
@@ -86,6 +86,9 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     let generations = generations::read(&databases.read, &end, &operations)
         .await
         .context("cannot read the generations")?;
+    let upgraded_at = verification::upgraded_at(databases)
+        .await
+        .context("cannot read when the read tables were migrated")?;
     let mut projections = Vec::new();
     for projection in Projection::ALL {
         let mut it = ProjectionStatus::of(projection, &checkpoints, &ages_s, &end);
@@ -96,9 +99,10 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         if it.paused_at.is_some() {
             it.paused_by = operations::paused_by(it.projection, &recorded);
         }
-        it.verification = verification::read(&databases.read, projection)
-            .await
-            .context("cannot read the last verification")?;
+        (it.verification, it.unverified_since) =
+            verification::read(&databases.read, projection, upgraded_at)
+                .await
+                .context("cannot read the last verification")?;
         projections.push(it);
     }
     let mut status = StatusReport {

@@ -32,7 +32,7 @@ use sqlx::PgPool;
 
 use self::snapshot::checkpoints;
 pub use self::{
-    findings::{Finding, FindingKind, Findings, NAMED_MAX},
+    findings::{FindingKind, Findings, NAMED_MAX, VerifyFinding},
     snapshot::{GenerationTarget, LogBucket},
 };
 use crate::{

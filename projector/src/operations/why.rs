@@ -28,13 +28,13 @@ use sqlx::PgPool;
 use time::Date;
 
 pub use self::{
-    destination::{Destination, Stretch},
+    destination::{DestinationState, Stretch},
     link::LinkRecord,
-    report::{EventState, ParkedWhy, ProjectionWhy, ShownEvent, ShownRow, WhyReport},
+    report::{EventState, ExplainedEvent, ParkedWhy, ProjectionWhy, ShownRow, WhyReport},
 };
 use self::{
     snapshot::{RowsSnapshot, SubjectCheckpoint},
-    stream::Stream,
+    stream::SubjectStream,
 };
 use crate::read_models::skipped::Skipped;
 
@@ -45,7 +45,7 @@ pub struct WhyRequest {
     pub subject: Subject,
     /// Maximum number of events in the report.
     pub limit: u16,
-    /// Version that the events of the report end before; `None` for the newest events.
+    /// Version above all events of the report; `None` for the newest events.
     pub before: Option<i64>,
     /// Day of which the destinations of a link are reported.
     pub on: Option<Date>,
@@ -130,7 +130,7 @@ pub async fn why_or_history(
     let end = log::end(pool)
         .await
         .context("cannot read the end of the log")?;
-    let stream = Stream {
+    let stream = SubjectStream {
         databases,
         shard,
         subject,
@@ -147,7 +147,7 @@ pub async fn why_or_history(
     let (projections, events, error) = match explained {
         Ok((projections, shown)) => (projections, shown, None),
         Err(error) => {
-            let events = events.into_iter().map(ShownEvent::without_states);
+            let events = events.into_iter().map(ExplainedEvent::without_states);
             (Vec::new(), events.collect(), Some(error))
         }
     };
@@ -168,11 +168,11 @@ pub async fn why_or_history(
 
 /// Explains the rows of the snapshot, and adds to each event its state in each projection.
 async fn explain(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     (link, account): (Option<&LinkRecord>, &StoredAccount),
     events: &[RecordedEvent],
     snapshot: &RowsSnapshot,
-) -> anyhow::Result<(Vec<ProjectionWhy>, Vec<ShownEvent>)> {
+) -> anyhow::Result<(Vec<ProjectionWhy>, Vec<ExplainedEvent>)> {
     let mut projections = Vec::with_capacity(snapshot.checkpoints.len());
     for checkpoint in &snapshot.checkpoints {
         projections.push(match link {
@@ -200,7 +200,7 @@ async fn shown(
     read: &PgPool,
     events: &[RecordedEvent],
     snapshot: &RowsSnapshot,
-) -> anyhow::Result<Vec<ShownEvent>> {
+) -> anyhow::Result<Vec<ExplainedEvent>> {
     let stretches: Vec<_> = events
         .iter()
         .map(|it| (it.shard, it.position..=it.position))
@@ -219,7 +219,7 @@ async fn shown(
             EventState::Applied
         }
     };
-    let shown = events.iter().map(|recorded| ShownEvent {
+    let shown = events.iter().map(|recorded| ExplainedEvent {
         projections: snapshot
             .checkpoints
             .iter()

@@ -27,7 +27,7 @@ use crate::{
         checkpoint::{self, CheckpointAdvance, CheckpointLock, Role},
         decode::BatchEvent,
         parking::{ParkedAccount, table},
-        progress::{Mode, Progress},
+        progress::{Mode, ShardProgress},
     },
     read_models::{Creation, Rows, skipped::Skipped},
 };
@@ -36,7 +36,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct ShardBatch {
     /// Checkpoints that the transaction expects to find.
-    pub progress: Progress,
+    pub progress: ShardProgress,
     /// Events in the order of their positions; never empty.
     pub events: Vec<BatchEvent>,
     /// Accounts of `events` that are parked already.

@@ -5,6 +5,7 @@
 //! the remembered checkpoint with the stored one.
 
 mod admission;
+mod backfill;
 mod checkpoints;
 mod lag;
 mod parked;
@@ -32,7 +33,7 @@ use crate::pipeline::{
     apply::{self, ApplyConflict, ApplySummary, ApplyTarget, ShardBatch},
     decode::BatchEvent,
     heartbeat::AssignmentReport,
-    progress::Progress,
+    progress::ShardProgress,
     retry,
 };
 
@@ -173,7 +174,7 @@ impl Engine {
     async fn batches(
         &self,
         events: BTreeMap<Shard, Vec<BatchEvent>>,
-        progress_of: impl Fn(Shard) -> Option<Progress>,
+        progress_of: impl Fn(Shard) -> Option<ShardProgress>,
     ) -> anyhow::Result<Vec<ShardBatch>> {
         let parked = self.parked_among(&events).await?;
         let skipped = self.skipped_among(&events).await?;
@@ -188,7 +189,7 @@ impl Engine {
 
     /// Returns the progress of a shard; `None` if the shard is not assigned to this process, or if
     /// its checkpoints are not loaded.
-    fn progress(&mut self, shard: Shard) -> Option<&mut Progress> {
+    fn progress(&mut self, shard: Shard) -> Option<&mut ShardProgress> {
         self.assignments.get_mut(&shard)?.progress.as_mut()
     }
 

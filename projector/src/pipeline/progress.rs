@@ -32,7 +32,7 @@ pub enum Mode {
 
 /// Remembered checkpoints of all projections in one shard.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct ShardProgress {
     shard: Shard,
     epoch: i32,
     checkpoints: PerProjection<Checkpoint>,
@@ -66,7 +66,7 @@ pub struct LaterEpoch {
     expected: i32,
 }
 
-impl Progress {
+impl ShardProgress {
     /// Returns the progress of live projections with these checkpoints, which have the given epoch.
     /// Events up to `backfill_until` are read from the event store.
     pub fn new(

@@ -47,11 +47,11 @@ impl Skipped {
         )
         .fetch_all(executor)
         .await?;
-        let known = rows.into_iter().filter_map(|row| {
+        let skipped = rows.into_iter().filter_map(|row| {
             let projection = Projection::named(&row.projection)?;
             Some((projection, EventId::from_uuid(row.event_id)))
         });
-        Ok(known.collect())
+        Ok(skipped.collect())
     }
 
     /// Returns true if the projection skips the event.

@@ -4,7 +4,7 @@ use std::future;
 
 use linkledger_projector::{
     operations::audit::{
-        self, Collision, CommandOutcome, CommandSuperseded, OperatorCommand,
+        self, Collision, CommandSuperseded, OperationOutcome, OperatorCommand,
         report::{last_commands, remaining_events},
     },
     read_models::Projection,
@@ -57,8 +57,8 @@ fn texts<const N: usize>(texts: [&str; N]) -> [Option<String>; N] {
     texts.map(|text| (!text.is_empty()).then(|| text.to_owned()))
 }
 
-fn nothing() -> (CommandOutcome, String) {
-    (CommandOutcome::Done, String::new())
+fn nothing() -> (OperationOutcome, String) {
+    (OperationOutcome::Done, String::new())
 }
 
 /// Runs a long command that succeeds at once.
@@ -85,7 +85,10 @@ async fn long_command_is_recorded_with_its_outcome() {
     let pool = database.pool();
     let work = async { anyhow::Ok(7) };
     let done = audit::hold(pool, &REBUILD, work, |it, projection| {
-        (CommandOutcome::Done, format!("{it} events of {projection}"))
+        (
+            OperationOutcome::Done,
+            format!("{it} events of {projection}"),
+        )
     })
     .await;
     assert_eq!(done.unwrap(), 7);
@@ -128,7 +131,7 @@ async fn short_command_is_recorded_in_its_transaction() {
     };
     for is_committed in [false, true] {
         let mut tx = pool.begin().await.unwrap();
-        audit::record_in_tx(&mut tx, &skip, CommandOutcome::Done, "1 event")
+        audit::record_in_tx(&mut tx, &skip, OperationOutcome::Done, "1 event")
             .await
             .unwrap();
         if is_committed {

@@ -13,7 +13,7 @@ use linkledger_projector::{
         checkpoint::Checkpoint,
         decode::BatchEvent,
         parking::{ParkedAccount, listing},
-        progress::Progress,
+        progress::ShardProgress,
     },
     read_models::{Projection, skipped::Skipped},
 };
@@ -297,7 +297,7 @@ async fn batch_with_released_account_is_rolled_back() {
         })
         .into();
     let late = ShardBatch {
-        progress: Progress::new(shard, 1, in_all(beginning), 0),
+        progress: ShardProgress::new(shard, 1, in_all(beginning), 0),
         events: log
             .into_iter()
             .map(|it| BatchEvent::decode(it.event))

@@ -10,7 +10,7 @@ use linkledger_projector::{
         checkpoint,
         decode::BatchEvent,
         engine::Engine,
-        progress::Progress,
+        progress::ShardProgress,
     },
     read_models::{Projection, skipped::Skipped},
 };
@@ -117,7 +117,7 @@ async fn batch_begun_before_pause_is_not_written() {
     });
     let events = stage.log().await;
     let late = ShardBatch {
-        progress: Progress::new(shard, 1, checkpoints, 0),
+        progress: ShardProgress::new(shard, 1, checkpoints, 0),
         events: events
             .into_iter()
             .map(|it| BatchEvent::decode(it.event))

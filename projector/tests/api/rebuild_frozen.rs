@@ -165,7 +165,7 @@ async fn superseded_command_swaps_nothing() {
         .await
     });
     let held = audit::hold(&pool, &command, work, |_, _| {
-        (audit::CommandOutcome::Done, "swapped".to_owned())
+        (audit::OperationOutcome::Done, "swapped".to_owned())
     })
     .await;
     assert!(held.unwrap_err().is::<CommandSuperseded>());

@@ -2,17 +2,18 @@
 
 use linkledger_projector::{
     operations::{
-        audit::{self, CommandOutcome},
+        audit::{self, OperationOutcome},
         rebuild::rollback,
         status::{StatusReport, collect},
     },
     read_models::Projection,
 };
-use linkledger_testing::TestDatabase;
+use linkledger_testing::{TestBroker, TestDatabase};
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
     process::{self, stdout},
+    stage::Stage,
     status::{attend, run},
 };
 
@@ -59,6 +60,37 @@ async fn wrong_rows_are_a_finding_until_verified_right() {
 }
 
 #[tokio::test]
+async fn upgrade_is_a_finding_until_verified() {
+    let stage = Stage::set_with(TestBroker::embedded()).await;
+    let pool = stage.database.pool();
+    stage.account_with_links("before", 1).await;
+    attend(pool).await;
+    let upgrade = "UPDATE read_model._sqlx_migrations SET installed_on = now()
+                   WHERE version = (SELECT max(version) FROM read_model._sqlx_migrations)";
+    execute(pool, upgrade).await;
+    let status = collect(&pool.clone().into()).await.unwrap();
+    let since = status.projections[0].unverified_since.clone().unwrap();
+    let expected = |name: &str| {
+        format!(
+            "{name} was not verified since the upgrade of its tables at {since}: once no old \
+             projector runs, `projector verify {name} --repair`"
+        )
+    };
+    let all = Projection::ALL.map(|projection| expected(projection.name()));
+    assert_eq!(findings(&status), all);
+
+    execute(
+        pool,
+        "INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)
+         SELECT projection, 1, 'ada', 10, 0 FROM read_model.projections
+         WHERE projection IN ('links', 'credits')",
+    )
+    .await;
+    let status = collect(&pool.clone().into()).await.unwrap();
+    assert_eq!(findings(&status), [expected("redirects")]);
+}
+
+#[tokio::test]
 async fn failed_command_is_a_finding_until_success() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
@@ -72,7 +104,7 @@ async fn failed_command_is_a_finding_until_success() {
     };
     let fails = async { anyhow::bail!("no room") };
     let failed = audit::hold(pool, &command, fails, |(): &(), _| {
-        (CommandOutcome::Done, String::new())
+        (OperationOutcome::Done, String::new())
     })
     .await;
     failed.unwrap_err();
@@ -85,7 +117,7 @@ async fn failed_command_is_a_finding_until_success() {
 
     let succeeds = async { anyhow::Ok(()) };
     let done = audit::hold(pool, &command, succeeds, |(), _| {
-        (CommandOutcome::Done, String::new())
+        (OperationOutcome::Done, String::new())
     })
     .await;
     done.unwrap();

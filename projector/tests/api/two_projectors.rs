@@ -8,7 +8,7 @@ use linkledger_projector::{
         apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
         checkpoint::Checkpoint,
         decode::BatchEvent,
-        progress::Progress,
+        progress::ShardProgress,
     },
     read_models::skipped::Skipped,
 };
@@ -110,7 +110,7 @@ async fn transaction_from_stale_checkpoint_writes_nothing() {
         position: 0,
     };
     let late = ShardBatch {
-        progress: Progress::new(shard, 1, in_all(beginning), 0),
+        progress: ShardProgress::new(shard, 1, in_all(beginning), 0),
         // If written, the old balance would replace the latest one.
         events: log
             .into_iter()

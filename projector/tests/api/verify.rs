@@ -15,7 +15,9 @@ use linkledger_projector::{
     operations::{
         pause::{self, PauseChange},
         rebuild::account::rebuild_account,
-        verify::{self, Finding, FindingKind, GenerationTarget, SESSIONS, VerificationReport},
+        verify::{
+            self, FindingKind, GenerationTarget, SESSIONS, VerificationReport, VerifyFinding,
+        },
     },
     read_models::Projection,
 };
@@ -74,7 +76,7 @@ pub(crate) async fn repair_all(stage: &Stage) -> u64 {
     rows
 }
 
-async fn findings(stage: &Stage) -> Vec<Finding> {
+async fn findings(stage: &Stage) -> Vec<VerifyFinding> {
     let all = verify_all(stage).await;
     all.into_iter().flat_map(|it| it.findings.named).collect()
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     claim::ClaimedUntil,
     folded::instant_of,
-    recorder::{Progress, RecorderEnd},
+    recorder::{RecorderEnd, RecordingProgress},
     salts::Salts,
 };
 
@@ -46,7 +46,7 @@ pub(super) struct Heartbeats {
     pub(super) started_at: OffsetDateTime,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) salts: Salts,
-    pub(super) progress: watch::Receiver<Progress>,
+    pub(super) progress: watch::Receiver<RecordingProgress>,
     pub(super) claimed_until: ClaimedUntil,
 }
 
@@ -116,7 +116,7 @@ impl Heartbeats {
     }
 
     /// Returns the progress, after its instant is claimed: the recorder changes neither meanwhile.
-    fn claim(&self) -> Progress {
+    fn claim(&self) -> RecordingProgress {
         let progress = self.progress.borrow();
         self.claimed_until.raise(progress.recorded_until_ms);
         progress.clone()
@@ -147,7 +147,7 @@ impl Heartbeats {
     }
 
     /// Writes a heartbeat.
-    async fn beat(&self, progress: &Progress) -> sqlx::Result<()> {
+    async fn beat(&self, progress: &RecordingProgress) -> sqlx::Result<()> {
         let mut tx = self.pool.begin().await?;
         self.upsert_recorder(&mut *tx, progress).await?;
         let recorder_id = self.recorder_id.0;
@@ -242,7 +242,7 @@ impl Heartbeats {
     async fn upsert_recorder<'c>(
         &self,
         session: impl sqlx::PgExecutor<'c>,
-        progress: &Progress,
+        progress: &RecordingProgress,
     ) -> sqlx::Result<()> {
         sqlx::query!(
             "

@@ -29,7 +29,7 @@ use tokio::{
     task::{JoinHandle, spawn_blocking, yield_now},
 };
 
-use self::{connection::Connection, outage::Outage};
+use self::{connection::PublisherConnection, outage::PublisherOutage};
 use super::outbox::{Outbox, Refused};
 
 /// Rights that the Kafka user of query-api needs.
@@ -53,14 +53,14 @@ pub(super) struct ClickPublisher {
     backoff: Duration,
     checked_at: Instant,
     wall_clock: SetBackWatch,
-    outage: Outage,
+    outage: PublisherOutage,
     /// Number of clicks that were refused for good since the last report.
     refused: u64,
 }
 
 enum State {
-    Connected(Connection),
-    Connecting(JoinHandle<anyhow::Result<Connection>>),
+    Connected(PublisherConnection),
+    Connecting(JoinHandle<anyhow::Result<PublisherConnection>>),
     /// No producer until the backoff has passed.
     Waiting(Instant),
 }
@@ -85,7 +85,7 @@ impl ClickPublisher {
             backoff: BACKOFF_MIN,
             checked_at: now,
             wall_clock: SetBackWatch::new(clock),
-            outage: Outage::default(),
+            outage: PublisherOutage::default(),
             refused: 0,
         })
     }
@@ -158,7 +158,8 @@ impl ClickPublisher {
             State::Waiting(until) if *until <= now => {
                 let (config, topic) = (self.config.clone(), self.topic.clone());
                 let errors = self.errors.clone();
-                let connecting = spawn_blocking(move || Connection::open(&config, &topic, &errors));
+                let connecting =
+                    spawn_blocking(move || PublisherConnection::open(&config, &topic, &errors));
                 self.state = State::Connecting(connecting);
                 Ok(())
             }
@@ -239,7 +240,7 @@ impl ClickPublisher {
 pub(crate) async fn check(kafka: &KafkaConfig) -> anyhow::Result<()> {
     let (config, topic) = (connection::client_config(kafka)?, kafka.topic.clone());
     let opening = spawn_blocking(move || {
-        Connection::open(&config, &topic, &KafkaErrors::new(RIGHTS)).map(drop)
+        PublisherConnection::open(&config, &topic, &KafkaErrors::new(RIGHTS)).map(drop)
     });
     opening.await.context("the check of Kafka has panicked")?
 }

@@ -40,7 +40,7 @@ const FLUSH_END_MAX: Duration = Duration::from_secs(18);
 
 /// State of a recorder for its heartbeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct RecordingProgress {
     /// Instant, in milliseconds since 1970, before which all clicks have sequences or are lost.
     pub(super) recorded_until_ms: i64,
     /// Last sequence of each partition.
@@ -67,7 +67,7 @@ pub(super) struct Recorder {
     pub(super) outbox: Outbox,
     /// `None` after the end.
     pub(super) publisher: Option<ClickPublisher>,
-    pub(super) progress: watch::Sender<Progress>,
+    pub(super) progress: watch::Sender<RecordingProgress>,
     pub(super) claimed_until: ClaimedUntil,
     pub(super) counters: ClickCounters,
     pub(super) same_address: SameAddress,

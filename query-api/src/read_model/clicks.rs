@@ -7,6 +7,7 @@ mod top;
 use futures::TryStreamExt as _;
 use linkledger_core::{
     click::{
+        Counting,
         buckets::Buckets,
         figures::{ClickFigures, ClickSeries, CountedClicks, DamagedFigures},
     },
@@ -24,24 +25,6 @@ pub(crate) struct ClickSubject {
     pub(crate) account_id: AccountId,
     /// `None` for all links of the account.
     pub(crate) link_id: Option<LinkId>,
-}
-
-/// Counting of clicks; each is complete until an instant of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counting {
-    /// Clicks, and visitors of days.
-    Totals,
-    /// Values of dimensions.
-    Values,
-}
-
-impl Counting {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Totals => "totals",
-            Self::Values => "values",
-        }
-    }
 }
 
 /// Error of a read of figures.

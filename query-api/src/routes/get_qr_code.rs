@@ -29,7 +29,7 @@ use utoipa::{
     openapi::{ObjectBuilder, RefOr, Schema, Type},
 };
 
-use self::request::{QrParameters, QrRequest};
+use self::request::{QrParameters, requested_image};
 use super::{ApiState, get_link};
 use crate::{
     consistency::{TokenHeader, position_of_consistency_token},
@@ -85,14 +85,14 @@ pub(super) async fn get_qr_code(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let request = QrRequest::parse(&uri, &headers)?;
+    let requested = requested_image(&uri, &headers)?;
     let account_id = caller.account_id;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
     let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
     let link = get_link::find(&api, account_id, link_id, position).await?;
 
     let short_url = link.parts.short_url(&api.short_base_url);
-    let image = api.qr_codes.draw(short_url, request.image).await?;
+    let image = api.qr_codes.draw(short_url, requested).await?;
     let entity_tag = entity_tag::of_content(&image);
     let cached = [
         (ETAG, entity_tag.as_str()),
@@ -102,7 +102,7 @@ pub(super) async fn get_qr_code(
     if entity_tag::if_none_match_names(&headers, &entity_tag) {
         return Ok((StatusCode::NOT_MODIFIED, cached).into_response());
     }
-    let media_type = match request.image.format {
+    let media_type = match requested.format {
         QrFormat::Svg => MediaType::Svg,
         QrFormat::Png => MediaType::Png,
     };

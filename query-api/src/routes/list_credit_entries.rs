@@ -66,7 +66,8 @@ pub(super) async fn list_credit_entries(
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
     let page = PageRequest::of(&uri)?;
-    let list = api.list(route_table::CREDIT_ENTRIES, String::new(), account_id);
+    let no_filters = String::new();
+    let list = api.list(route_table::CREDIT_ENTRIES, no_filters, account_id);
     let before = list.start_of(&page)?;
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
@@ -77,7 +78,7 @@ pub(super) async fn list_credit_entries(
         count_max: page.count_max(),
     };
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
-    // A later page must not be older than the page before.
+    // Later pages read from the primary: a replica may lag behind the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| range.before.is_none());
     let snapshot = api

@@ -87,7 +87,7 @@ pub(super) async fn list_links(
 
     let reading = filters.look_up(&api.log, page_of_list).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    // A later page must not be older than the page before.
+    // Later pages read from the primary: a replica may lag behind the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| page_of_list.last.is_none());
     let snapshot = api

@@ -73,7 +73,7 @@ pub(super) async fn list_tags(
     let pages = &api.tag_pages;
     let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    // A later page must not be older than the page before.
+    // Later pages read from the primary: a replica may lag behind the page before.
     let replica = api.read.replica_of(account_id);
     let replica = replica.filter(|_| after.is_none());
     let range = TagRange {

@@ -1,12 +1,12 @@
 //! Command `log verify`: checks that the log follows the rules of its writers and matches the sealed
 //! segments.
 //!
-//! One pass over each shard, beside running services, in short statements, up to the heads at the
-//! begin.
+//! One pass over each shard, in short statements, beside running services. The pass ends at the head
+//! that the shard had at the start.
 
 mod audit;
+mod expected;
 mod one_shard;
-mod snapshot;
 
 use std::{
     mem,
@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::{progress, shards};
 use crate::admin::{AdminCommandOptions, parse_shard, print};
-use audit::findings::{Finding, Findings};
+use audit::findings::{Findings, LogFinding};
 
 /// Number of sessions: each shard has one for the log and one for slugs.
 const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
@@ -51,15 +51,16 @@ struct Verified {
     seconds: f64,
     finding_count: u64,
     /// First findings; `finding_count` counts all.
-    findings: Vec<Finding>,
+    findings: Vec<LogFinding>,
 }
 
 pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     let begun = Instant::now();
     let pool = verify.options.reader_pool(CONNECTIONS_MAX).await?;
-    let mut expected = snapshot::read(&pool, verify.shard).await?;
+    let mut expected = expected::read(&pool, verify.shard).await?;
     let heads = expected.each_ref().map(|expected| expected.extent.head);
     let chosen = shards::chosen(verify.shard, &heads);
+    // Positions begin with 1; a gap is a finding.
     let events: Position = chosen.iter().map(|shard| heads[shard.index()]).sum();
     let events = events.unsigned_abs();
     let epoch = expected[0].epoch;
@@ -106,7 +107,7 @@ impl Verified {
     fn text(&self, took: Duration) -> String {
         let mut lines: Vec<String> = Vec::new();
         for finding in &self.findings {
-            let Finding {
+            let LogFinding {
                 shard,
                 position,
                 what,

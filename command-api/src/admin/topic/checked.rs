@@ -5,7 +5,7 @@ use linkledger_core::kafka_config::KafkaConfig;
 use serde::Serialize;
 
 use crate::relay::topic::{
-    Settings, Stream, Topic,
+    Stream, Topic, TopicSettings,
     judgement::{CheckedSetting, WantedSettings, judge},
 };
 
@@ -162,7 +162,7 @@ fn remedies(
             values.join(",")
         ));
     }
-    if topic.settings == Settings::Denied {
+    if topic.settings == TopicSettings::Denied {
         remedies.push(format!(
             "Grant DescribeConfigs on the topic {name} to this principal: only then a wrong \
              setting is noticed."

@@ -176,7 +176,7 @@ fn at_least(
 mod tests {
     use std::collections::HashMap;
 
-    use super::{super::Settings, *};
+    use super::{super::TopicSettings, *};
 
     const WANTED: WantedSettings = WantedSettings {
         retention_days: 30,
@@ -202,7 +202,7 @@ mod tests {
             name: "t".to_owned(),
             cluster_id: None,
             replicas: vec![3; 16],
-            settings: Settings::Known(settings),
+            settings: TopicSettings::Known(settings),
             watermarks: Vec::new(),
         }
     }
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn unknown_settings_are_neither_good_nor_bad() {
-        for settings in [Settings::Unsupported, Settings::Denied] {
+        for settings in [TopicSettings::Unsupported, TopicSettings::Denied] {
             let topic = Topic {
                 settings,
                 ..topic(&[])

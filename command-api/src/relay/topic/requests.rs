@@ -18,7 +18,7 @@ use rdkafka::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
-    Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, Settings, Topic, Watermarks,
+    Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, Topic, TopicSettings, Watermarks,
     judgement::WantedSettings,
 };
 
@@ -175,7 +175,7 @@ fn settings(
     client: &AdminClient<DefaultClientContext>,
     name: &str,
     metadata: &Metadata,
-) -> anyhow::Result<Settings> {
+) -> anyhow::Result<TopicSettings> {
     // Any broker can answer; the embedded broker has no controller.
     let broker = metadata.brokers().first().map(MetadataBroker::id);
     let options = AdminOptions::new()
@@ -186,7 +186,7 @@ fn settings(
     let resources = match described {
         Ok(resources) => resources,
         Err(KafkaError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => {
-            return Ok(Settings::Unsupported);
+            return Ok(TopicSettings::Unsupported);
         }
         Err(error) => bail!("cannot read the settings of {name}: {}", reason(&error)),
     };
@@ -199,9 +199,9 @@ fn settings(
         .collect();
     // rdkafka drops the error of a resource; every existing topic has settings.
     Ok(if known.is_empty() {
-        Settings::Denied
+        TopicSettings::Denied
     } else {
-        Settings::Known(known)
+        TopicSettings::Known(known)
     })
 }
 

@@ -23,7 +23,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     lifecycle::Tasks,
-    metrics_recorder::Recorder,
+    metrics_recorder::MetricsRecorder,
     telemetry::{self, LogFormat, TelemetryConfig},
 };
 use serde_json::json;
@@ -106,7 +106,7 @@ fn count(runtime: &Runtime, url: &str) -> anyhow::Result<()> {
     };
     let _telemetry = telemetry::init("cost", &config, "info")?;
     let mut tasks = runtime.block_on(async { Tasks::new(CancellationToken::new()) });
-    runtime.block_on(async { Recorder::install(&mut tasks) })?;
+    runtime.block_on(async { MetricsRecorder::install(&mut tasks) })?;
     let server = runtime.block_on(async { Counters::of(url) })?;
     let accounts = runtime.block_on(accounts::create(&server.pool, creates::PARTS))?;
     end_of("preparation", &Counted::default())?;

@@ -135,7 +135,7 @@ async fn insert_links(
 
 /// Seals the segments that have enough events, as command-api would do later.
 async fn seal(pool: &PgPool) -> anyhow::Result<()> {
-    let shards = segments::sealed_shards(pool).await?;
+    let shards = segments::seal_states(pool).await?;
     let mut session = pool.acquire().await?;
     for (shard, state) in Shard::all().zip(&shards) {
         let mut last = state.last;

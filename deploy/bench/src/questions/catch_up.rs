@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 const LEAST_RATIO: f64 = 0.5;
-const LEAST_PER_SECOND: f64 = 50_000.0;
+const LEAST_PER_SECOND: f64 = 200_000.0;
 
 /// Events per second, of all rounds.
 #[derive(Default)]

@@ -46,7 +46,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
         question: "create-latency",
         title: "Latency of a create at half load",
         rows: vec![
-            of_half("p50", &rounds.p50, Some(5.0)),
+            of_half("p50", &rounds.p50, Some(4.0)),
             of_half("p99", &rounds.p99, Some(20.0)),
             of_half("p99.9", &rounds.p999, None),
             ReportRow::absolute(

@@ -10,6 +10,7 @@ use crate::{
     data_set::{self, DataSet},
     load::{self, LoadTarget},
     pgbench::CLIENTS,
+    processor_time::{family_seconds, processor_seconds},
     requests,
     rounds::Spread,
     stack::{BrokerKind, StackProcess},
@@ -23,6 +24,8 @@ const DATABASE: &str = "bench_creates";
 #[derive(Default)]
 struct Figures {
     connections_64: Vec<f64>,
+    /// Processor time of a create on 64 connections, in µs.
+    processor_us: Vec<f64>,
     connections_256: Vec<f64>,
     one_account: Vec<f64>,
     one_by_one: [Vec<f64>; CLIENTS.len()],
@@ -43,13 +46,14 @@ impl Figures {
     async fn add_round(&mut self, bench: &BenchContext) -> anyhow::Result<()> {
         let [clients_16, clients_32, clients_64] = &mut self.one_by_one;
         clients_16.push(one_by_one(bench, CLIENTS[0]).await?);
-        self.connections_64
-            .push(service(bench, 64, ACCOUNTS).await?);
+        let (per_second, processor_us) = service(bench, 64, ACCOUNTS).await?;
+        self.connections_64.push(per_second);
+        self.processor_us.push(processor_us);
         clients_32.push(one_by_one(bench, CLIENTS[1]).await?);
         self.connections_256
-            .push(service(bench, 256, ACCOUNTS).await?);
+            .push(service(bench, 256, ACCOUNTS).await?.0);
         clients_64.push(one_by_one(bench, CLIENTS[2]).await?);
-        self.one_account.push(service(bench, 64, 1).await?);
+        self.one_account.push(service(bench, 64, 1).await?.0);
         self.many_at_once.push(many_at_once(bench).await?);
         Ok(())
     }
@@ -70,13 +74,19 @@ impl Figures {
             rows: vec![
                 row("64 connections", of_64, one_by_one, 2.5),
                 row("256 connections", of_256, one_by_one, 2.5),
-                row("64 connections, to the roof", of_64, many_at_once, 0.4),
-                row("256 connections, to the roof", of_256, many_at_once, 0.4),
+                row("64 connections, to the roof", of_64, many_at_once, 0.45),
+                row("256 connections, to the roof", of_256, many_at_once, 0.45),
                 row(
                     "64 connections, one account",
                     &self.one_account,
                     many_accounts,
                     0.8,
+                ),
+                ReportRow::absolute(
+                    "processor time of services, broker and Postgres for each",
+                    "µs",
+                    &self.processor_us,
+                    Some(TargetValue::AtMost(150.0)),
                 ),
             ],
             latencies: Vec::new(),
@@ -117,7 +127,12 @@ async fn many_at_once(bench: &BenchContext) -> anyhow::Result<f64> {
     baseline::many_at_once_per_second(&url, &accounts, bench.duration()).await
 }
 
-async fn service(bench: &BenchContext, connections: usize, accounts: usize) -> anyhow::Result<f64> {
+/// Returns the creates per second of the stack, and the processor time of each in µs.
+async fn service(
+    bench: &BenchContext,
+    connections: usize,
+    accounts: usize,
+) -> anyhow::Result<(f64, f64)> {
     let (url, all) = without_links(bench).await?;
     let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
     let target = LoadTarget {
@@ -126,9 +141,17 @@ async fn service(bench: &BenchContext, connections: usize, accounts: usize) -> a
         requests: requests::creates(&all[..accounts]),
         expected_status: 201,
     };
-    let outcome = load::closed_loop(&target, WARM_UP, bench.duration()).await?;
+    let warm_up = load::closed_loop(&target, Duration::ZERO, WARM_UP).await?;
+    warm_up.all_expected()?;
+    let postgres = bench.server.pid();
+    let used = || anyhow::Ok(processor_seconds(stack.pid()?)? + family_seconds(postgres)?);
+    let before = used()?;
+    let outcome = load::closed_loop(&target, Duration::ZERO, bench.duration()).await?;
+    let used = used()? - before;
     stack.stop().await?;
-    Ok(outcome.all_expected()?.per_second())
+    let outcome = outcome.all_expected()?;
+    let creates = outcome.per_second() * outcome.seconds;
+    Ok((outcome.per_second(), 1e6 * used / creates))
 }
 
 /// Makes a database without links.

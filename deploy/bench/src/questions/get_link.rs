@@ -63,7 +63,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
             "reads/s",
             &measured,
             (&baseline, &floor),
-            Some(TargetValue::AtLeast(0.7)),
+            Some(TargetValue::AtLeast(0.8)),
         )],
         latencies: Vec::new(),
         notes: vec![format!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::unistd::Pid;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use self::cluster::Cluster;
@@ -128,6 +129,11 @@ impl PostgresServer {
             self.postmaster.pid,
             self.folder.cluster.log_path().display()
         )
+    }
+
+    /// Returns the process that is the parent of all processes of the server.
+    pub fn pid(&self) -> Pid {
+        self.postmaster.pid
     }
 
     /// Stops the server, also an adopted one: by a fast shutdown, then by an immediate shutdown.

@@ -1,4 +1,4 @@
-//! The file of an export that is not complete. It gets the name that the user gave when it is complete.
+//! The incomplete file of an export. The complete file gets the name that the user gave.
 //!
 //! The file itself says how far the export got: links are in the order of their creation, so an
 //! export continues with the links that were created at the last link's creation or later. A line

@@ -59,7 +59,7 @@ impl TableRow for HistoryEntry {
     const COLUMNS: &[TableColumn] = &[
         TableColumn("VERSION", ColumnLayout::Number),
         TableColumn("AT", ColumnLayout::Text),
-        TableColumn("BY", ColumnLayout::Optional),
+        TableColumn("BY", ColumnLayout::WideOnly),
         TableColumn("TYPE", ColumnLayout::Text),
         TableColumn("CHANGES", ColumnLayout::Text),
     ];

@@ -68,7 +68,7 @@ impl TableRow for LinkDocument {
     const COLUMNS: &[TableColumn] = &[
         TableColumn("ID", ColumnLayout::Text),
         TableColumn("SHORT URL", ColumnLayout::Text),
-        TableColumn("CREATED", ColumnLayout::Optional),
+        TableColumn("CREATED", ColumnLayout::WideOnly),
         TableColumn("DESTINATION", ColumnLayout::Text),
     ];
 

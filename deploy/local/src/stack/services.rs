@@ -16,7 +16,7 @@ use linkledger_core::{
     internal_listener::{self, InternalHosts, KnownHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
-    metrics_recorder::Recorder,
+    metrics_recorder::MetricsRecorder,
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
 use linkledger_query_api as query_api;
@@ -85,7 +85,7 @@ pub(super) async fn start(
     tasks: &mut Tasks,
 ) -> anyhow::Result<RunningServices> {
     lifecycle::set_process_limits();
-    let recorder = Recorder::install(tasks)?;
+    let recorder = MetricsRecorder::install(tasks)?;
     // The embedded broker ends with the stack: its clicks are counted before.
     let stop = projector::clicks::CountingStop::AtEndOfTopic;
     let projector = projector::start(settings.projector(), stop, tasks).await?;
@@ -126,7 +126,7 @@ pub(super) async fn start(
 /// Parts that the internal listeners of all services share.
 struct InternalListeners<'a> {
     tasks: &'a mut Tasks,
-    recorder: &'a Recorder,
+    recorder: &'a MetricsRecorder,
 }
 
 impl InternalListeners<'_> {

@@ -75,7 +75,7 @@ pub(super) async fn add_of_links_in_tx(
     Ok(())
 }
 
-/// Returns the stored sketches of the rows that get visitors.
+/// Returns the stored sketches of visitors of the rows that have new visitors.
 async fn sketches_of_links_in_tx(
     tx: &mut PgConnection,
     rows: &[(&(AccountId, LinkId, Date), &DayCount)],

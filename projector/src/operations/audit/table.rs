@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::{CommandOutcome, OperatorCommand};
+use super::{OperationOutcome, OperatorCommand};
 use crate::read_models::Projection;
 
 /// First key of the advisory lock of a running command; the second key is the id of the row.
@@ -122,7 +122,7 @@ pub(super) async fn unfinished(
 pub async fn record_in_tx(
     tx: &mut PgConnection,
     command: &OperatorCommand<'_>,
-    outcome: CommandOutcome,
+    outcome: OperationOutcome,
     detail: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
@@ -256,7 +256,7 @@ pub(super) async fn are_unfinished_in_tx(tx: &mut PgConnection, ids: &[i64]) -> 
 pub(super) async fn finish(
     pool: &PgPool,
     ids: &[i64],
-    ends: &[(Projection, (CommandOutcome, String))],
+    ends: &[(Projection, (OperationOutcome, String))],
 ) -> sqlx::Result<()> {
     let projections: Vec<_> = ends.iter().map(|it| it.0.name()).collect();
     let outcomes: Vec<_> = ends.iter().map(|it| it.1.0.name()).collect();

@@ -17,7 +17,7 @@ use super::{OperatorName, change, change_in_tx, change_since};
 use crate::{
     clicks::recount::{Recount, RecountProgress, RecountScope, Recounted},
     operations::{
-        audit::{self, CommandOutcome, OperatorCommand},
+        audit::{self, OperationOutcome, OperatorCommand},
         figures::{counted, grouped},
         pause::PauseChange,
         progress::ProgressSink,
@@ -174,7 +174,7 @@ async fn replace(
         counted(recounted.records, "record"),
         clicks(recounted.clicks_before)
     );
-    let recorded = audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, &detail).await;
+    let recorded = audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, &detail).await;
     recorded.context(UNCHANGED)?;
     let OwnPause { countings, since } = pause;
     let operator = (operator, reason);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
 use crate::{
-    operations::audit::{self, CommandOutcome},
+    operations::audit::{self, OperationOutcome},
     pipeline::{
         checkpoint::{self, CheckpointLock, Role},
         parking::{Parking, skipped},
@@ -86,7 +86,7 @@ pub async fn skip(databases: &Databases, request: SkipRequest<'_>) -> anyhow::Re
         "`{}` at position {} is skipped",
         skipped.event_type, skipped.position
     );
-    audit::record_in_tx(&mut tx, &command, CommandOutcome::Done, &detail)
+    audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, &detail)
         .await
         .context("cannot record the command")?;
     tx.commit().await.context("cannot commit")?;

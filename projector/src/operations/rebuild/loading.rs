@@ -14,14 +14,14 @@ use linkledger_core::{
 };
 use tokio::task::JoinSet;
 
-use super::{GenerationBuild, pace::Pace, reading::read};
+use super::{GenerationBuild, pace::RebuildPace, reading::read};
 use crate::{
     operations::progress::ProgressSink,
     pipeline::{
         apply::{ApplyTarget, ShardBatch, apply, isolate},
         checkpoint::Checkpoint,
         parking::table::parked_among,
-        progress::Progress,
+        progress::ShardProgress,
         retry::{self, Retries},
     },
     read_models::{Projection, skipped::Skipped},
@@ -34,7 +34,7 @@ pub const SHARDS_AT_ONCE: usize = 2;
 #[derive(Debug, Clone)]
 pub struct Loader {
     pub(super) databases: Databases,
-    pub(super) pace: Arc<Pace>,
+    pub(super) pace: Arc<RebuildPace>,
     pub(super) progress: Arc<dyn ProgressSink>,
 }
 
@@ -47,7 +47,7 @@ impl Loader {
     ) -> Self {
         Self {
             databases: databases.clone(),
-            pace: Arc::new(Pace::new(max_rate)),
+            pace: Arc::new(RebuildPace::new(max_rate)),
             progress,
         }
     }
@@ -99,12 +99,12 @@ struct ShardLoad {
 }
 
 /// Positions of the builds in the shard.
-struct ShardProgress {
-    progress: Progress,
+struct LoadingState {
+    progress: ShardProgress,
     has_parked: bool,
 }
 
-impl ShardProgress {
+impl LoadingState {
     /// Returns the position up to which all builds have all events.
     fn floor(&self) -> Position {
         let floor = self.progress.floor();
@@ -161,7 +161,7 @@ impl ShardLoad {
         Ok(true)
     }
 
-    async fn standing(&self) -> anyhow::Result<ShardProgress> {
+    async fn standing(&self) -> anyhow::Result<LoadingState> {
         let mut checkpoints = Vec::with_capacity(self.builds.len());
         let mut has_parked = false;
         for build in &self.builds {
@@ -174,8 +174,8 @@ impl ShardLoad {
             checkpoints.push((build.projection, checkpoint));
             has_parked |= standing.has_parked[self.shard.index()];
         }
-        Ok(ShardProgress {
-            progress: Progress::of(self.shard, &checkpoints),
+        Ok(LoadingState {
+            progress: ShardProgress::of(self.shard, &checkpoints),
             has_parked,
         })
     }
@@ -183,7 +183,7 @@ impl ShardLoad {
     /// Reads the next chunk of events.
     async fn next_batch(
         &self,
-        standing: &ShardProgress,
+        standing: &LoadingState,
         target: Position,
     ) -> anyhow::Result<ShardBatch> {
         let Loader {

@@ -17,14 +17,14 @@ const CHUNK_EVENTS_MIN: u32 = 100;
 
 /// Rate limiter, shared by all tasks that read.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RebuildPace {
     /// Events per second; `None` for no limit.
     max_rate: Option<NonZeroU32>,
     /// Earliest time at which the next chunk may be read.
     next_at: Mutex<Instant>,
 }
 
-impl Pace {
+impl RebuildPace {
     /// Returns a limiter of that many events per second.
     pub fn new(max_rate: Option<NonZeroU32>) -> Self {
         Self {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn concurrent_readers_share_the_rate_limit() {
         let rate = NonZeroU32::new(1_000).unwrap();
-        let pace = Pace::new(Some(rate));
+        let pace = RebuildPace::new(Some(rate));
         let now = Instant::now() + Duration::from_mins(1);
         let waits = |now| [100, 200, 100].map(|events| pace.reserve(events, rate, now) - now);
         let waits_ms = |now| waits(now).map(|wait| wait.as_millis());
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn low_rate_makes_short_chunks() {
-        let chunk = |rate| Pace::new(NonZeroU32::new(rate)).chunk_events();
+        let chunk = |rate| RebuildPace::new(NonZeroU32::new(rate)).chunk_events();
         let chunks = [chunk(0), chunk(10), chunk(10_000), chunk(1_000_000)];
         assert_eq!(chunks, [4_000, 100, 500, 4_000]);
     }

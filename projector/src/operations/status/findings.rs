@@ -3,8 +3,8 @@
 use super::{
     StatusReport,
     operations::{FailedOperation, PausedBy},
-    projection::{ProjectionState, ProjectionStatus, ShardStatus},
-    relay::RelayStatus,
+    projection::{ProjectionShard, ProjectionState, ProjectionStatus},
+    relay::PublishingStatus,
     snapshot::{AGE_MAX_S, HeldSnapshots},
     verification::LastVerification,
 };
@@ -67,6 +67,12 @@ fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log
         ));
     }
     findings.extend(of_verification(name, projection.verification.as_ref()));
+    if let Some(since) = &projection.unverified_since {
+        findings.push(format!(
+            "{name} was not verified since the upgrade of its tables at {since}: once no old projector \
+             runs, `projector verify {name} --repair`"
+        ));
+    }
     match projection.parked_accounts {
         0 => {}
         1 => findings.push(format!(
@@ -124,7 +130,7 @@ fn of_failed(it: &FailedOperation) -> String {
     format!("the last `{command} {projection}` failed at {failed_at}: {why}")
 }
 
-fn shards_that_are(projection: &ProjectionStatus, state: ProjectionState) -> Vec<&ShardStatus> {
+fn shards_that_are(projection: &ProjectionStatus, state: ProjectionState) -> Vec<&ProjectionShard> {
     let shards = projection.shards.iter();
     shards.filter(|it| it.state == state).collect()
 }
@@ -140,7 +146,7 @@ fn and_others(others: usize) -> String {
     }
 }
 
-fn add_relay(findings: &mut Vec<String>, relay: &RelayStatus) {
+fn add_relay(findings: &mut Vec<String>, relay: &PublishingStatus) {
     if relay.is_paused {
         let by = after_space(relay.paused_by.as_ref());
         findings.push(format!(

@@ -60,15 +60,18 @@ pub struct ProjectionStatus {
     pub paused_by: Option<PausedBy>,
     /// Last verification, if there was one.
     pub verification: Option<LastVerification>,
+    /// Time of the last migration of the read tables of an earlier release, if they were not verified
+    /// since.
+    pub unverified_since: Option<String>,
     /// Shards of the live generation.
-    pub shards: Vec<ShardStatus>,
+    pub shards: Vec<ProjectionShard>,
     /// Every generation of the projection.
     pub generations: Vec<GenerationStatus>,
 }
 
 /// State of one projection in one shard, in the live generation.
 #[derive(Debug, Clone, Serialize)]
-pub struct ShardStatus {
+pub struct ProjectionShard {
     /// Number of the shard.
     pub shard: i16,
     /// State of the projection in the shard.
@@ -133,8 +136,8 @@ impl ProjectionStatus {
             let all = checkpoints.iter().zip(ages_s);
             all.filter(|(it, _)| it.projection == projection)
         };
-        let shards: Vec<ShardStatus> = own()
-            .map(|(it, age_s)| ShardStatus::of(it, *age_s, end))
+        let shards: Vec<ProjectionShard> = own()
+            .map(|(it, age_s)| ProjectionShard::of(it, *age_s, end))
             .collect();
         Self {
             projection: projection.name(),
@@ -153,13 +156,14 @@ impl ProjectionStatus {
             paused_at: shards.iter().find_map(|it| it.paused_at.clone()),
             paused_by: None,
             verification: None,
+            unverified_since: None,
             generations: Vec::new(),
             shards,
         }
     }
 }
 
-impl ShardStatus {
+impl ProjectionShard {
     fn of(checkpoint: &StoredCheckpoint, lag_seconds: f64, end: &LogEnd) -> Self {
         let head = end.heads[checkpoint.shard.index()];
         let seen_seconds_ago = checkpoint.seen_seconds_ago;

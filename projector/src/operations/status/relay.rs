@@ -12,7 +12,7 @@ use super::operations::PausedBy;
 
 /// State of the relay.
 #[derive(Debug, Clone, Serialize)]
-pub struct RelayStatus {
+pub struct PublishingStatus {
     /// True if an operator paused publishing.
     pub is_paused: bool,
     /// Operator who paused publishing, of the first paused shard.
@@ -47,7 +47,7 @@ pub struct RelayShard {
 }
 
 /// Reads the state; `end` is the end of the log.
-pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelayStatus> {
+pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<PublishingStatus> {
     let rows = sqlx::query!(
         r#"
         SELECT shard, position, refusal, paused_at IS NOT NULL AS "is_paused!", paused_by, pause_reason,
@@ -92,7 +92,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<RelaySta
     for (shard, age_s) in shards.iter_mut().zip(ages_s) {
         shard.backlog_seconds = age_s;
     }
-    Ok(RelayStatus {
+    Ok(PublishingStatus {
         is_paused,
         paused_by,
         backlog_events: shards.iter().map(|it| it.backlog_events).sum(),

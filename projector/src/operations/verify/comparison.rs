@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     VerificationReport,
     exceptions::{Exceptions, Statement},
-    findings::{Finding, FindingKind, FindingPlace, FoundRow, NAMED_MAX},
+    findings::{FindingKind, FindingPlace, FoundRow, NAMED_MAX, VerifyFinding},
     row_keys::RowKeys,
     snapshot::{LogBucket, ShardSnapshot},
     statements,
@@ -173,7 +173,7 @@ impl<'a> Comparison<'a> {
             .with_context(|| format!("cannot name wrong rows of the table `{}`", table.name))?;
         let named = named
             .iter()
-            .map(|row| Finding::of(row, table, Some(shard), Some(bucket)));
+            .map(|row| VerifyFinding::of(row, table, Some(shard), Some(bucket)));
         let place = FindingPlace::Shard {
             table,
             shard,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     VerificationReport,
     exceptions::Exceptions,
-    findings::{Finding, FindingKind, FindingPlace, FoundRow, NAMED_MAX},
+    findings::{FindingKind, FindingPlace, FoundRow, NAMED_MAX, VerifyFinding},
     snapshot::{self, GenerationTarget},
     step_size::{StepSize, in_steps},
 };
@@ -191,7 +191,7 @@ impl LedgerRow {
             && (self.previous_version + 1..self.version).contains(&version)
     }
 
-    fn finding(&self) -> Finding {
+    fn finding(&self) -> VerifyFinding {
         let row = FoundRow {
             kind: FindingKind::Unbalanced,
             account_id: self.account_id,
@@ -199,6 +199,6 @@ impl LedgerRow {
             columns: String::new(),
         };
         let shard = Shard::of(AccountId::from_uuid(self.account_id));
-        Finding::of(&row, &ENTRIES, Some(shard), None)
+        VerifyFinding::of(&row, &ENTRIES, Some(shard), None)
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct FoundRow {
 
 /// One wrong row, or one place at which a ledger does not add up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Finding {
+pub struct VerifyFinding {
     /// Name of the read table.
     pub table: &'static str,
     /// Shard of the row's account; `None` if there is no such account.
@@ -85,7 +85,7 @@ pub struct Findings {
     /// Number of buckets and pages with findings.
     pub buckets: u64,
     /// First findings, up to [`NAMED_MAX`].
-    pub named: Vec<Finding>,
+    pub named: Vec<VerifyFinding>,
     /// Buckets and pages with findings.
     #[serde(skip)]
     pub(super) places: Vec<FindingPlace>,
@@ -120,7 +120,7 @@ impl Findings {
         &mut self,
         place: FindingPlace,
         mismatches: u64,
-        named: impl IntoIterator<Item = Finding>,
+        named: impl IntoIterator<Item = VerifyFinding>,
     ) {
         if mismatches > 0 {
             self.mismatches += mismatches;
@@ -142,14 +142,14 @@ impl Findings {
         self.name(others.named);
     }
 
-    fn name(&mut self, findings: impl IntoIterator<Item = Finding>) {
+    fn name(&mut self, findings: impl IntoIterator<Item = VerifyFinding>) {
         self.named.extend(findings);
         self.named.sort();
         self.named.truncate(NAMED_MAX);
     }
 }
 
-impl Finding {
+impl VerifyFinding {
     pub(super) fn of(
         row: &FoundRow,
         table: &ReadTable,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     VerificationReport,
     exceptions::Exceptions,
-    findings::{Finding, FindingKind, FindingPlace, FoundRow},
+    findings::{FindingKind, FindingPlace, FoundRow, VerifyFinding},
     row_keys::RowKeys,
     snapshot::{self, GenerationTarget, checkpoints},
     statements,
@@ -44,7 +44,7 @@ pub(super) struct TablePage {
 #[derive(Debug)]
 pub(super) struct Orphan {
     pub(super) key: KeyText,
-    finding: Finding,
+    finding: VerifyFinding,
 }
 
 /// Row of [`statements::page`].
@@ -136,7 +136,7 @@ impl OrphanRow {
         };
         Orphan {
             key: self.key,
-            finding: Finding::of(&found, table, shard, None),
+            finding: VerifyFinding::of(&found, table, shard, None),
         }
     }
 }

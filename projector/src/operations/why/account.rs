@@ -8,7 +8,7 @@ use linkledger_core::{
 use super::{
     ProjectionWhy, ShownRow,
     snapshot::SubjectCheckpoint,
-    stream::Stream,
+    stream::SubjectStream,
     wording::{NOT_SHOWN, behind, in_words, named, unjudged},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 const STATUS_EVENTS_MAX: usize = 100;
 
 pub(super) async fn explain(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     account: &StoredAccount,
     checkpoint: &SubjectCheckpoint,
 ) -> anyhow::Result<ProjectionWhy> {
@@ -65,7 +65,7 @@ enum WantedBalance {
 
 /// Compares the balance with the log. Returns the result, and a sentence about the row.
 async fn balance(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     checkpoint: &SubjectCheckpoint,
     shows: Option<&BalanceRow>,
 ) -> anyhow::Result<(Option<bool>, String)> {
@@ -91,7 +91,7 @@ async fn balance(
 
 /// Returns the last applied event that changed the balance.
 async fn wanted_balance(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     checkpoint: &SubjectCheckpoint,
 ) -> anyhow::Result<WantedBalance> {
     let Some(mut event) = stream.last_up_to(checkpoint.applied_up_to()).await? else {
@@ -116,7 +116,7 @@ async fn wanted_balance(
 /// Compares the state of the redirects with the account. The account is as new as the log, and
 /// therefore comparable only if every event is applied.
 fn stopped_agrees(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     account: &StoredAccount,
     checkpoint: &SubjectCheckpoint,
     redirects_stopped: bool,

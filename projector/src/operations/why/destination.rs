@@ -31,7 +31,7 @@ struct Day {
 
 /// Destination of a link at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
+pub enum DestinationState {
     /// The link was not created yet.
     NotYet,
     /// The link led to this address.
@@ -54,7 +54,7 @@ pub struct Stretch {
     /// Time of the next change, or end of the day.
     pub until: OffsetDateTime,
     /// Destination of the link in the meantime.
-    pub destination: Destination,
+    pub destination: DestinationState,
 }
 
 impl Day {
@@ -79,7 +79,7 @@ pub(super) fn state_after(event: &RecordedEvent) -> Option<LinkState> {
     }
 }
 
-impl Destination {
+impl DestinationState {
     /// Returns the destination of the link after an event of its stream.
     pub(super) fn after(event: &RecordedEvent) -> Self {
         let is_readable = event.decode().is_ok();
@@ -124,7 +124,7 @@ fn stretches(newest_first: &[RecordedEvent], day: Day, now: OffsetDateTime) -> V
             stretches.push(Stretch {
                 from,
                 until,
-                destination: Destination::after(event),
+                destination: DestinationState::after(event),
             });
             until = from;
         }
@@ -135,9 +135,9 @@ fn stretches(newest_first: &[RecordedEvent], day: Day, now: OffsetDateTime) -> V
             from: day.begin,
             until,
             destination: if is_beginning {
-                Destination::NotYet
+                DestinationState::NotYet
             } else {
-                Destination::Untold
+                DestinationState::Untold
             },
         });
     }

@@ -14,10 +14,10 @@ use sqlx::PgPool;
 use time::Date;
 
 use super::{
-    Destination, ProjectionWhy, ShownRow, Stretch,
+    DestinationState, ProjectionWhy, ShownRow, Stretch,
     destination::{on_day, state_after},
     snapshot::SubjectCheckpoint,
-    stream::Stream,
+    stream::SubjectStream,
     wording::{NOT_SHOWN, behind, expiry_in_words, in_words, named, unjudged},
 };
 use crate::read_models::{
@@ -39,7 +39,7 @@ pub struct LinkRecord {
     /// Charge for the link.
     pub(super) charge: Option<RecordedEvent>,
     /// Destination after the newest event.
-    pub destination: Destination,
+    pub destination: DestinationState,
     /// Destinations on the requested day, from morning to night.
     pub day: Option<Vec<Stretch>>,
 }
@@ -66,7 +66,7 @@ impl LinkRecord {
             link_id,
             created,
             charge: charge.filter(|it| it.event_type == "CreditsCharged"),
-            destination: Destination::after(newest.unwrap_or(&creation)),
+            destination: DestinationState::after(newest.unwrap_or(&creation)),
             day: match on {
                 Some(date) => Some(on_day(pool, shard, link_id, date).await?),
                 None => None,
@@ -154,7 +154,7 @@ impl LinkRecord {
 type Applied = (RecordedEvent, LinkState);
 
 pub(super) async fn explain(
-    stream: &Stream<'_>,
+    stream: &SubjectStream<'_>,
     link: &LinkRecord,
     checkpoint: &SubjectCheckpoint,
 ) -> anyhow::Result<ProjectionWhy> {

@@ -41,7 +41,7 @@ pub struct WhyReport {
     /// Number of events in the stream.
     pub events_in_all: i64,
     /// Requested events of the stream, newest first.
-    pub events: Vec<ShownEvent>,
+    pub events: Vec<ExplainedEvent>,
     /// Row and explanation of each read model; empty after an error.
     pub projections: Vec<ProjectionWhy>,
     /// Error of the read tables or of the explanation, after which the rest of the report is complete.
@@ -51,14 +51,14 @@ pub struct WhyReport {
 
 /// Event of the stream, with its state in each projection.
 #[derive(Debug)]
-pub struct ShownEvent {
+pub struct ExplainedEvent {
     /// Event, as stored.
     pub recorded: RecordedEvent,
     /// State of the event in each projection; empty after an error.
     pub projections: BTreeMap<&'static str, EventState>,
 }
 
-impl ShownEvent {
+impl ExplainedEvent {
     pub(super) fn without_states(recorded: RecordedEvent) -> Self {
         Self {
             recorded,
@@ -67,7 +67,7 @@ impl ShownEvent {
     }
 }
 
-impl Serialize for ShownEvent {
+impl Serialize for ExplainedEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = &self.recorded;
         let data: &RawValue = serde_json::from_str(&event.payload).map_err(S::Error::custom)?;

@@ -11,7 +11,7 @@ use linkledger_core::{
 use sqlx::PgPool;
 
 /// Stream of the subject, with its newest events.
-pub(super) struct Stream<'a> {
+pub(super) struct SubjectStream<'a> {
     pub(super) databases: &'a Databases,
     pub(super) shard: Shard,
     pub(super) subject: Subject,
@@ -19,7 +19,7 @@ pub(super) struct Stream<'a> {
     pub(super) log_epoch: i32,
 }
 
-impl Stream<'_> {
+impl SubjectStream<'_> {
     /// Returns the last event at or before a position of the shard. Events before the newest ones
     /// are found by binary search, because positions grow with versions.
     pub(super) async fn last_up_to(

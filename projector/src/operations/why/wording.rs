@@ -2,7 +2,7 @@
 
 use linkledger_core::{envelope::RecordedEvent, timestamp};
 
-use super::{ShownRow, snapshot::SubjectCheckpoint, stream::Stream};
+use super::{ShownRow, snapshot::SubjectCheckpoint, stream::SubjectStream};
 use crate::{
     operations::figures::grouped,
     read_models::{
@@ -98,7 +98,10 @@ pub(super) fn named(event: &RecordedEvent) -> String {
 }
 
 /// Returns the reason for which the row is not compared with the log, if any.
-pub(super) fn unjudged(stream: &Stream<'_>, checkpoint: &SubjectCheckpoint) -> Option<String> {
+pub(super) fn unjudged(
+    stream: &SubjectStream<'_>,
+    checkpoint: &SubjectCheckpoint,
+) -> Option<String> {
     if checkpoint.epoch != stream.log_epoch {
         return Some(format!(
             "was made from log epoch {}, and the log is of epoch {}: `projector rebuild {}`",
@@ -118,7 +121,7 @@ pub(super) fn unjudged(stream: &Stream<'_>, checkpoint: &SubjectCheckpoint) -> O
 }
 
 /// Returns the reason for which the newest event is not applied; empty if the event is applied.
-pub(super) fn behind(stream: &Stream<'_>, checkpoint: &SubjectCheckpoint) -> String {
+pub(super) fn behind(stream: &SubjectStream<'_>, checkpoint: &SubjectCheckpoint) -> String {
     let Some(last) = stream
         .last()
         .filter(|it| it.position > checkpoint.applied_up_to())

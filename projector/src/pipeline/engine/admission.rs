@@ -1,15 +1,14 @@
-//! Selects the events that a cycle applies: the next events among the delivered ones, and chunks of
-//! the event store for shards that need a backfill.
+//! Selects the events that a cycle applies among the delivered ones.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
         errors::is_of_data,
-        log::{self, EventPlace, ReadFrom},
+        log::{self, EventPlace},
         log_meta,
     },
     metrics::{DUPLICATES_DROPPED_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL},
@@ -18,23 +17,15 @@ use linkledger_core::{
 };
 use metrics::counter;
 
-use super::{CYCLE_EVENTS_MAX, Engine, shard_refusal::ShardRefusal};
+use super::{Engine, shard_refusal::ShardRefusal};
 use crate::pipeline::{
-    apply::{self, ShardBatch},
+    apply,
     decode::BatchEvent,
-    progress::{AdmittedEvents, LaterEpoch, Progress},
+    progress::{AdmittedEvents, LaterEpoch},
 };
 
 /// Consecutive events of each shard.
 pub(super) type EventsByShard = BTreeMap<Shard, Vec<RecordedEvent>>;
-
-/// Consecutive events of a shard, read from the event store.
-#[derive(Default)]
-struct Chunk {
-    events: Vec<RecordedEvent>,
-    /// True if the shard has no later events.
-    is_end: bool,
-}
 
 impl Engine {
     /// Returns the delivered events that are next in each shard.
@@ -157,7 +148,7 @@ impl Engine {
     }
 
     /// Refuses a shard whose event after the position `after` cannot be read.
-    fn refuse_unreadable(&mut self, shard: Shard, after: Position, error: &sqlx::Error) {
+    pub(super) fn refuse_unreadable(&mut self, shard: Shard, after: Position, error: &sqlx::Error) {
         if let Some(assignment) = self.assignments.get_mut(&shard) {
             let reason = error.to_string();
             assignment.refuse(
@@ -169,33 +160,6 @@ impl Engine {
                 },
             );
         }
-    }
-
-    /// Adds a chunk of the event store for each shard that needs a backfill and of which no
-    /// delivered event was admitted.
-    pub(super) async fn admit_backfill(
-        &mut self,
-        admission: &mut EventsByShard,
-    ) -> anyhow::Result<()> {
-        let starts = self.backfill_starts(admission);
-        if starts.is_empty() {
-            return Ok(());
-        }
-        let delivered: usize = admission.values().map(Vec::len).sum();
-        let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
-        for (shard, Chunk { events, is_end }) in self.read_chunks(&starts, limit).await? {
-            let progress = self
-                .progress(shard)
-                .expect("a shard that needs a backfill has progress");
-            let admitted = progress.admit_read(events, is_end);
-            let gap = &admitted.gap;
-            ensure!(
-                gap.is_none(),
-                "the event store lacks {gap:?} of shard {shard}"
-            );
-            add(admission, shard, admitted);
-        }
-        Ok(())
     }
 
     /// Decodes the payloads of the admitted events. If an undecodable event differs from the
@@ -225,94 +189,6 @@ impl Engine {
         }
         Ok(decoded)
     }
-
-    /// Reads a chunk for each shard with a projection that catches up. The chunks become separate
-    /// batches, so that the other projections of the shard stay live.
-    pub(super) async fn catch_up_batches(&mut self) -> anyhow::Result<Vec<ShardBatch>> {
-        let assignments = self.assignments.values();
-        let catching_up: Vec<Progress> = assignments
-            .filter_map(|assignment| assignment.progress.as_ref()?.catching_up())
-            .collect();
-        let starts = catching_up.iter().filter_map(|progress| {
-            let (shard, after) = (progress.shard(), progress.floor()?);
-            Some(ReadFrom { shard, after })
-        });
-        let starts: Vec<ReadFrom> = starts.collect();
-        if starts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let limit = (CYCLE_EVENTS_MAX / starts.len()).max(1);
-        let mut chunks = self.read_chunks(&starts, limit).await?;
-        let mut decoded = BTreeMap::<Shard, Vec<BatchEvent>>::new();
-        for progress in &catching_up {
-            let Chunk { mut events, .. } = chunks.remove(&progress.shard()).unwrap_or_default();
-            events.retain(|event| event.position <= progress.backfill_until());
-            if !events.is_empty() {
-                let events = events.into_iter().map(BatchEvent::decode).collect();
-                decoded.insert(progress.shard(), events);
-            }
-        }
-        let progress_of = |shard| catching_up.iter().find(|it| it.shard() == shard).cloned();
-        self.batches(decoded, progress_of).await
-    }
-
-    /// Reads up to `limit` events of each shard from the event store. If the next event of a shard cannot
-    /// be read, refuses the shard, and returns no chunk of the shard.
-    async fn read_chunks(
-        &mut self,
-        starts: &[ReadFrom],
-        limit: usize,
-    ) -> anyhow::Result<BTreeMap<Shard, Chunk>> {
-        let rows_max = limit.try_into()?;
-        let mut chunks: BTreeMap<Shard, Chunk> = BTreeMap::new();
-        match log::read_after(&self.databases.log, starts, rows_max).await {
-            Err(error) if is_of_data(&error) => {
-                for start in starts {
-                    let reading = log::read_readable_after(&self.databases.log, *start, rows_max);
-                    match reading.await {
-                        Err(error) if is_of_data(&error) => {
-                            self.refuse_unreadable(start.shard, start.after, &error);
-                        }
-                        events => {
-                            let events = events.context("cannot read the event store")?;
-                            // An unreadable event may follow.
-                            let is_end = false;
-                            chunks.insert(start.shard, Chunk { events, is_end });
-                        }
-                    }
-                }
-            }
-            events => {
-                chunks.extend(starts.iter().map(|start| (start.shard, Chunk::default())));
-                for event in events.context("cannot read the event store")? {
-                    let chunk = chunks.entry(event.shard).or_default();
-                    chunk.events.push(event);
-                }
-                for chunk in chunks.values_mut() {
-                    chunk.is_end = chunk.events.len() < limit;
-                }
-            }
-        }
-        for shard in chunks.keys() {
-            if let Some(assignment) = self.assignments.get_mut(shard) {
-                assignment.accept_events(*shard);
-            }
-        }
-        Ok(chunks)
-    }
-
-    fn backfill_starts(&self, admission: &EventsByShard) -> Vec<ReadFrom> {
-        let assignments = self.assignments.iter();
-        let others = assignments.filter(|(shard, _)| !admission.contains_key(shard));
-        let starts = others.filter_map(|(shard, assignment)| {
-            let progress = assignment.progress.as_ref()?;
-            let (shard, after) = (*shard, progress.floor()?);
-            progress
-                .needs_backfill()
-                .then_some(ReadFrom { shard, after })
-        });
-        starts.collect()
-    }
 }
 
 /// Counts and logs a record that the log lacks. The relay refuses to publish to such a topic, and
@@ -327,7 +203,7 @@ fn report_foreign(shard: Shard, record: &str) {
     );
 }
 
-fn add(admission: &mut EventsByShard, shard: Shard, admitted: AdmittedEvents) {
+pub(super) fn add(admission: &mut EventsByShard, shard: Shard, admitted: AdmittedEvents) {
     for (projection, count) in Projection::ALL.into_iter().zip(admitted.duplicates) {
         if count > 0 {
             counter!(DUPLICATES_DROPPED_TOTAL, "projection" => projection.name()).increment(count);

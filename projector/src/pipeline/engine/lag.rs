@@ -7,10 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::{
-        errors::is_of_data,
-        log::{self, ReadFrom},
-    },
+    event_store::log::{self, ReadFrom},
     metrics::{
         CATCH_UPS_TOTAL, PARKED_ACCOUNTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
         PROJECTION_PAUSED, PROJECTION_POSITION,
@@ -102,14 +99,9 @@ impl Engine {
             }));
         }
         let starts: Vec<ReadFrom> = checkpoints.iter().map(|(_, from)| *from).collect();
-        let recorded = match log::recording_times_after(&self.databases.log, &starts).await {
-            // The shard is refused once its events are read.
-            Err(error) if is_of_data(&error) => {
-                tracing::debug!(%error, "cannot read when events were recorded: the log is damaged");
-                return Ok(());
-            }
-            recorded => recorded.context("cannot read when events were recorded")?,
-        };
+        let recorded = log::recording_times_after(&self.databases.log, &starts)
+            .await
+            .context("cannot read when events were recorded")?;
         let now = SystemClock.now();
         for ((projection, from), recorded_at) in checkpoints.into_iter().zip(recorded) {
             let age = recorded_at.map_or(0.0, |at| (now - at).as_seconds_f64().max(0.0));

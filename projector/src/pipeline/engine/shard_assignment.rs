@@ -17,13 +17,13 @@ use super::{
     shard_refusal::{RefusedShard, ShardRefusal},
 };
 use crate::pipeline::{
-    checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::Progress,
+    checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::ShardProgress,
 };
 
 /// A shard that this process owns.
 pub(super) struct ShardAssignment {
     /// Remembered checkpoints; `None` before the first read, and after a possible move.
-    pub(super) progress: Option<Progress>,
+    pub(super) progress: Option<ShardProgress>,
     /// Start of the assignment.
     pub(super) since: OffsetDateTime,
     /// True if the consumer group may have assigned the shard to another process.
@@ -103,7 +103,7 @@ impl ShardAssignment {
         let checkpoints = checkpoints.try_into().expect("one for each projection");
         let backfill_until = std::mem::take(&mut self.backfill_until);
         let progress =
-            Progress::new(shard, end.epoch, checkpoints, backfill_until).with_paused(paused);
+            ShardProgress::new(shard, end.epoch, checkpoints, backfill_until).with_paused(paused);
         self.progress = Some(progress);
         self.accept_checkpoints(shard);
         self.record_parked_and_skipped(shard, rows);
@@ -135,7 +135,7 @@ impl ShardAssignment {
     }
 
     /// Advances the remembered checkpoints to `to`, of the projections that `applied` advances.
-    pub(super) fn advance(&mut self, applied: &Progress, to: Position) {
+    pub(super) fn advance(&mut self, applied: &ShardProgress, to: Position) {
         if let Some(progress) = &mut self.progress {
             let floor = progress.floor();
             progress.advance_like(applied, to);

@@ -17,13 +17,13 @@ fn shard() -> Shard {
     Shard::new(3).unwrap()
 }
 
-fn progress(positions: PerProjection<Position>) -> Progress {
+fn progress(positions: PerProjection<Position>) -> ShardProgress {
     let checkpoints = positions.map(|position| Checkpoint {
         generation: 1,
         epoch: EPOCH,
         position,
     });
-    Progress::new(shard(), EPOCH, checkpoints, 0)
+    ShardProgress::new(shard(), EPOCH, checkpoints, 0)
 }
 
 fn event(position: Position) -> RecordedEvent {
@@ -257,7 +257,7 @@ proptest! {
                 Step::Read(_) => AdmittedEvents::default(),
                 Step::Forget(paused) => {
                     let checkpoints = Projection::ALL.map(|it| progress.checkpoint(it));
-                    progress = Progress::new(shard(), EPOCH, checkpoints, 0).with_paused(paused);
+                    progress = ShardProgress::new(shard(), EPOCH, checkpoints, 0).with_paused(paused);
                     AdmittedEvents::default()
                 }
             };

@@ -5,8 +5,8 @@
 //! until its commit. Checkpoints and rows are locked before the counter row, so that there is no
 //! deadlock.
 //!
-//! Pruning deletes the lowest numbers, and never the highest. A follower has missed changes if its
-//! next number is absent and a higher number exists.
+//! Pruning deletes the lowest numbers, and never the highest. A follower, the task that polls the changes for a
+//! cache, has missed changes if its next number is absent and a higher number exists.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +43,7 @@ impl RedirectChanges {
     /// Appends the changes under the next numbers. The transaction must take no lock afterwards.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or the counter is not locked before the
-    /// timeout (SQLSTATE 55P03).
+    /// Returns an error if the database fails, or if the wait for the counter exceeds `lock_timeout` (SQLSTATE 55P03).
     pub async fn append_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let slugs = self
             .slugs_folded
@@ -64,7 +63,8 @@ impl RedirectChanges {
         sqlx::query!("SET LOCAL synchronous_commit = on")
             .execute(&mut *tx)
             .await?;
-        let count = i64::try_from(slugs_folded.len()).expect("no more than a batch has events");
+        let count =
+            i64::try_from(slugs_folded.len()).expect("as many as a batch has events at most");
         // The clock is read under the lock, so that times are in the order of the numbers.
         sqlx::query!(
             "

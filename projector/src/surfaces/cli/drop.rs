@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use super::Options;
 use crate::{
     operations::{
-        audit::{self, CommandOutcome, hold},
+        audit::{self, OperationOutcome, hold},
         rebuild::generation::{self, GenerationPhase, KEPT_FOR},
     },
     read_models::Projection,
@@ -68,7 +68,7 @@ pub(super) async fn run(command: DropGeneration) -> anyhow::Result<()> {
             reason: operator.reason.as_deref(),
         },
         generation::drop_all(&pool, *projection, *generation),
-        |(), _| (CommandOutcome::Done, text.clone()),
+        |(), _| (OperationOutcome::Done, text.clone()),
     )
     .await?;
     options.print(&dropped, &text)

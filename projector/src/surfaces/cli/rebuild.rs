@@ -13,7 +13,7 @@ use sqlx::PgPool;
 use super::{Options, one_or_all};
 use crate::{
     operations::{
-        audit::{self, CommandOutcome, hold},
+        audit::{self, OperationOutcome, hold},
         figures::counted,
         rebuild::{
             self, CONNECTIONS_MAX, RebuildReport, RebuildSettings, generation, is_paused, plan,
@@ -292,9 +292,9 @@ fn print_planned(options: &Options, planned: Vec<PlannedBuild>) -> anyhow::Resul
 }
 
 /// Returns the outcome for one projection, for the record.
-fn outcome(rebuilt: &[RebuildReport], projection: Projection) -> (CommandOutcome, String) {
+fn outcome(rebuilt: &[RebuildReport], projection: Projection) -> (OperationOutcome, String) {
     let mut reports = rebuilt.iter();
     let report = reports.find(|it| it.projection == projection.name());
     let text = report.map_or_else(String::new, RebuildReport::to_string);
-    (CommandOutcome::Done, text)
+    (OperationOutcome::Done, text)
 }

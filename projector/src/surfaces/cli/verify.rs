@@ -19,7 +19,8 @@ use crate::{
         figures::{counted, per_second},
         progress::ProgressSink as _,
         verify::{
-            self, Finding, GenerationTarget, RepairReport, SESSIONS, VerificationReport, outcome,
+            self, GenerationTarget, RepairReport, SESSIONS, VerificationReport, VerifyFinding,
+            outcome,
         },
     },
     read_models::Projection,
@@ -183,20 +184,20 @@ async fn verify_one(
 fn outcome_of(
     projections: &[ProjectionOutput],
     projection: Projection,
-) -> (audit::CommandOutcome, String) {
+) -> (audit::OperationOutcome, String) {
     let mut of_it = projections.iter();
     let Some(it) = of_it.find(|it| it.found.projection == projection.name()) else {
-        return (audit::CommandOutcome::Done, String::new());
+        return (audit::OperationOutcome::Done, String::new());
     };
     let detail = match &it.repaired {
         None => "nothing was wrong".to_owned(),
         Some(repaired) => format!("{} repaired", counted(repaired.rows, "row")),
     };
     match it.last().findings.mismatches {
-        0 => (audit::CommandOutcome::Done, detail),
+        0 => (audit::OperationOutcome::Done, detail),
         left => {
             let detail = format!("{detail}, {} left", mismatches(left));
-            (audit::CommandOutcome::Failed, detail)
+            (audit::OperationOutcome::Failed, detail)
         }
     }
 }
@@ -243,7 +244,7 @@ impl VerificationReport {
         let found = mismatches(findings.mismatches);
         let places = counted(findings.buckets, "place");
         let mut lines = vec![format!("{compared}; {found} in {places}:")];
-        lines.extend(findings.named.iter().map(Finding::line));
+        lines.extend(findings.named.iter().map(VerifyFinding::line));
         let more = findings.mismatches - findings.named.len() as u64;
         if more > 0 {
             lines.push(format!("  … and {more} more"));
@@ -259,7 +260,7 @@ impl VerificationReport {
     }
 }
 
-impl Finding {
+impl VerifyFinding {
     fn line(&self) -> String {
         let (table, kind, account_id) = (self.table, self.kind.name(), self.account_id);
         let row = self.row.as_ref().map(|row| format!(" {row}"));

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::operations::{
     figures::grouped,
-    why::{ShownEvent, WhyReport, WhyRequest, why},
+    why::{ExplainedEvent, WhyReport, WhyRequest, why},
 };
 
 const COLUMNS: &[(&str, Layout)] = &[
@@ -84,7 +84,7 @@ fn lines(why: &WhyReport, screen: Screen) -> Vec<String> {
     lines
 }
 
-fn row(event: &ShownEvent) -> Vec<String> {
+fn row(event: &ExplainedEvent) -> Vec<String> {
     let recorded = &event.recorded;
     let actor = recorded.metadata.actor.as_deref().map(printable);
     vec![
@@ -98,7 +98,7 @@ fn row(event: &ShownEvent) -> Vec<String> {
 }
 
 /// Returns the state of an event: one word if the state is the same in all projections.
-fn states(event: &ShownEvent) -> String {
+fn states(event: &ExplainedEvent) -> String {
     let mut states: Vec<_> = event.projections.values().collect();
     states.dedup();
     if let [one] = states.as_slice() {

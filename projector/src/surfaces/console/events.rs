@@ -18,7 +18,7 @@ use super::{
     Console,
     error_page::ErrorPage,
     layout::{self, Nav},
-    newest_events::{self, Cursor, EventFilter, PAGE_EVENTS},
+    newest_events::{self, EventFilter, EventsCursor, PAGE_EVENTS},
     parameters::Parameters,
     wording,
 };
@@ -35,7 +35,7 @@ struct Query {
     account_id: Option<AccountId>,
     link_id: Option<LinkId>,
     event_type: Option<String>,
-    before: Option<Cursor>,
+    before: Option<EventsCursor>,
     before_version: Option<i64>,
 }
 
@@ -92,7 +92,7 @@ impl Query {
             )?,
             before: parameters.take_parsed(
                 "before",
-                Cursor::parse,
+                EventsCursor::parse,
                 "is not a place in the log: 16 positions with dots between them.",
             )?,
             before_version: parameters.take_parsed(

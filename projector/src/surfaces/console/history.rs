@@ -1,4 +1,5 @@
-//! Pages of one stream: the id in the address, the place in the history, and the way to older events.
+//! Common parts of the pages of a link and of an account: id in the address, parameter `before`, table of
+//! events.
 
 use std::str::FromStr;
 
@@ -6,7 +7,7 @@ use axum::http::Uri;
 use maud::{Markup, html};
 
 use super::{error_page::ErrorPage, parameters::Parameters, wording};
-use crate::operations::why::ShownEvent;
+use crate::operations::why::ExplainedEvent;
 
 /// Events of a history on a page.
 pub(super) const PAGE_EVENTS: u16 = 50;
@@ -19,7 +20,7 @@ pub(super) fn id_of<Id: FromStr>(uri: &Uri, kind: &str, prefix: &str) -> Result<
     parsed.map_err(|_| ErrorPage::bad_id(id, kind, prefix))
 }
 
-/// Takes the parameter `before`: the version that the page ends before.
+/// Takes the parameter `before`: all events of the page have lower versions.
 pub(super) fn take_before(
     parameters: &mut Parameters,
     kind: &str,
@@ -27,17 +28,17 @@ pub(super) fn take_before(
     parameters.take_parsed(
         "before",
         |text| text.parse().ok().filter(|version| *version > 0),
-        &format!("is not the version of {kind}: a number from 1."),
+        &format!("is not a version of {kind}: a number from 1."),
     )
 }
 
-/// Shows the events of a stream, newest first, with the ways to the newest and to older ones.
-/// `page` is the address of the first page, and `before` the version that this page ends before.
+/// Shows the events of a stream, newest first, with links to the newest and to older events. `page` is
+/// the address of the first page; all events of this page have versions below `before`.
 pub(super) fn table(
     caption: &str,
     page: &str,
     before: Option<i64>,
-    newest_first: &[ShownEvent],
+    newest_first: &[ExplainedEvent],
 ) -> Markup {
     let events = newest_first.iter().map(|it| &it.recorded);
     let older = newest_first

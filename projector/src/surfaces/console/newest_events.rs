@@ -34,14 +34,14 @@ pub(super) struct EventFilter {
 
 /// Position in each shard that a page begins before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor(PerShard<Position>);
+pub(super) struct EventsCursor(PerShard<Position>);
 
 /// Page of events.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) events: Vec<RecordedEvent>,
     /// Start of the next page; `None` at the beginning of the log.
-    pub(super) next: Option<Cursor>,
+    pub(super) next: Option<EventsCursor>,
     /// Number of events that were read.
     pub(super) looked_at: i64,
 }
@@ -50,9 +50,9 @@ pub(super) struct Found {
 pub(super) async fn find(
     pool: &PgPool,
     wanted: &EventFilter,
-    cursor: Option<Cursor>,
+    cursor: Option<EventsCursor>,
 ) -> sqlx::Result<Found> {
-    let end = Cursor(log::heads(pool).await?.map(|head| head + 1));
+    let end = EventsCursor(log::heads(pool).await?.map(|head| head + 1));
     let spans = wanted.spans(cursor.map_or(end, |cursor| cursor.at_most(end)));
     let newest = NewestFilter {
         account_id: wanted.account_id,
@@ -84,7 +84,7 @@ fn right_before(span: &PositionSpan) -> ReadFrom {
 
 impl EventFilter {
     /// Returns the positions to read for a page.
-    fn spans(&self, cursor: Cursor) -> Vec<PositionSpan> {
+    fn spans(&self, cursor: EventsCursor) -> Vec<PositionSpan> {
         let only = self.account_id.map(Shard::of);
         let length = match (only, &self.event_type) {
             (Some(_), _) => ONE_SHARD_SPAN,
@@ -154,7 +154,7 @@ impl ShardEvents {
 
 /// Returns the newest events, as long as no unread event can be newer, and the begin of the next
 /// page.
-fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, Cursor) {
+fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, EventsCursor) {
     let mut page = Vec::with_capacity(PAGE_EVENTS);
     while page.len() < PAGE_EVENTS {
         let newest = looked
@@ -166,7 +166,7 @@ fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, Cursor) {
             Some(((_, false), _)) | None => break,
         }
     }
-    let mut next = Cursor(PerShard::default());
+    let mut next = EventsCursor(PerShard::default());
     for shard in looked {
         let unshown = shard.unshown.last().map(|event| event.position + 1);
         next.0[shard.shard.index()] = unshown.unwrap_or(shard.to);
@@ -174,7 +174,7 @@ fn merge(mut looked: Vec<ShardEvents>) -> (Vec<RecordedEvent>, Cursor) {
     (page, next)
 }
 
-impl Cursor {
+impl EventsCursor {
     /// Parses 16 positions with dots between them.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut cursor = Self(PerShard::default());
@@ -203,7 +203,7 @@ impl Cursor {
     }
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for EventsCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, before) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "." };

@@ -11,7 +11,7 @@ use linkledger_core::{
 use maud::{Markup, html};
 
 use super::figures::{account, address, change, instant, link, sentence, short_address};
-use crate::operations::{figures::grouped, why::Destination};
+use crate::operations::{figures::grouped, why::DestinationState};
 
 /// Describes an event, or says that this release cannot read the event.
 pub(super) fn what_happened(event: &RecordedEvent) -> Markup {
@@ -125,16 +125,18 @@ fn of_credits(event: &CreditsEvent) -> Markup {
 }
 
 /// Describes the destination of a link.
-pub(super) fn destination(destination: &Destination) -> Markup {
+pub(super) fn destination(destination: &DestinationState) -> Markup {
     match destination {
-        Destination::NotYet => html! { "– it was not created yet" },
-        Destination::At(destination) => html! { "→ " (address(destination)) },
-        Destination::Disabled(destination) => html! {
+        DestinationState::NotYet => html! { "– it was not created yet" },
+        DestinationState::At(destination) => html! { "→ " (address(destination)) },
+        DestinationState::Disabled(destination) => html! {
             span.warn { "✗ nowhere: out of service" } ", else → " (address(destination))
         },
-        Destination::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
-        Destination::Untold => html! { "… more changes than are shown here; the history has them" },
-        Destination::Unreadable => html! {
+        DestinationState::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
+        DestinationState::Untold => {
+            html! { "… more changes than are shown here; the history has them" }
+        }
+        DestinationState::Unreadable => html! {
             span.bad { "⚠ an event that this release cannot read" }
         },
     }

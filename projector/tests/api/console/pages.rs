@@ -8,7 +8,7 @@ use linkledger_core::{
     link::{LinkCreated, LinkEvent},
     shard::Shard,
 };
-use linkledger_projector::operations::audit::{CommandOutcome, OperatorCommand, record_in_tx};
+use linkledger_projector::operations::audit::{OperationOutcome, OperatorCommand, record_in_tx};
 use linkledger_testing::{self as testing, append_events};
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
@@ -353,7 +353,7 @@ async fn overview_shows_command_subject_and_outcome_lines() {
     };
     let mut tx = stage.database.pool().begin().await.unwrap();
     let detail = "left out\nrun `projector parked list`";
-    record_in_tx(&mut tx, &command, CommandOutcome::Done, detail)
+    record_in_tx(&mut tx, &command, OperationOutcome::Done, detail)
         .await
         .unwrap();
     tx.commit().await.unwrap();

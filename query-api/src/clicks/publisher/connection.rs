@@ -30,16 +30,16 @@ use tokio::task::spawn_blocking;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Producer with the outcomes of its records since they were last taken.
-pub(super) struct Connection {
+pub(super) struct PublisherConnection {
     producer: ThreadedProducer<DeliveryContext>,
     deliveries: Deliveries,
 }
 
-type Deliveries = Arc<Mutex<Vec<Delivery>>>;
+type Deliveries = Arc<Mutex<Vec<ClickDelivery>>>;
 
 /// Outcome of a record.
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub(super) struct ClickDelivery {
     pub(super) partition: u8,
     pub(super) sequence: u64,
     /// Reason of a failure; `None` for an acknowledgement.
@@ -74,7 +74,7 @@ impl ProducerContext for DeliveryContext {
         if let Some(error) = &error {
             self.errors.record(error, "");
         }
-        lock(&self.deliveries).push(Delivery {
+        lock(&self.deliveries).push(ClickDelivery {
             partition: u8::try_from(message.partition()).expect("a partition of the outbox"),
             sequence: sequence as u64,
             error,
@@ -82,7 +82,7 @@ impl ProducerContext for DeliveryContext {
     }
 }
 
-fn lock(deliveries: &Deliveries) -> MutexGuard<'_, Vec<Delivery>> {
+fn lock(deliveries: &Deliveries) -> MutexGuard<'_, Vec<ClickDelivery>> {
     // No push can panic half-way.
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -114,7 +114,7 @@ pub(super) fn client_config(kafka: &KafkaConfig) -> anyhow::Result<ClientConfig>
     Ok(config)
 }
 
-impl Connection {
+impl PublisherConnection {
     /// Makes a producer, and checks the topic. Blocks for up to 5 s.
     pub(super) fn open(
         config: &ClientConfig,
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     /// Returns the outcomes since the last call, in the order of each partition.
-    pub(super) fn take_deliveries(&self) -> Vec<Delivery> {
+    pub(super) fn take_deliveries(&self) -> Vec<ClickDelivery> {
         mem::take(&mut *lock(&self.deliveries))
     }
 

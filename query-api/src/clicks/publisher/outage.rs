@@ -12,13 +12,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// State of the broker, as seen by the publisher.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(super) struct PublisherOutage {
     is_logged: bool,
     /// True if the broker has acknowledged a record since the outage was logged.
     has_acknowledged: bool,
 }
 
-impl Outage {
+impl PublisherOutage {
     pub(super) fn acknowledged(&mut self) {
         self.has_acknowledged = true;
     }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range};
 use futures::{TryStreamExt as _, stream::BoxStream};
 use linkledger_core::{
     click::{
-        Dimension,
+        Counting, Dimension,
         figures::stored_sketch,
         value_figures::{Top, TopItem, ValueFigures},
     },
@@ -16,7 +16,7 @@ use time::Date;
 use tokio::task::yield_now;
 use uuid::Uuid;
 
-use super::{ClickSubject, Counting, FigureQuery, FiguresError, unsigned};
+use super::{ClickSubject, FigureQuery, FiguresError, unsigned};
 
 /// The `limit` most frequent values of a dimension.
 pub(crate) struct TopValuesQuery {

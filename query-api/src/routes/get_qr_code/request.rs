@@ -70,36 +70,31 @@ enum EccName {
     H,
 }
 
-/// Parts of a request for an image.
-pub(super) struct QrRequest {
-    pub(super) image: QrImage,
+/// Parses the requested image, in the order of checks of `docs/api.md#order-of-checks`.
+pub(super) fn requested_image(uri: &Uri, headers: &HeaderMap) -> Result<QrImage, Problem> {
+    let known = [FORMAT, SIZE, MARGIN, ECC, COLOR, BACKGROUND];
+    let mut parameters = Parameters::of(uri, &known);
+    let format = parameters.take(FORMAT, parse_format);
+    let style = QrStyle {
+        size: take_number(&mut parameters, SIZE, SIZE_MIN..=SIZE_MAX).unwrap_or(SIZE_DEFAULT),
+        margin: take_number(&mut parameters, MARGIN, 0..=MARGIN_MAX).unwrap_or(MARGIN_DEFAULT),
+        color: take_color(&mut parameters, COLOR).unwrap_or(Color::BLACK),
+        background: take_color(&mut parameters, BACKGROUND).unwrap_or(Color::WHITE),
+    };
+    let error_correction = parameters.take(ECC, parse_ecc);
+    parameters.check()?;
+    check_contrast(&style)?;
+    Ok(QrImage {
+        format: accepted_format(headers, format)?,
+        error_correction: error_correction.unwrap_or(ErrorCorrection::Medium),
+        style,
+    })
 }
 
-impl QrRequest {
-    /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`.
-    pub(super) fn parse(uri: &Uri, headers: &HeaderMap) -> Result<Self, Problem> {
-        let known = [FORMAT, SIZE, MARGIN, ECC, COLOR, BACKGROUND];
-        let mut parameters = Parameters::of(uri, &known);
-        let format = parameters.take(FORMAT, parse_format);
-        let style = QrStyle {
-            size: take_number(&mut parameters, SIZE, SIZE_MIN..=SIZE_MAX).unwrap_or(SIZE_DEFAULT),
-            margin: take_number(&mut parameters, MARGIN, 0..=MARGIN_MAX).unwrap_or(MARGIN_DEFAULT),
-            color: take_color(&mut parameters, COLOR).unwrap_or(Color::BLACK),
-            background: take_color(&mut parameters, BACKGROUND).unwrap_or(Color::WHITE),
-        };
-        let error_correction = parameters.take(ECC, parse_ecc);
-        parameters.check()?;
-        check_contrast(&style)?;
-        let image = QrImage {
-            format: accepted_format(headers, format)?,
-            error_correction: error_correction.unwrap_or(ErrorCorrection::Medium),
-            style,
-        };
-        Ok(Self { image })
-    }
-}
-
-/// Returns the format that was asked for, or the one that the caller prefers.
+/// Returns the format of the parameter, or the format that `Accept` prefers.
+///
+/// # Errors
+/// Returns `not_acceptable` if `Accept` refuses the format.
 fn accepted_format(headers: &HeaderMap, format: Option<QrFormat>) -> Result<QrFormat, Problem> {
     let of_route = match format {
         None => &[MediaType::Svg, MediaType::Png][..],
@@ -188,8 +183,7 @@ mod tests {
     fn parse(query: &str, accept: &'static str) -> Result<QrImage, Problem> {
         let uri: Uri = format!("/v1/links/x/qr{query}").parse().unwrap();
         let headers = [(ACCEPT, HeaderValue::from_static(accept))];
-        let request = QrRequest::parse(&uri, &HeaderMap::from_iter(headers));
-        request.map(|request| request.image)
+        requested_image(&uri, &HeaderMap::from_iter(headers))
     }
 
     #[test]

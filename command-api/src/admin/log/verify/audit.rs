@@ -25,7 +25,7 @@ use linkledger_core::{
 
 use accounts::Accounts;
 use chain::Chain;
-use external_ids::ExternalIds;
+use external_ids::ExternalIdAudit;
 use findings::Findings;
 use links::Links;
 
@@ -52,7 +52,7 @@ pub(super) struct Audit {
     position: Position,
     before: Before,
     links: Links,
-    external_ids: ExternalIds,
+    external_ids: ExternalIdAudit,
     accounts: Accounts,
     chain: Chain,
     slugs: Vec<SlugOf>,
@@ -116,7 +116,7 @@ impl Audit {
             position: 0,
             before: Before::Other,
             links: Links::default(),
-            external_ids: ExternalIds::new(expected.external_ids),
+            external_ids: ExternalIdAudit::new(expected.external_ids),
             accounts,
             chain,
             slugs: Vec::new(),

@@ -8,7 +8,7 @@ use crate::import::{
     link::{ImportedLink, LINK_MEMBERS, LinkDetails},
 };
 
-/// Members that an export has and an import does not need.
+/// Members of an export that an import does not store.
 const IGNORED: [&str; 5] = ["id", "created_at", "clicks", "disabled", "disabled_by"];
 
 pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
@@ -34,7 +34,7 @@ fn link(record: &JsonRecord, number: usize) -> Result<SourceLink, SourceError> {
     let slug = record.text("slug")?;
     let short_url = record.text("short_url")?;
     let slug = slug.or_else(|| short_url.and_then(last_segment_of));
-    let has_no_slug = short_url.is_some() && slug.is_none();
+    let short_url_lacks_slug = short_url.is_some() && slug.is_none();
     let tags = record.texts("tags")?;
     let is_disabled = record.is_set("disabled") || record.is_set("disabled_by");
     Ok(SourceLink {
@@ -52,7 +52,7 @@ fn link(record: &JsonRecord, number: usize) -> Result<SourceLink, SourceError> {
         },
         refusal: is_disabled
             .then(SourceRefusal::disabled)
-            .or_else(|| has_no_slug.then(SourceRefusal::no_slug)),
+            .or_else(|| short_url_lacks_slug.then(SourceRefusal::no_slug)),
     })
 }
 

@@ -91,12 +91,12 @@ fn life() -> Vec<RecordedEvent> {
     ])
 }
 
-fn at(destination: &str) -> Destination {
-    Destination::At(destination.to_owned())
+fn at(destination: &str) -> DestinationState {
+    DestinationState::At(destination.to_owned())
 }
 
 /// Returns the start of each state in hours, and the state.
-fn on(date: Date) -> Vec<(u8, Destination)> {
+fn on(date: Date) -> Vec<(u8, DestinationState)> {
     let day = Day::of(date);
     let events: Vec<_> = life()
         .into_iter()
@@ -115,10 +115,10 @@ fn on(date: Date) -> Vec<(u8, Destination)> {
 #[test]
 fn day_shows_every_state_of_the_link() {
     let b = "https://b.example/";
-    assert_eq!(on(date!(2026 - 11 - 09)), [(0, Destination::NotYet)]);
+    assert_eq!(on(date!(2026 - 11 - 09)), [(0, DestinationState::NotYet)]);
     assert_eq!(
         on(date!(2026 - 11 - 10)),
-        [(0, Destination::NotYet), (8, at("https://a.example/"))]
+        [(0, DestinationState::NotYet), (8, at("https://a.example/"))]
     );
     assert_eq!(on(date!(2026 - 11 - 11)), [(0, at("https://a.example/"))]);
     assert_eq!(
@@ -126,14 +126,14 @@ fn day_shows_every_state_of_the_link() {
         [
             (0, at("https://a.example/")),
             (10, at(b)),
-            (16, Destination::Disabled(b.to_owned())),
+            (16, DestinationState::Disabled(b.to_owned())),
         ]
     );
     assert_eq!(
         on(date!(2026 - 11 - 20)),
         [
-            (0, Destination::Disabled(b.to_owned())),
-            (6, Destination::Deleted)
+            (0, DestinationState::Disabled(b.to_owned())),
+            (6, DestinationState::Deleted)
         ]
     );
 }
@@ -150,9 +150,9 @@ fn unread_part_of_a_day_is_marked() {
     let mut events = life();
     events.truncate(2);
     let day = stretches(&events, Day::of(date!(2026 - 11 - 12)), NOW);
-    assert_eq!(day[0].destination, Destination::Untold);
+    assert_eq!(day[0].destination, DestinationState::Untold);
     let mut unreadable = life();
     unreadable[0].event_type = "LinkPainted".to_owned();
     let day = stretches(&unreadable, Day::of(date!(2026 - 11 - 20)), NOW);
-    assert_eq!(day[1].destination, Destination::Unreadable);
+    assert_eq!(day[1].destination, DestinationState::Unreadable);
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    pipeline::{checkpoint::Checkpoint, poison::PoisonReason, progress::Progress},
+    pipeline::{checkpoint::Checkpoint, poison::PoisonReason, progress::ShardProgress},
     read_models::{PerProjection, skipped::Skipped},
 };
 
@@ -82,7 +82,7 @@ fn batch(
         position,
     });
     ShardBatch {
-        progress: Progress::new(shard(), 1, checkpoints, 0),
+        progress: ShardProgress::new(shard(), 1, checkpoints, 0),
         events,
         parked: parked.iter().copied().collect(),
         skipped: Skipped::default(),

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::{
     operations::{
-        audit::{self, CommandOutcome},
+        audit::{self, OperationOutcome},
         figures::counted,
         parked::{RetriedAccount, parkings, retry},
     },
@@ -101,13 +101,13 @@ async fn record(
             let applied = counted(applied as u64, "event");
             let detail = format!("{applied} applied; {stuck} of {all} parked still");
             let outcome = if stuck == 0 {
-                CommandOutcome::Done
+                OperationOutcome::Done
             } else {
-                CommandOutcome::Failed
+                OperationOutcome::Failed
             };
             (outcome, detail)
         }
-        Err(error) => (CommandOutcome::Failed, failure::text(error)),
+        Err(error) => (OperationOutcome::Failed, failure::text(error)),
     };
     let account_id = command.account.map(|it| it.to_string());
     let operator = command.operator.operator();

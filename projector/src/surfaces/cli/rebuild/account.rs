@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     operations::{
-        audit::{self, CommandOutcome, hold},
+        audit::{self, OperationOutcome, hold},
         figures::counted,
         rebuild::account::{AccountRebuild, event_count, rebuild_account},
     },
@@ -60,7 +60,7 @@ pub(super) async fn run(
             .filter(|report| report.projection == projection.name())
             .map(|report| report.events);
         let detail = format!("{} projected again", counted(events.sum(), "event"));
-        (CommandOutcome::Done, detail)
+        (OperationOutcome::Done, detail)
     })
     .await?;
     let lines = rebuilt.iter().map(|report| {

@@ -10,7 +10,7 @@ use crate::{
         figures::{counted, duration, grouped, rate},
         status::{
             StatusReport,
-            projection::{ProjectionState, ProjectionStatus, ShardStatus},
+            projection::{ProjectionShard, ProjectionState, ProjectionStatus},
         },
     },
     surfaces::cli::columns::{Layout, Screen, table},
@@ -98,7 +98,7 @@ fn projection_row(it: &ProjectionStatus, screen: Screen) -> Vec<String> {
     ]
 }
 
-fn shard_row(projection: &str, it: &ShardStatus, screen: Screen) -> Vec<String> {
+fn shard_row(projection: &str, it: &ProjectionShard, screen: Screen) -> Vec<String> {
     vec![
         projection.to_owned(),
         it.shard.to_string(),

@@ -33,7 +33,7 @@ fn event(shard: Shard, position: Position, recorded: i64) -> RecordedEvent {
 }
 
 /// Returns the answer of the database.
-fn look(log: &Log, cursor: Cursor, length: i64) -> Vec<ShardEvents> {
+fn look(log: &Log, cursor: EventsCursor, length: i64) -> Vec<ShardEvents> {
     let looked = Shard::all().zip(log).filter_map(|(shard, events)| {
         let before = cursor.of(shard);
         let from = (before - length).max(1);
@@ -62,7 +62,7 @@ fn pages(log: &Log, length: i64) -> Vec<RecordedEvent> {
     let heads = log
         .iter()
         .map(|events| i64::try_from(events.len()).unwrap());
-    let mut cursor = Cursor(PerShard::default());
+    let mut cursor = EventsCursor(PerShard::default());
     for (before, head) in cursor.0.iter_mut().zip(heads) {
         *before = head + 1;
     }
@@ -71,7 +71,7 @@ fn pages(log: &Log, length: i64) -> Vec<RecordedEvent> {
         let (events, next) = merge(look(log, cursor, length));
         assert!(events.len() <= PAGE_EVENTS);
         assert_ne!(next, cursor, "each page gets on");
-        assert_eq!(Cursor::parse(&next.to_string()), Some(next));
+        assert_eq!(EventsCursor::parse(&next.to_string()), Some(next));
         shown.extend(events);
         cursor = next;
     }
@@ -119,10 +119,10 @@ proptest! {
 #[test]
 fn malformed_cursor_is_refused() {
     let zeros = ["0"; 16].join(".");
-    assert!(Cursor::parse(&zeros).is_some());
+    assert!(EventsCursor::parse(&zeros).is_some());
     let too_long = format!("{zeros}.0");
     let negative = zeros.replacen('0', "-1", 1);
     for text in ["", "1", "1.2", &too_long, &negative, "0.x"] {
-        assert!(Cursor::parse(text).is_none(), "{text}");
+        assert!(EventsCursor::parse(text).is_none(), "{text}");
     }
 }

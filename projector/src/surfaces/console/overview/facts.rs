@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use crate::operations::{
     figures::{duration, grouped},
-    status::{relay::RelayStatus, snapshot::HeldSnapshots},
+    status::{relay::PublishingStatus, snapshot::HeldSnapshots},
 };
 
-pub(super) fn relay(relay: &RelayStatus) -> Markup {
+pub(super) fn relay(relay: &PublishingStatus) -> Markup {
     html! {
         section {
             h2 { "Relay" }
@@ -31,7 +31,7 @@ pub(super) fn relay(relay: &RelayStatus) -> Markup {
     }
 }
 
-fn owners(relay: &RelayStatus) -> Markup {
+fn owners(relay: &PublishingStatus) -> Markup {
     let mut owners: Vec<_> = relay
         .shards
         .iter()

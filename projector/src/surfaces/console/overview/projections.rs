@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::{
     operations::{
         figures::{duration, grouped, rate},
-        status::projection::{ProjectionState, ProjectionStatus, ShardStatus},
+        status::projection::{ProjectionShard, ProjectionState, ProjectionStatus},
     },
     surfaces::console::{figures::stamp, lag_samples::LagSamples, sparkline::sparkline},
 };
@@ -92,7 +92,7 @@ fn shards(it: &ProjectionStatus) -> Markup {
     }
 }
 
-fn shard_row(it: &ShardStatus) -> Markup {
+fn shard_row(it: &ProjectionShard) -> Markup {
     html! {
         tr {
             th.number scope="row" { (it.shard) }
@@ -113,7 +113,7 @@ fn shard_row(it: &ShardStatus) -> Markup {
 }
 
 /// Shows the projector that owns the shard, its release, and the age of its last heartbeat.
-fn keeper(it: &ShardStatus) -> Markup {
+fn keeper(it: &ProjectionShard) -> Markup {
     html! {
         @match &it.owner {
             Some(owner) => bdi { (owner) },

@@ -23,7 +23,7 @@ use super::findings::Findings;
 
 /// External ids of the checked events, and the rows of their table.
 #[derive(Debug)]
-pub(super) struct ExternalIds {
+pub(super) struct ExternalIdAudit {
     keys: RandomState,
     held: HashMap<u64, Holder>,
     /// Key in `held` of each link that holds an external id.
@@ -44,7 +44,7 @@ struct Holder {
     position: Position,
 }
 
-impl ExternalIds {
+impl ExternalIdAudit {
     pub(super) fn new(read: ExternalIdsAtHead) -> Self {
         let keys = RandomState::new();
         let rows = read.rows.into_iter();

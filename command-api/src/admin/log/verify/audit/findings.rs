@@ -8,7 +8,7 @@ const SHOWN_MAX: usize = 100;
 
 /// Violation of a rule of the log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in super::super) struct Finding {
+pub(in super::super) struct LogFinding {
     pub(in super::super) shard: i16,
     /// Position of the finding; `None` if it concerns the whole shard.
     pub(in super::super) position: Option<Position>,
@@ -19,7 +19,7 @@ pub(in super::super) struct Finding {
 #[derive(Debug)]
 pub(in super::super) struct Findings {
     shard: i16,
-    shown: Vec<Finding>,
+    shown: Vec<LogFinding>,
     count: u64,
 }
 
@@ -36,7 +36,7 @@ impl Findings {
     pub(super) fn add(&mut self, position: Option<Position>, what: String) {
         self.count += 1;
         if self.shown.len() < SHOWN_MAX {
-            self.shown.push(Finding {
+            self.shown.push(LogFinding {
                 shard: self.shard,
                 position,
                 what,
@@ -45,9 +45,9 @@ impl Findings {
     }
 
     /// Returns the number of findings of all shards, and the first findings in the order of the log.
-    pub(in super::super) fn total(shards: Vec<Self>) -> (u64, Vec<Finding>) {
+    pub(in super::super) fn total(shards: Vec<Self>) -> (u64, Vec<LogFinding>) {
         let count = shards.iter().map(|findings| findings.count).sum();
-        let mut shown: Vec<Finding> = shards
+        let mut shown: Vec<LogFinding> = shards
             .into_iter()
             .flat_map(|findings| findings.shown)
             .collect();

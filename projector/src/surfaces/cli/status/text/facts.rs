@@ -12,8 +12,8 @@ use crate::{
         status::{
             StatusReport,
             generations::GenerationStatus,
-            projection::{LastError, ProjectionState, ProjectionStatus, ShardStatus},
-            relay::RelayStatus,
+            projection::{LastError, ProjectionShard, ProjectionState, ProjectionStatus},
+            relay::PublishingStatus,
             snapshot::HeldSnapshots,
         },
     },
@@ -38,7 +38,9 @@ pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     lines
 }
 
-fn shards(projections: &[ProjectionStatus]) -> impl Iterator<Item = (&'static str, &ShardStatus)> {
+fn shards(
+    projections: &[ProjectionStatus],
+) -> impl Iterator<Item = (&'static str, &ProjectionShard)> {
     projections.iter().flat_map(|projection| {
         let shards = projection.shards.iter();
         shards.map(|it| (projection.projection, it))
@@ -121,7 +123,7 @@ fn hints(it: &GenerationStatus) -> Vec<String> {
     hints
 }
 
-fn relay(relay: &RelayStatus) -> String {
+fn relay(relay: &PublishingStatus) -> String {
     if relay.backlog_events == 0 {
         return "relay: everything is published".to_owned();
     }
