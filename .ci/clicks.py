@@ -199,9 +199,9 @@ def dead(stack, ids, slugs, scale):
 
 def check_dead(stack, ids, killed, scale):
     """Checks that a kill loses only clicks that the broker had not acknowledged, or that were not yet published. With
-    a quick broker these are the clicks of the last 100 ms: the rate of one query-api times the time. The few kills of a
-    part of CI, on a host that may be slow, only print the median; those of a whole run keep it."""
-    lost_ms = []
+    a quick broker, for which no more than the clicks of 100 ms wait, these are the clicks of the last 100 ms. The few
+    kills of a part of CI, on a host that may be slow, only print the median; those of a whole run keep it."""
+    lost_ms, lost_with_quick_broker_ms = [], []
     for kill in killed:
         visits = kill.visits
         counted, made, unanswered = counted_totals(stack, ids, visits), visits.counts(), visits.unanswered()
@@ -210,19 +210,26 @@ def check_dead(stack, ids, killed, scale):
             # A click whose answer the kill has taken from the visitor may be counted.
             check(-number <= unanswered[slug], f"{slug} has {-number} clicks too many")
         shortfall = sum(max(0, number) for number in missing.values())
-        redirects = (it for it in visits.redirects() if it.server == kill.server and it.received <= kill.after + 1)
+        # Later requests were answered by the restarted process.
+        redirects = (it for it in visits.redirects() if it.server == kill.server and it.sent <= kill.after)
         answered = sorted((it.received for it in redirects), reverse=True)
         limit = kill.waiting + sum(at > kill.looked - UNPUBLISHED_S_MAX for at in answered)
         check(shortfall <= limit, f"a killed query-api has lost {shortfall} clicks, and {limit} were not published")
         # The newest redirects of the dead process, as many as are missing.
         lost_ms.append(max(0, kill.before - answered[shortfall - 1]) * 1000 if shortfall else 0)
         promised = sum(at > kill.before - PROMISED_MS / 1000 for at in answered)
+        if kill.waiting <= promised:
+            lost_with_quick_broker_ms.append(lost_ms[-1])
         print(f"   lost {shortfall} clicks, of the last {lost_ms[-1]:.0f} ms; {kill.waiting} waited for the broker, "
               f"{promised} redirects in the last {PROMISED_MS} ms; {visits.report()}")
     within, median = sum(ms <= PROMISED_MS for ms in lost_ms), statistics.median(lost_ms)
     print(f"   of {len(lost_ms)} kills, {within} lost at most the last {PROMISED_MS} ms; median {median:.0f} ms, "
           f"longest {max(lost_ms):.0f} ms")
-    check(scale == PART or median <= PROMISED_MS, f"half of the kills have lost more than the last {PROMISED_MS} ms")
+    quick = lost_with_quick_broker_ms or [0]
+    print(f"   of {len(lost_with_quick_broker_ms)} kills with a quick broker: median {statistics.median(quick):.0f} ms, "
+          f"longest {max(quick):.0f} ms")
+    check(scale == PART or statistics.median(quick) <= PROMISED_MS,
+          f"half of the kills with a quick broker have lost more than the last {PROMISED_MS} ms")
 
 
 def outage(stack, ids, slugs, scale):
