@@ -24,6 +24,8 @@ from stack import Stack, eventually  # noqa: E402
 DIMENSIONS = ["country", "referrer_host", "browser", "os", "device"]
 # Promise of docs/clicks.md about a query-api that is killed, while the broker is quick.
 PROMISED_MS = 100
+# Least share of kills while the broker was quick, of a whole run.
+QUICK_KILLS_MIN = 0.25
 # Longest time until a click counts as waiting for the broker, on a host ten times slower than a quiet one.
 UNPUBLISHED_S_MAX = 1
 # Number of links with wrong figures that are printed.
@@ -225,7 +227,10 @@ def check_dead(stack, ids, killed, scale):
     within, median = sum(ms <= PROMISED_MS for ms in lost_ms), statistics.median(lost_ms)
     print(f"   of {len(lost_ms)} kills, {within} lost at most the last {PROMISED_MS} ms; median {median:.0f} ms, "
           f"longest {max(lost_ms):.0f} ms")
-    quick = lost_with_quick_broker_ms or [0]
+    quick = lost_with_quick_broker_ms
+    if scale == PART and not quick:
+        return
+    check(len(quick) >= QUICK_KILLS_MIN * len(killed), "the host is too busy: the broker was hardly ever quick")
     print(f"   of {len(lost_with_quick_broker_ms)} kills with a quick broker: median {statistics.median(quick):.0f} ms, "
           f"longest {max(quick):.0f} ms")
     check(scale == PART or statistics.median(quick) <= PROMISED_MS,

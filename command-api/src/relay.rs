@@ -244,11 +244,7 @@ impl<P: EventPublisher> Relay<P> {
         }
         if self.shards.log_epoch == Some(end.epoch) {
             let last = self.shards.last_published();
-            match answered(continuity::watch(&self.pool, &last, end.epoch)).await {
-                // Each shard is compared again before its next batch.
-                Err(error) if is_caused_by_data(&error) => {}
-                watched => drop(watched?),
-            }
+            answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
         }
         let cursors = answered(cursor::read(&self.pool)).await?;
         self.announcements
@@ -294,23 +290,23 @@ impl<P: EventPublisher> Relay<P> {
         // the positions of published ones could be followed by others, and nobody would notice.
         let mut last = self.shards.last_published();
         last.retain(|last| from.iter().any(|from| from.shard == last.shard));
-        let watched = match answered(continuity::watch(&self.pool, &last, end.epoch)).await {
-            Err(error) if is_caused_by_data(&error) => self.watch_each(&last, end.epoch).await?,
-            watched => watched?,
-        };
-        let Watched::Present { unreadable } = watched else {
+        let watched = answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
+        let Watched::Present(unreadable) = watched else {
             self.renew().await?;
             return Ok(Vec::new());
         };
-        events.retain(|event| !unreadable.contains(&event.shard));
+        for (place, error) in unreadable {
+            events.retain(|event| event.shard != place.shard);
+            self.stop_unreadable(
+                place.shard,
+                &format!("the event at position {}", place.position),
+                error,
+            );
+        }
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };
         Ok(events.into_iter().map(published).collect())
     }
-}
-
-fn is_caused_by_data(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(is_of_data)
 }
 
 /// Awaits `work` on the database with a timeout: every step of the relay may be dropped half-way.

@@ -243,10 +243,10 @@ class Minima(unittest.TestCase):
         self.assertEqual([minimum.operations for minimum, number, _ in numbers if number], ["commands of operators"])
 
     def test_missing_operation_is_named(self):
-        numbers = [(minimum, 0, 2.0) for minimum in minima.MINIMA]
+        numbers = [(minimum, 0, 4.0) for minimum in minima.MINIMA]
         sentences = list(minima.missing(numbers))
-        self.assertIn("the run has no refusals external_id_taken in 2.0 minutes, and needs at least 1", sentences)
-        self.assertIn("the run has no redirects after an expiry in 2.0 minutes, and needs at least 1", sentences)
+        self.assertIn("the run has no refusals external_id_taken in 4.0 minutes, and needs at least 1", sentences)
+        self.assertIn("the run has no redirects after an expiry in 4.0 minutes, and needs at least 1", sentences)
         self.assertEqual(list(minima.missing((minimum, 200, 20.0) for minimum in minima.MINIMA)), [])
 
     def test_short_run_needs_no_rare_operation(self):

@@ -53,17 +53,9 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     })
 }
 
-/// Result of [`watch`].
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Watched {
-    /// The log has the published events, apart from those of the shards whose event cannot be read.
-    Present { unreadable: Vec<Shard> },
-    /// The log lacks a published event.
-    Lost,
-}
-
-/// Records a loss if the log lacks one of the last events that this process has published in the epoch. A
-/// restored log may have grown beyond the lost positions since.
+/// Records a loss, and returns true, if the log lacks one of the last events that this process has published in
+/// the epoch: a restored log may have grown beyond the lost positions since. Otherwise returns the events that
+/// cannot be read.
 ///
 /// # Errors
 /// Returns an error if the database fails, or if a second look finds the event or another epoch.
@@ -72,14 +64,21 @@ pub(super) async fn watch(
     last: &[EventPlace],
     epoch: i32,
 ) -> anyhow::Result<Watched> {
-    let absent = log::first_absent(pool, last).await;
-    let absent = absent.context("cannot compare published events with the log")?;
-    let Some(place) = absent else {
-        let unreadable = Vec::new();
-        return Ok(Watched::Present { unreadable });
+    let presence = log::compare(pool, last).await;
+    let presence = presence.context("cannot compare published events with the log")?;
+    let Some(place) = presence.first_absent else {
+        return Ok(Watched::Present(presence.unreadable));
     };
     record_absent(pool, place, epoch).await?;
     Ok(Watched::Lost)
+}
+
+/// Result of [`watch`].
+pub(super) enum Watched {
+    /// The log has the published events, apart from those that cannot be read.
+    Present(Vec<(EventPlace, sqlx::Error)>),
+    /// The log lacks a published event.
+    Lost,
 }
 
 /// Checks that the log has each of `records` that has the log's epoch, and that no record has a later
@@ -100,9 +99,11 @@ pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::
         .collect();
     let absent = match later.max_by_key(|record| record.log_epoch).copied() {
         Some(later) => Some(later),
-        None => log::first_absent(pool, &places)
+        // Records are those after the cursors: the shard of one that cannot be read is stopped there.
+        None => log::compare(pool, &places)
             .await
             .context("cannot compare the topic with the log")?
+            .first_absent
             .map(|place| Record { place, log_epoch }),
     };
     let Some(record) = absent else {

@@ -2,7 +2,6 @@
 
 use std::{
     pin::pin,
-    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,7 +11,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event_store::{
         errors::is_of_data,
-        log::{self, EventPlace, ReadFrom},
+        log::{self, ReadFrom},
     },
     metrics::RELAY_FAILURES_TOTAL,
     shard::Shard,
@@ -21,8 +20,6 @@ use metrics::counter;
 
 use super::{
     RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered,
-    continuity::{self, Watched},
-    is_caused_by_data,
     lease::{Lease, Renewal},
     publisher::{EventPublisher, Published},
     refusal::RelayRefusal,
@@ -111,8 +108,11 @@ impl<P: EventPublisher> Relay<P> {
                 Ok(read) => events.extend(read),
                 Err(error) if is_of_data(&error) => {
                     let ReadFrom { shard, after } = *place;
-                    let event = format!("the event after position {after} of shard {shard}");
-                    self.stop_unreadable(shard, &event, error.into());
+                    self.stop_unreadable(
+                        shard,
+                        &format!("the event after position {after}"),
+                        error,
+                    );
                 }
                 Err(error) => return Err(anyhow::Error::new(error).context("cannot read the log")),
             }
@@ -120,34 +120,10 @@ impl<P: EventPublisher> Relay<P> {
         Ok(events)
     }
 
-    /// Compares each published event alone with the log, like [`continuity::watch`], and stops the
-    /// shards whose event cannot be read.
-    pub(super) async fn watch_each(
-        &mut self,
-        last: &[EventPlace],
-        epoch: i32,
-    ) -> anyhow::Result<Watched> {
-        let mut unreadable = Vec::new();
-        for place in last {
-            let watching = continuity::watch(&self.pool, slice::from_ref(place), epoch);
-            match answered(watching).await {
-                Ok(Watched::Present { .. }) => {}
-                Ok(Watched::Lost) => return Ok(Watched::Lost),
-                Err(error) if is_caused_by_data(&error) => {
-                    let (shard, position) = (place.shard, place.position);
-                    let event = format!("the event at position {position} of shard {shard}");
-                    self.stop_unreadable(shard, &event, error);
-                    unreadable.push(shard);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Watched::Present { unreadable })
-    }
-
-    fn stop_unreadable(&mut self, shard: Shard, event: &str, error: anyhow::Error) {
-        let error = error.context(format!(
-            "{event} cannot be read: the log is damaged, run `command-api log verify`"
+    /// Stops a shard whose `event` cannot be read.
+    pub(super) fn stop_unreadable(&mut self, shard: Shard, event: &str, error: sqlx::Error) {
+        let error = anyhow::Error::new(error).context(format!(
+            "{event} of shard {shard} cannot be read: the log is damaged, run `command-api log verify`"
         ));
         let retries_to = Arc::clone(&self.publisher).for_retries();
         self.stopped.stop(shard, retries_to);

@@ -22,7 +22,7 @@ use crate::{
 pub use self::{
     links::{LinkEndState, LinkExtent, link_beginnings, link_extent},
     newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
-    presence::{EventPlace, first_absent},
+    presence::{EventPlace, Presence, compare},
 };
 
 /// One value for each shard, by [`Shard::index`].

@@ -75,7 +75,7 @@ impl ProcessStat {
 mod tests {
     use nix::unistd::Pid;
 
-    use super::{ProcessStat, family_seconds, processor_seconds};
+    use super::{ProcessStat, family_seconds, processor_seconds, stat_of};
 
     #[test]
     fn process_name_may_look_like_stat_fields() {
@@ -98,10 +98,12 @@ mod tests {
 
     #[test]
     fn ended_child_counts_for_its_parent() {
-        let before = family_seconds(Pid::this()).unwrap();
+        let of_children = || stat_of(Pid::this()).unwrap().ended_children_ticks;
+        let (before, family_before) = (of_children(), family_seconds(Pid::this()).unwrap());
         let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
         let done = std::process::Command::new("sh").args(["-c", busy]).status();
         assert!(done.unwrap().success());
-        assert!(family_seconds(Pid::this()).unwrap() > before);
+        assert!(of_children() > before);
+        assert!(family_seconds(Pid::this()).unwrap() > family_before);
     }
 }

@@ -125,15 +125,19 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     Ok(status)
 }
 
-/// Returns, for each place, the age in seconds of the first event after the place.
-async fn ages_s(log: &PgPool, places: impl Iterator<Item = ReadFrom>) -> anyhow::Result<Vec<f64>> {
+/// Returns, for each place, the age in seconds of the first event after the place; `None` if there is no such
+/// event, or if the event cannot be read.
+async fn ages_s(
+    log: &PgPool,
+    places: impl Iterator<Item = ReadFrom>,
+) -> anyhow::Result<Vec<Option<f64>>> {
     let places: Vec<_> = places.collect();
     let recorded = log::recording_times_after(log, &places)
         .await
         .context("cannot read the age of events")?;
     let now = SystemClock.now();
     let age = |at: OffsetDateTime| f64::max((now - at).as_seconds_f64(), 0.0);
-    Ok(recorded.into_iter().map(|at| at.map_or(0.0, age)).collect())
+    Ok(recorded.into_iter().map(|at| at.map(age)).collect())
 }
 
 impl StatusReport {

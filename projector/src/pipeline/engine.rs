@@ -111,7 +111,7 @@ impl Engine {
         self.assignments.values().any(|assignment| {
             let progress = assignment.progress.as_ref();
             let has_backlog = progress.is_some_and(|progress| {
-                progress.needs_backfill() || progress.catching_up().is_some()
+                progress.needs_backfill() || assignment.catching_up().is_some()
             });
             has_backlog || assignment.needs_checkpoints() || assignment.is_release_due()
         })
@@ -123,6 +123,13 @@ impl Engine {
         assignments
             .map(|(shard, assignment)| assignment.report(*shard))
             .collect()
+    }
+
+    /// Returns a refusal of a shard that was not returned before.
+    pub fn unreported_refusal(&mut self) -> Option<anyhow::Error> {
+        let mut assignments = self.assignments.values_mut();
+        let refusal = assignments.find_map(ShardAssignment::unreported_refusal)?;
+        Some(refusal.into())
     }
 
     /// Runs one cycle: applies the next events of every assigned shard, in one transaction, or in

@@ -107,6 +107,9 @@ impl RunLoop {
                 }
                 Err(error) => return Err(error),
             }
+            if let Some(refusal) = self.engine.unreported_refusal() {
+                self.heartbeat.record_error(&refusal);
+            }
             self.heartbeat.report_if_due(&self.engine.reports()).await;
         }
         Ok(())

@@ -1,9 +1,19 @@
 //! Events that cannot be read, because a page of the log is damaged.
 
-use linkledger_core::{event_store::log, id::AccountId, shard::Shard};
+use std::time::{Duration, Instant};
+
+use linkledger_core::{event_store::log, id::AccountId, projection::Projection, shard::Shard};
+use linkledger_projector::{
+    operations::{
+        pause::{self, PauseChange},
+        status::collect,
+    },
+    pipeline::engine::Engine,
+};
 use linkledger_testing::{damage_event, mend_log};
 
 use crate::{
+    poisoned::{paint, restore},
     restored::{cycle_until, floor},
     stage::Stage,
     tables::Tables,
@@ -23,15 +33,34 @@ async fn accounts_of_two_shards(stage: &Stage) -> [AccountId; 2] {
     unreachable!("there are 16 shards")
 }
 
+/// Runs cycles until no account is parked any more.
+async fn cycle_until_complete(stage: &Stage, engine: &mut Engine) {
+    let expected = Tables::of_log(&stage.log().await);
+    let until = Instant::now() + Duration::from_mins(2);
+    while Tables::read(stage.database.pool()).await != expected {
+        assert!(Instant::now() < until, "the tables are not complete");
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+}
+
 async fn head(stage: &Stage, shard: Shard) -> i64 {
     log::heads(stage.database.pool()).await.unwrap()[shard.index()]
 }
 
 #[tokio::test]
 async fn unreadable_event_stops_only_its_shard() {
-    const UNREADABLE: i64 = 30;
+    // An account of the shard is parked before the unreadable event.
+    const PARKED: usize = 42;
+    const UNREADABLE: i64 = 60;
     let stage = Stage::set().await;
-    let [damaged, sound] = accounts_of_two_shards(&stage).await.map(Shard::of);
+    let [first, other] = accounts_of_two_shards(&stage).await;
+    stage.neighbour_with_links(first, "parked", 1).await;
+    stage.neighbour_with_links(first, "later", 20).await;
+    let [damaged, sound] = [first, other].map(Shard::of);
+    let log = stage.log().await;
+    let mut of_shard = log.iter().filter(|it| it.event.shard == damaged);
+    let parked = of_shard.nth(PARKED).unwrap();
+    paint(stage.database.pool(), parked).await;
     damage_event(stage.database.pool(), damaged, UNREADABLE).await;
     let mut engine = stage.engine();
     cycle_until(&stage, &mut engine, (sound, head(&stage, sound).await)).await;
@@ -45,11 +74,75 @@ async fn unreadable_event_stops_only_its_shard() {
     assert_eq!(floor(&stage, damaged).await, UNREADABLE - 1);
     assert!(was_idle, "a refused shard makes the loop spin");
 
+    let status = collect(&stage.database.pool().clone().into())
+        .await
+        .unwrap();
+    let finding = format!(
+        "links waits for the event after position {} of shard {damaged}, which cannot be read: the log is \
+         damaged: `command-api log verify` (docs/runbooks.md#log-unsound)",
+        UNREADABLE - 1
+    );
+    assert!(status.findings.contains(&finding), "{:?}", status.findings);
+    let reported = engine.unreported_refusal().unwrap().to_string();
+    assert!(
+        reported.contains("cannot be read: the log is damaged"),
+        "{reported}"
+    );
+
     mend_log(stage.database.pool()).await;
+    restore(stage.database.pool(), parked).await;
     let end = (damaged, head(&stage, damaged).await);
     cycle_until(&stage, &mut engine, end).await;
+    assert!(engine.unreported_refusal().is_none());
+    cycle_until_complete(&stage, &mut engine).await;
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn unreadable_event_of_lagging_projection_delays_no_other() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("long", 2_100).await;
+    let shard = Shard::of(account_id);
+    let change = async |change| {
+        let changed = pause::change(pool, &[Projection::Redirects], change, "ada", None).await;
+        changed.unwrap();
+    };
+    change(PauseChange::Pause).await;
+    let mut engine = stage.engine();
+    engine.cycle(stage.log().await).await.unwrap();
+    stage.append_links(account_id, "more", 1).await;
+    let end = head(&stage, shard).await;
+    damage_event(pool, shard, 100).await;
+    change(PauseChange::Resume).await;
+    let of_links = "SELECT position FROM read_model.checkpoints
+                    WHERE projection = 'links' AND shard = $1 AND role = 'live'";
+    let position = async || {
+        let position = sqlx::query_scalar::<_, i64>(of_links).bind(shard.number());
+        position.fetch_one(pool).await.unwrap()
+    };
+    let until = Instant::now() + Duration::from_mins(2);
+    while end != position().await {
+        assert!(Instant::now() < until, "links are not complete");
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    for _ in 0..20 {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(
+        floor(&stage, shard).await,
+        99,
+        "redirects wait for the unreadable event"
+    );
+    assert!(engine.unreported_refusal().is_none());
+    assert!(
+        !engine.has_work(),
+        "the projection that waits makes the loop spin"
+    );
+
+    mend_log(pool).await;
+    cycle_until_complete(&stage, &mut stage.engine()).await;
 }
 
 #[tokio::test]

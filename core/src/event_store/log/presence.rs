@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     envelope::RecordedEvent,
+    event_store::errors::is_of_data,
     id::EventId,
     shard::{Position, Shard},
 };
@@ -35,15 +36,39 @@ impl EventPlace {
     }
 }
 
-/// Finds the first place where the log has another event, or none. The system that saw the event
-/// there has read another log, which lost the event since.
+/// Result of a comparison of places with the log.
+#[derive(Debug, Default)]
+pub struct Presence {
+    /// First place where the log has another event, or none: the system that saw the event there has read
+    /// another log, which lost the event since.
+    pub first_absent: Option<EventPlace>,
+    /// Places whose event cannot be read, because the log is damaged.
+    pub unreadable: Vec<(EventPlace, sqlx::Error)>,
+}
+
+/// Compares the places with the log.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn first_absent(
-    pool: &PgPool,
-    places: &[EventPlace],
-) -> sqlx::Result<Option<EventPlace>> {
+pub async fn compare(pool: &PgPool, places: &[EventPlace]) -> sqlx::Result<Presence> {
+    let mut presence = Presence::default();
+    match first_absent(pool, places).await {
+        Err(error) if is_of_data(&error) => {}
+        absent => {
+            presence.first_absent = absent?;
+            return Ok(presence);
+        }
+    }
+    for place in places {
+        match first_absent(pool, &[*place]).await {
+            Err(error) if is_of_data(&error) => presence.unreadable.push((*place, error)),
+            absent => presence.first_absent = presence.first_absent.or(absent?),
+        }
+    }
+    Ok(presence)
+}
+
+async fn first_absent(pool: &PgPool, places: &[EventPlace]) -> sqlx::Result<Option<EventPlace>> {
     for places in places.chunks(PLACES_MAX) {
         let shards: Vec<i16> = places.iter().map(|place| place.shard.number()).collect();
         let positions: Vec<i64> = places.iter().map(|place| place.position).collect();

@@ -41,24 +41,7 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
 
 fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log_epoch: i32) {
     let name = projection.projection;
-    let refused = shards_that_are(projection, ProjectionState::Refused);
-    if let Some(first) = refused.first() {
-        let why = if first.epoch == log_epoch {
-            let (position, head) = (first.position, first.head);
-            format!("is at position {position} of a log that ends at {head}")
-        } else {
-            format!(
-                "is of log epoch {}, and the log is of epoch {log_epoch}",
-                first.epoch
-            )
-        };
-        findings.push(format!(
-            "{name} {why}, in shard {}{}: it was not made from this log: `projector rebuild --all` \
-             (docs/operations.md, \"The log was restored\")",
-            first.shard,
-            and_others(refused.len() - 1)
-        ));
-    }
+    add_refused(findings, projection, log_epoch);
     add_unattended(findings, projection);
     if let Some(since) = &projection.paused_at {
         let by = after_space(projection.paused_by.as_ref());
@@ -81,6 +64,39 @@ fn add_projection(findings: &mut Vec<String>, projection: &ProjectionStatus, log
         accounts => findings.push(format!(
             "{accounts} accounts are parked in {name}: `projector parked list`"
         )),
+    }
+}
+
+fn add_refused(findings: &mut Vec<String>, projection: &ProjectionStatus, log_epoch: i32) {
+    let name = projection.projection;
+    let refused = shards_that_are(projection, ProjectionState::Refused);
+    let is_damaged = |it: &ProjectionShard| it.epoch == log_epoch && it.position < it.head;
+    let (damaged, foreign): (Vec<_>, Vec<_>) = refused.into_iter().partition(|it| is_damaged(it));
+    if let Some(first) = damaged.first() {
+        findings.push(format!(
+            "{name} waits for the event after position {} of shard {}{}, which cannot be read: the log is damaged: \
+             `command-api log verify` (docs/runbooks.md#log-unsound)",
+            first.position,
+            first.shard,
+            and_others(damaged.len() - 1)
+        ));
+    }
+    if let Some(first) = foreign.first() {
+        let why = if first.epoch == log_epoch {
+            let (position, head) = (first.position, first.head);
+            format!("is at position {position} of a log that ends at {head}")
+        } else {
+            format!(
+                "is of log epoch {}, and the log is of epoch {log_epoch}",
+                first.epoch
+            )
+        };
+        findings.push(format!(
+            "{name} {why}, in shard {}{}: it was not made from this log: `projector rebuild --all` \
+             (docs/operations.md, \"The log was restored\")",
+            first.shard,
+            and_others(foreign.len() - 1)
+        ));
     }
 }
 

@@ -29,7 +29,8 @@ pub enum ProjectionState {
     Paused,
     /// No projector owns the shard.
     Unattended,
-    /// The checkpoint does not belong to this log: of another epoch, or beyond the end.
+    /// The checkpoint does not belong to this log: of another epoch, or beyond the end. Or the next event
+    /// cannot be read.
     Refused,
 }
 
@@ -129,7 +130,7 @@ impl ProjectionStatus {
     pub(super) fn of(
         projection: Projection,
         checkpoints: &[StoredCheckpoint],
-        ages_s: &[f64],
+        ages_s: &[Option<f64>],
         end: &LogEnd,
     ) -> Self {
         let own = || {
@@ -164,11 +165,14 @@ impl ProjectionStatus {
 }
 
 impl ProjectionShard {
-    fn of(checkpoint: &StoredCheckpoint, lag_seconds: f64, end: &LogEnd) -> Self {
+    fn of(checkpoint: &StoredCheckpoint, lag_seconds: Option<f64>, end: &LogEnd) -> Self {
         let head = end.heads[checkpoint.shard.index()];
+        let is_unreadable = checkpoint.position < head && lag_seconds.is_none();
+        let lag_seconds = lag_seconds.unwrap_or_default();
         let seen_seconds_ago = checkpoint.seen_seconds_ago;
         let is_attended = seen_seconds_ago.is_some_and(|it| it < UNATTENDED_AFTER_S);
-        let state = if checkpoint.epoch != end.epoch || checkpoint.position > head {
+        let is_foreign = checkpoint.epoch != end.epoch || checkpoint.position > head;
+        let state = if is_foreign || is_unreadable {
             ProjectionState::Refused
         } else if !is_attended {
             ProjectionState::Unattended

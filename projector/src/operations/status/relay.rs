@@ -90,7 +90,7 @@ pub(super) async fn read(pool: &PgPool, end: &LogEnd) -> anyhow::Result<Publishi
     }
     let ages_s = super::ages_s(pool, places.into_iter()).await?;
     for (shard, age_s) in shards.iter_mut().zip(ages_s) {
-        shard.backlog_seconds = age_s;
+        shard.backlog_seconds = age_s.unwrap_or_default();
     }
     Ok(PublishingStatus {
         is_paused,

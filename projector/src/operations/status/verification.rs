@@ -39,22 +39,24 @@ pub(super) async fn read(
     Ok((verification, unverified_since.map(timestamp::format)))
 }
 
-/// Returns the time of the last migration of the read tables; `None` if the log had no events then.
+/// Returns the time of the last migration of the read tables; `None` if the log had no events between the first
+/// and the last one: new read tables are filled by this release.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub(super) async fn upgraded_at(databases: &Databases) -> sqlx::Result<Option<OffsetDateTime>> {
-    let migrated_at = "SELECT max(installed_on) FROM read_model._sqlx_migrations";
-    let migrated_at: Option<OffsetDateTime> = sqlx::query_scalar(migrated_at)
-        .fetch_one(&databases.read)
-        .await?;
+    let migrations = "SELECT min(installed_on), max(installed_on) FROM read_model._sqlx_migrations";
+    let (made_at, migrated_at): (Option<OffsetDateTime>, Option<OffsetDateTime>) =
+        sqlx::query_as(migrations)
+            .fetch_one(&databases.read)
+            .await?;
     let beginnings: Vec<ReadFrom> = Shard::all()
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
     let recorded = log::recording_times_after(&databases.log, &beginnings).await?;
     let had_events = |migrated_at: &OffsetDateTime| {
         let mut recorded = recorded.iter().flatten();
-        recorded.any(|recorded_at| recorded_at < migrated_at)
+        recorded.any(|at| made_at.is_some_and(|made_at| made_at < *at) && at < migrated_at)
     };
     Ok(migrated_at.filter(had_events))
 }

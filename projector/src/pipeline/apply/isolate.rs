@@ -3,7 +3,7 @@
 use linkledger_core::{
     databases::Databases,
     envelope::RecordedEvent,
-    event_store::log,
+    event_store::{errors::is_of_data, log},
     projection::Projection,
     shard::{Position, Shard},
 };
@@ -27,6 +27,9 @@ pub async fn is_in_log(
     shard: Shard,
     events: &[&RecordedEvent],
 ) -> sqlx::Result<bool> {
+    if events.is_empty() {
+        return Ok(true);
+    }
     let positions: Vec<Position> = events.iter().map(|event| event.position).collect();
     let stored = log::read_at(log, shard, &positions).await?;
     let is_same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
@@ -110,9 +113,12 @@ async fn isolate_batch(
             Err(error) if part.events.len() == 1 => match part.events.pop() {
                 Some(BatchEvent::Decoded(event)) => {
                     let shard = event.recorded.shard;
-                    if !is_in_log(&databases.log, shard, &[&event.recorded]).await? {
-                        // The next cycle reads the event from the log.
-                        return Ok(());
+                    match is_in_log(&databases.log, shard, &[&event.recorded]).await {
+                        Ok(true) => {}
+                        // The next cycle reads the event from the log, or refuses the shard.
+                        Ok(false) => return Ok(()),
+                        Err(error) if is_of_data(&error) => return Ok(()),
+                        Err(error) => return Err(error.into()),
                     }
                     let poison = Poison::refused(error);
                     part.events.push(BatchEvent::Poison(event.recorded, poison));

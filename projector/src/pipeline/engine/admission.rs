@@ -17,7 +17,10 @@ use linkledger_core::{
 };
 use metrics::counter;
 
-use super::{Engine, shard_refusal::ShardRefusal};
+use super::{
+    Engine,
+    shard_refusal::{ShardRefusal, unreadable_event},
+};
 use crate::pipeline::{
     apply,
     decode::BatchEvent,
@@ -100,65 +103,41 @@ impl Engine {
         });
         let mut places: Vec<EventPlace> = places.collect();
         loop {
-            let absent = match log::first_absent(&self.databases.log, &places).await {
-                Err(error) if is_of_data(&error) => {
-                    self.refuse_unreadable_places(&mut places, admission)
-                        .await?;
-                    continue;
+            let presence = log::compare(&self.databases.log, &places)
+                .await
+                .context("cannot compare the topic with the log")?;
+            for (
+                EventPlace {
+                    shard, position, ..
+                },
+                error,
+            ) in presence.unreadable
+            {
+                self.refuse_unreadable(shard, position - 1, &error);
+                admission.remove(&shard);
+            }
+            if let Some(absent) = presence.first_absent {
+                let shard = absent.shard;
+                let events = admission.remove(&shard).unwrap_or_default();
+                let (event_id, position) = (absent.event_id, absent.position);
+                report_foreign(shard, &format!("{event_id}, position {position}"));
+                if let Some(assignment) = self.assignments.get_mut(&shard) {
+                    assignment.forget_progress(events.last().map_or(0, |event| event.position));
                 }
-                absent => absent.context("cannot compare the topic with the log")?,
-            };
-            let Some(absent) = absent else {
+            }
+            let is_settled = presence.first_absent.is_none();
+            places.retain(|place| admission.contains_key(&place.shard));
+            if is_settled {
                 return Ok(());
-            };
-            let shard = absent.shard;
-            places.retain(|place| place.shard != shard);
-            let events = admission.remove(&shard).unwrap_or_default();
-            let (event_id, position) = (absent.event_id, absent.position);
-            report_foreign(shard, &format!("{event_id}, position {position}"));
-            if let Some(assignment) = self.assignments.get_mut(&shard) {
-                assignment.forget_progress(events.last().map_or(0, |event| event.position));
             }
         }
-    }
-
-    /// Looks at each place alone, and refuses the shards with an unreadable one. Each call leaves fewer
-    /// places, or returns an error.
-    async fn refuse_unreadable_places(
-        &mut self,
-        places: &mut Vec<EventPlace>,
-        admission: &mut EventsByShard,
-    ) -> anyhow::Result<()> {
-        let mut readable = Vec::with_capacity(places.len());
-        for place in places.iter().copied() {
-            match log::first_absent(&self.databases.log, &[place]).await {
-                Err(error) if is_of_data(&error) => {
-                    self.refuse_unreadable(place.shard, place.position - 1, &error);
-                    admission.remove(&place.shard);
-                }
-                seen => {
-                    seen.context("cannot compare the topic with the log")?;
-                    readable.push(place);
-                }
-            }
-        }
-        readable.retain(|place| admission.contains_key(&place.shard));
-        *places = readable;
-        Ok(())
     }
 
     /// Refuses a shard whose event after the position `after` cannot be read.
     pub(super) fn refuse_unreadable(&mut self, shard: Shard, after: Position, error: &sqlx::Error) {
         if let Some(assignment) = self.assignments.get_mut(&shard) {
-            let reason = error.to_string();
-            assignment.refuse(
-                shard,
-                ShardRefusal::Unreadable {
-                    shard,
-                    after,
-                    reason,
-                },
-            );
+            let description = unreadable_event(shard, after, error);
+            assignment.refuse(shard, ShardRefusal::Unreadable { after, description });
         }
     }
 
@@ -172,13 +151,18 @@ impl Engine {
         for (shard, events) in admission {
             let events: Vec<BatchEvent> = events.into_iter().map(BatchEvent::decode).collect();
             let poison: Vec<_> = events.iter().filter_map(BatchEvent::as_poison).collect();
-            let is_trusted = poison.is_empty()
-                || apply::is_in_log(&self.databases.log, shard, &poison)
-                    .await
-                    .context("cannot read the event store")?;
-            if is_trusted {
-                decoded.insert(shard, events);
-                continue;
+            match apply::is_in_log(&self.databases.log, shard, &poison).await {
+                Ok(true) => {
+                    decoded.insert(shard, events);
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) if is_of_data(&error) => {
+                    let after = poison.first().map_or(0, |event| event.position - 1);
+                    self.refuse_unreadable(shard, after, &error);
+                    continue;
+                }
+                Err(error) => return Err(error).context("cannot read the event store"),
             }
             tracing::warn!(%shard, "the topic differs from the log: reading the log instead");
             let progress = self

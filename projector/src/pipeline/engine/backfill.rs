@@ -15,6 +15,8 @@ use linkledger_core::{
 use super::{
     CYCLE_EVENTS_MAX, Engine,
     admission::{EventsByShard, add},
+    shard_assignment::ShardAssignment,
+    shard_refusal::unreadable_event,
 };
 use crate::pipeline::{apply::ShardBatch, decode::BatchEvent, progress::ShardProgress};
 
@@ -39,7 +41,15 @@ impl Engine {
         }
         let delivered: usize = admission.values().map(Vec::len).sum();
         let limit = (CYCLE_EVENTS_MAX.saturating_sub(delivered) / starts.len()).max(1);
-        for (shard, Chunk { events, is_end }) in self.read_chunks(&starts, limit).await? {
+        let (chunks, unreadable) = self.read_chunks(&starts, limit).await?;
+        for (ReadFrom { shard, after }, error) in unreadable {
+            self.refuse_unreadable(shard, after, &error);
+        }
+        for (shard, Chunk { events, is_end }) in chunks {
+            if let Some(assignment) = self.assignments.get_mut(&shard) {
+                let last = events.last().map(|event| event.position);
+                assignment.accept_events(shard, last.filter(|_| !is_end));
+            }
             let progress = self
                 .progress(shard)
                 .expect("a shard that needs a backfill has progress");
@@ -55,11 +65,12 @@ impl Engine {
     }
 
     /// Reads a chunk for each shard with a projection that catches up. The chunks become separate
-    /// batches, so that the other projections of the shard stay live.
+    /// batches, so that the other projections of the shard stay live, also if the next event of a projection that
+    /// catches up cannot be read.
     pub(super) async fn catch_up_batches(&mut self) -> anyhow::Result<Vec<ShardBatch>> {
         let assignments = self.assignments.values();
         let catching_up: Vec<ShardProgress> = assignments
-            .filter_map(|assignment| assignment.progress.as_ref()?.catching_up())
+            .filter_map(ShardAssignment::catching_up)
             .collect();
         let starts = catching_up.iter().filter_map(|progress| {
             let (shard, after) = (progress.shard(), progress.floor()?);
@@ -70,7 +81,12 @@ impl Engine {
             return Ok(Vec::new());
         }
         let limit = (CYCLE_EVENTS_MAX / starts.len()).max(1);
-        let mut chunks = self.read_chunks(&starts, limit).await?;
+        let (mut chunks, unreadable) = self.read_chunks(&starts, limit).await?;
+        for (ReadFrom { shard, after }, error) in unreadable {
+            if let Some(assignment) = self.assignments.get_mut(&shard) {
+                assignment.delay_catch_up(&unreadable_event(shard, after, &error));
+            }
+        }
         let mut decoded = BTreeMap::<Shard, Vec<BatchEvent>>::new();
         for progress in &catching_up {
             let Chunk { mut events, .. } = chunks.remove(&progress.shard()).unwrap_or_default();
@@ -84,23 +100,22 @@ impl Engine {
         self.batches(decoded, progress_of).await
     }
 
-    /// Reads up to `limit` events of each shard from the event store. If the next event of a shard cannot
-    /// be read, refuses the shard, and returns no chunk of the shard.
+    /// Reads up to `limit` events of each shard from the event store. Also returns the starts whose next
+    /// event cannot be read.
     async fn read_chunks(
-        &mut self,
+        &self,
         starts: &[ReadFrom],
         limit: usize,
-    ) -> anyhow::Result<BTreeMap<Shard, Chunk>> {
+    ) -> anyhow::Result<(BTreeMap<Shard, Chunk>, Vec<(ReadFrom, sqlx::Error)>)> {
         let rows_max = limit.try_into()?;
         let mut chunks: BTreeMap<Shard, Chunk> = BTreeMap::new();
+        let mut unreadable = Vec::new();
         match log::read_after(&self.databases.log, starts, rows_max).await {
             Err(error) if is_of_data(&error) => {
                 for start in starts {
                     let reading = log::read_readable_after(&self.databases.log, *start, rows_max);
                     match reading.await {
-                        Err(error) if is_of_data(&error) => {
-                            self.refuse_unreadable(start.shard, start.after, &error);
-                        }
+                        Err(error) if is_of_data(&error) => unreadable.push((*start, error)),
                         events => {
                             let events = events.context("cannot read the event store")?;
                             // An unreadable event may follow.
@@ -121,12 +136,7 @@ impl Engine {
                 }
             }
         }
-        for shard in chunks.keys() {
-            if let Some(assignment) = self.assignments.get_mut(shard) {
-                assignment.accept_events(*shard);
-            }
-        }
-        Ok(chunks)
+        Ok((chunks, unreadable))
     }
 
     fn backfill_starts(&self, admission: &EventsByShard) -> Vec<ReadFrom> {

@@ -90,6 +90,10 @@ impl Engine {
             let Some(progress) = &assignment.progress else {
                 continue;
             };
+            if assignment.unreadable_for().is_some() {
+                // Nobody knows when the next event was recorded.
+                continue;
+            }
             checkpoints.extend(Projection::ALL.map(|projection| {
                 let from = ReadFrom {
                     shard: *shard,
@@ -117,6 +121,16 @@ impl ShardAssignment {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     fn check_lag(&mut self, shard: Shard, end: &log::LogEnd, now: Instant) {
         let Some(progress) = &mut self.progress else {
+            if let Some(unreadable_for) = self.unreadable_for() {
+                for projection in Projection::ALL {
+                    set_gauge(
+                        PROJECTION_LAG_SECONDS,
+                        projection,
+                        shard,
+                        unreadable_for.as_secs_f64(),
+                    );
+                }
+            }
             return;
         };
         if progress.epoch() != end.epoch {

@@ -101,7 +101,7 @@ impl Engine {
     /// cycle short. A failed release never fails the cycle: the other accounts go on.
     pub(super) async fn release_next(&mut self) {
         let due = self.assignments.iter_mut().find_map(|(shard, assignment)| {
-            if assignment.progress.is_none() || !assignment.is_release_due() {
+            if !assignment.is_release_due() {
                 return None;
             }
             Some((*shard, assignment.next_release.take()?))

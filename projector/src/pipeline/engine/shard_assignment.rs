@@ -1,5 +1,7 @@
 //! State that the engine keeps of a shard while the shard is assigned to this process.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
@@ -19,6 +21,9 @@ use super::{
 use crate::pipeline::{
     checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::ShardProgress,
 };
+
+/// Delay of the projections that catch up, after their next event could not be read.
+const CATCH_UP_RETRY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A shard that this process owns.
 pub(super) struct ShardAssignment {
@@ -43,6 +48,8 @@ pub(super) struct ShardAssignment {
     backfill_until: Position,
     /// Reason for which the shard is not applied.
     pub(super) refused: Option<RefusedShard>,
+    /// Time of the next read for the projections that catch up, after their next event could not be read.
+    catch_up_at: Option<Instant>,
 }
 
 impl ShardAssignment {
@@ -57,6 +64,7 @@ impl ShardAssignment {
             next_release: None,
             backfill_until: 0,
             refused: None,
+            catch_up_at: None,
         }
     }
 
@@ -129,9 +137,26 @@ impl ShardAssignment {
 
     /// Returns true if the next automatic release of a parked account is due.
     pub(super) fn is_release_due(&self) -> bool {
-        self.next_release
+        let due = self
+            .next_release
             .as_ref()
-            .is_some_and(ReleaseAttempt::is_due)
+            .is_some_and(ReleaseAttempt::is_due);
+        due && self.progress.is_some()
+    }
+
+    /// Returns the progress of the projections that catch up, if the next read for them is due.
+    pub(super) fn catching_up(&self) -> Option<ShardProgress> {
+        let is_due = self.catch_up_at.is_none_or(|at| at <= Instant::now());
+        self.progress.as_ref().filter(|_| is_due)?.catching_up()
+    }
+
+    /// Delays the projections that catch up, because their next event cannot be read.
+    pub(super) fn delay_catch_up(&mut self, error: &str) {
+        self.catch_up_at = Some(Instant::now() + CATCH_UP_RETRY_INTERVAL);
+        tracing::error!(
+            error,
+            "projections that catch up wait; retrying in a minute"
+        );
     }
 
     /// Advances the remembered checkpoints to `to`, of the projections that `applied` advances.

@@ -50,15 +50,20 @@ pub(crate) enum ShardRefusal {
         checkpoint: Checkpoint,
         head: Position,
     },
-    #[error(
-        "the event after position {after} of shard {shard} cannot be read: the log is damaged, run \
-         `command-api log verify`: {reason}"
-    )]
+    #[error("{description}")]
     Unreadable {
-        shard: Shard,
         after: Position,
-        reason: String,
+        /// Text of [`unreadable_event`].
+        description: String,
     },
+}
+
+/// Describes an event that cannot be read, with the remedy.
+pub(super) fn unreadable_event(shard: Shard, after: Position, error: &sqlx::Error) -> String {
+    format!(
+        "the event after position {after} of shard {shard} cannot be read: the log is damaged, run \
+         `command-api log verify`: {error}"
+    )
 }
 
 impl ShardRefusal {
@@ -111,25 +116,48 @@ impl ShardRefusal {
 #[derive(Debug)]
 pub(super) struct RefusedShard {
     refusal: ShardRefusal,
+    since: Instant,
     recheck_at: Instant,
+    /// True once the refusal is in a report for operators.
+    is_reported: bool,
 }
 
 impl ShardAssignment {
     /// Refuses the shard until an operator has repaired the read tables or the log.
     pub(super) fn refuse(&mut self, shard: Shard, refusal: ShardRefusal) {
         self.forget_progress(0);
-        let is_new = self
-            .refused
-            .as_ref()
-            .is_none_or(|refused| refused.refusal != refusal);
-        if is_new {
-            tracing::error!(%shard, error = %refusal, "the shard is not applied until repaired");
-        }
         report_refused(shard, refusal.is_of_checkpoints());
-        self.refused = Some(RefusedShard {
-            refusal,
-            recheck_at: Instant::now() + RECHECK_INTERVAL,
-        });
+        let now = Instant::now();
+        let recheck_at = now + RECHECK_INTERVAL;
+        match &mut self.refused {
+            Some(refused) if refused.refusal == refusal => refused.recheck_at = recheck_at,
+            refused => {
+                tracing::error!(%shard, error = %refusal, "the shard is not applied until repaired");
+                *refused = Some(RefusedShard {
+                    refusal,
+                    since: now,
+                    recheck_at,
+                    is_reported: false,
+                });
+            }
+        }
+    }
+
+    /// Returns the refusal of the shard once, for a report to operators.
+    pub(super) fn unreported_refusal(&mut self) -> Option<ShardRefusal> {
+        let refused = self
+            .refused
+            .as_mut()
+            .filter(|refused| !refused.is_reported)?;
+        refused.is_reported = true;
+        Some(refused.refusal.clone())
+    }
+
+    /// Returns for how long the next event of the shard has been unreadable.
+    pub(super) fn unreadable_for(&self) -> Option<Duration> {
+        let refused = self.refused.as_ref();
+        let unreadable = refused.filter(|refused| !refused.refusal.is_of_checkpoints());
+        unreadable.map(|refused| refused.since.elapsed())
     }
 
     /// Returns the refusal of the shard if the checkpoint is the one that was refused as beyond the head.
@@ -151,9 +179,14 @@ impl ShardAssignment {
         }
     }
 
-    /// Ends the refusal of the shard, if there is one, after events of the shard were read.
-    pub(super) fn accept_events(&mut self, shard: Shard) {
-        if self.refused.take().is_some() {
+    /// Ends the refusal of an unreadable event, if there is one, after the events up to `last`, or all events of
+    /// the shard, were read.
+    pub(super) fn accept_events(&mut self, shard: Shard, last: Option<Position>) {
+        let is_read = |refused: &mut RefusedShard| {
+            matches!(&refused.refusal, ShardRefusal::Unreadable { after, .. }
+                if last.is_none_or(|last| last > *after))
+        };
+        if self.refused.take_if(is_read).is_some() {
             tracing::info!(%shard, "the log is repaired, and the shard is applied again");
         }
     }
