@@ -187,7 +187,7 @@ mod tests {
         }
         let export = include_str!("../../../deploy/local/src/export/row.rs");
         let (_, columns) = export.split_once("const COLUMNS").unwrap();
-        let (columns, _) = columns.split_once(';').unwrap();
+        let (columns, _) = columns.split_once("];").unwrap();
         // The column of the operator or owner who disabled the link says both.
         for name in members().iter().filter(|name| *name != DISABLED) {
             let column = format!("\"{name}\"");

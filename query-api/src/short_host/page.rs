@@ -60,7 +60,7 @@ fn page(status: StatusCode) -> String {
         ),
         StatusCode::GONE => (
             "This link is no longer available",
-            "It was deleted or switched off. Ask whoever gave it to you for another one.",
+            "It was deleted or switched off, or has expired. Ask whoever gave it to you for another one.",
         ),
         StatusCode::METHOD_NOT_ALLOWED => (
             "A link can only be followed",
