@@ -111,7 +111,8 @@ pub(crate) struct ReadServers {
 }
 
 impl ReadServers {
-    /// Starts the readers, and the checks of the replicas. A replica that does not answer is used later.
+    /// Starts the readers, and the checks of the replicas. A replica is used once a check finds
+    /// the replica usable.
     ///
     /// # Errors
     /// Returns an error if the address of a replica cannot be parsed.

@@ -14,8 +14,8 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
-    /// Logs the refusal, unless its reason was the last one that was logged. Returns true if the
-    /// refusal was logged.
+    /// Logs the refusal, unless its reason was the last one that was logged since a recovery. Returns true if
+    /// the refusal was logged.
     pub(super) fn announce_refusal(&mut self, refusal: &RelayRefusal) -> bool {
         let reason = refusal.reason();
         if self.refused == Some(reason) {

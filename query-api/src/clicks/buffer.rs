@@ -80,7 +80,7 @@ impl Slot {
 }
 
 impl ClickBuffers {
-    /// Creates `count` empty buffers: at least one for each worker thread.
+    /// Creates `count` empty buffers, and one if `count` is 0. Threads share buffers if there are more threads.
     pub(super) fn new(count: usize, clock: Arc<dyn Clock>) -> Self {
         let slots: Box<[Slot]> = (0..count.max(1)).map(|_| Slot::default()).collect();
         for slot in &slots {
@@ -99,7 +99,8 @@ impl ClickBuffers {
         self.slots.len()
     }
 
-    /// Adds a click to the buffer of this thread. A full buffer keeps only the kind of the click.
+    /// Adds a click to the buffer of this thread. A full buffer folds the click, or counts the click as lost if the
+    /// folded clicks have no room either.
     pub(super) fn record(&self, click: &RawClick<'_>, bots: &BotPatterns) {
         let thread = THREAD.with(|thread| *thread);
         let mut buffer = self.slots[thread % self.slots.len()].lock();

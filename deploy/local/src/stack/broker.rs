@@ -108,6 +108,7 @@ impl StackBroker {
         match self.kind {
             // The embedded broker delays each start of a classic group by 3 s.
             BrokerHandle::Embedded(_) | BrokerHandle::Apache(_) => GroupProtocol::Consumer,
+            // Brokers before Kafka 4.0 know only the classic protocol.
             BrokerHandle::External => GroupProtocol::Classic,
         }
     }
@@ -121,8 +122,8 @@ impl StackBroker {
         }
     }
 
-    /// Ensures that no event is missing in the topic, whichever broker was used before. Must run
-    /// before the relay starts.
+    /// Ensures that no event is missing in the topic of the stack's own broker, whichever broker was used
+    /// before. Leaves the brokers that the user names as they are. Must run before the relay starts.
     pub(super) async fn prepare(
         &self,
         kafka: &KafkaConfig,

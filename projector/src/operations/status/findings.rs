@@ -176,8 +176,8 @@ fn add_relay(findings: &mut Vec<String>, relay: &PublishingStatus) {
     }
 }
 
-/// Returns a finding for a lagging counting while recorders live. Without recorders nobody waits for figures:
-/// clicks may be switched off everywhere (`NO_CLICKS`).
+/// Returns a finding for a paused counting, and for a lagging counting while recorders live. Without recorders
+/// nobody waits for figures, so lag is no finding: clicks may be switched off everywhere (`NO_CLICKS`).
 fn of_counting(it: &CountingStatus, recorders: i64) -> Option<String> {
     let counting = it.counting;
     if let Some(since) = it.paused_at {

@@ -159,7 +159,7 @@ impl ShardAssignment {
         );
     }
 
-    /// Advances the remembered checkpoints to `to`, of the projections that `applied` advances.
+    /// Advances to `to` the remembered checkpoints of the projections that are live in `applied`.
     pub(super) fn advance(&mut self, applied: &ShardProgress, to: Position) {
         if let Some(progress) = &mut self.progress {
             let floor = progress.floor();
@@ -171,7 +171,7 @@ impl ShardAssignment {
     }
 
     /// Forgets the checkpoints, which may have moved. Extends the backfill to `delivered_until`,
-    /// because the topic does not deliver these events again.
+    /// because the topic does not deliver events up to `delivered_until` again.
     pub(super) fn forget_progress(&mut self, delivered_until: Position) {
         let backfill_until = self
             .progress

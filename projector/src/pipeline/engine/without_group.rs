@@ -17,8 +17,8 @@ use crate::pipeline::checkpoint;
 
 impl Engine {
     /// Assigns the shards without progress to this process: shards whose checkpoints are below the head
-    /// of the log, and have not moved since the previous call. Another process that serves such a shard
-    /// after all advances a checkpoint, and this process gives the shard up.
+    /// of the log, and have not moved since the previous call. If another process serves such a shard after
+    /// all, a checkpoint advances, and this process gives the shard up.
     ///
     /// # Errors
     /// Returns an error if the database fails.

@@ -16,7 +16,7 @@ use crate::read_models::{DecodedEvent, skipped::Skipped};
 pub struct FoldedSlugs(HashMap<Uuid, Option<String>>);
 
 impl FoldedSlugs {
-    /// Reads the slugs that the events lack from the first event of each link's stream. Queries
+    /// Reads slugs for the events that lack a slug: from the first event of each link's stream. Queries
     /// only if there are such events.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     })
 }
 
-/// Returns true for columns of a link, and those that an export adds.
+/// Returns true if the table has the column of the destination, and only columns of a link or of an export.
 pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
     has_destination(table) && table.unknown_column(&known_columns()).is_none()
 }
