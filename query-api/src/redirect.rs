@@ -133,7 +133,8 @@ impl Redirects {
     /// one slug share one load.
     async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
-        // At most one joined load is discarded as stale; after that, only a load whose client disconnects causes another turn.
+        // At most one joined load is discarded as stale. After that, only a load whose client disconnects
+        // causes another turn.
         loop {
             let result = match self.flights.join(folded.to_owned()) {
                 LoadRole::Load(flight) => {

@@ -1,7 +1,8 @@
 //! The filters and the order of the list. `docs/api.md#lists` describes both.
 //!
 //! A new filter is a field of [`LinkFilters`] and of [`FilterParameters`], a name in [`PARAMETERS`], a line in `take`,
-//! `query`, `search` and `has_other_filters_than_slug`, and a condition in `read_model/links/search/page.rs`, with a walk of its own in `search/walks.rs` if an index serves the filter.
+//! `query`, `search` and `has_other_filters_than_slug`, and a condition in `read_model/links/search/page.rs`, with a walk
+//! of its own in `search/walks.rs` if an index serves the filter.
 
 use linkledger_core::{
     event_store::slugs,
