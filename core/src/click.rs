@@ -38,7 +38,7 @@ pub use self::{
     agent::{AgentFamilies, AgentTables},
     bots::{BotPatterns, BotPatternsError},
     client_address::{
-        ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address, is_unnamed_proxy,
+        ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address, is_unlisted_proxy,
     },
     referrer::referrer_host,
     signals::{asks_for_privacy, is_prefetch},

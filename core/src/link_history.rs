@@ -61,7 +61,7 @@ impl LinkAfter {
         };
         state
             .map(|state| Self {
-                state: state.of_stored(created),
+                state: state.with_details_of_creation(created),
             })
             .ok_or(HistoryError::NoState {
                 version: event.version,

@@ -33,7 +33,7 @@ use axum::http::{
 use linkledger_core::{
     click::{
         BotPatterns, ForwardingHeaders, RecorderId, TrustedProxy, asks_for_privacy, client_address,
-        cut, is_prefetch, is_unnamed_proxy,
+        cut, is_prefetch, is_unlisted_proxy,
     },
     clock::{Clock, new_uuid},
     event_store::{self, SessionKind},
@@ -181,7 +181,7 @@ impl Clicks {
             is_prefetch: is_prefetch(value(&SEC_PURPOSE), value(&PURPOSE), value(&X_MOZ)),
             wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
             client_address: recording.client_address(visit),
-            is_of_unnamed_proxy: recording.is_of_unnamed_proxy(visit),
+            is_of_unlisted_proxy: recording.is_of_unlisted_proxy(visit),
             user_agent: cut(value(&USER_AGENT).unwrap_or_default()),
             referer: cut(value(&REFERER).unwrap_or_default()),
         };
@@ -203,12 +203,12 @@ impl Recording {
         Some(client_address(peer, &self.trusted_proxies, headers))
     }
 
-    fn is_of_unnamed_proxy(&self, visit: &Visit<'_>) -> bool {
+    fn is_of_unlisted_proxy(&self, visit: &Visit<'_>) -> bool {
         let has = |name: &HeaderName| visit.headers.contains_key(name);
         let is_forwarded = has(&FORWARDED) || has(&X_FORWARDED_FOR);
         visit
             .peer
-            .is_some_and(|peer| is_unnamed_proxy(peer.ip(), &self.trusted_proxies, is_forwarded))
+            .is_some_and(|peer| is_unlisted_proxy(peer.ip(), &self.trusted_proxies, is_forwarded))
     }
 }
 

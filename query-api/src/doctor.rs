@@ -152,7 +152,7 @@ async fn salts(databases: &DatabaseSettings) -> Finding {
     }
 }
 
-/// Asks the heartbeats of all recorders: a proxy that is not named hides the addresses of clients.
+/// Asks the heartbeats of all recorders: a proxy that is not listed hides the addresses of clients.
 async fn client_addresses(databases: &DatabaseSettings) -> Finding {
     let read = async {
         let pool = event_store::pool(databases.read_url(), SessionKind::Reader, 1)?;

@@ -22,9 +22,9 @@ pub(crate) enum QrFormat {
     Png,
 }
 
-/// Image of a code, without its text.
+/// Options of an image: everything but the text of the code.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct QrImage {
+pub(crate) struct QrImageOptions {
     pub(crate) format: QrFormat,
     pub(crate) error_correction: ErrorCorrection,
     pub(crate) style: QrStyle,
@@ -49,7 +49,11 @@ impl QrCodes {
     /// # Errors
     /// Returns `overloaded` if too many codes are being drawn, and `invalid_parameter` if the image is too
     /// small for the code.
-    pub(crate) async fn draw(&self, text: String, image: QrImage) -> Result<Vec<u8>, Problem> {
+    pub(crate) async fn draw(
+        &self,
+        text: String,
+        image: QrImageOptions,
+    ) -> Result<Vec<u8>, Problem> {
         let acquiring = Arc::clone(&self.drawn).acquire_owned();
         let Ok(Ok(permit)) = timeout(self.wait_max, acquiring).await else {
             return Err(too_many_codes());
@@ -57,7 +61,7 @@ impl QrCodes {
         let drawing = spawn_blocking(move || {
             // Held until the code is drawn, also if the caller has gone.
             let _permit = permit;
-            image.of(&text)
+            image.draw(&text)
         });
         drawing.await.map_err(|error| {
             let error = &error as &dyn std::error::Error;
@@ -67,8 +71,8 @@ impl QrCodes {
     }
 }
 
-impl QrImage {
-    fn of(&self, text: &str) -> Result<Vec<u8>, Problem> {
+impl QrImageOptions {
+    fn draw(&self, text: &str) -> Result<Vec<u8>, Problem> {
         let code = QrCode::of(text, self.error_correction).map_err(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::error!(error, "the short base URL leaves no room in a QR code");
@@ -102,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    fn image(size: u16, margin: u8) -> QrImage {
-        QrImage {
+    fn image(size: u16, margin: u8) -> QrImageOptions {
+        QrImageOptions {
             format: QrFormat::Png,
             error_correction: ErrorCorrection::Medium,
             style: QrStyle {

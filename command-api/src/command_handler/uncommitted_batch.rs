@@ -29,9 +29,9 @@ pub(super) struct DecidedCommand {
 }
 
 pub(super) struct UncommittedBatch {
-    /// Results of the accepted commands.
+    /// Results of the accepted commands; [`CommandOutcome::Accepted`] holds an index into them.
     accepted: Vec<CommandResult>,
-    /// Decision on each command; `None` if another process locks the account.
+    /// Decision on each command of the batch, in order; `None` if another process locks the account.
     decided: Vec<Option<DecidedCommand>>,
     /// Accounts that this batch locks.
     pub(super) account_ids: Vec<AccountId>,

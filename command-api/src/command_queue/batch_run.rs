@@ -35,24 +35,22 @@ pub(super) async fn run_lane(
         commands_of(taken)
     });
     let attempted = attempted.await;
-    let mut attempt = LaneAttempt::default();
+    let mut lane = LaneAttempt::default();
     if batch.is_empty() {
         // No lock, no session, or only commands past their deadline.
-        attempt.failure = attempted.err().map(|failure| match failure {
+        lane.failure = attempted.err().map(|failure| match failure {
             BatchFailure::Collision(_) => AttemptFailure::AccountLocked,
             BatchFailure::Poison(_)
             | BatchFailure::Transient(_)
             | BatchFailure::Unavailable(_)
             | BatchFailure::OutcomeUnknown(_) => AttemptFailure::StorageFailed,
         });
-        return attempt;
+        return lane;
     }
-    let parts = finish_part(batch, attempted, &mut attempt.retried);
-    attempt
-        .retried
-        .extend(run_parts(handler, locks, parts).await);
-    attempt.failure = attempt.retried.iter().find_map(|retried| retried.failure);
-    attempt
+    let parts = settle_or_split(batch, attempted, &mut lane.retried);
+    lane.retried.extend(run_parts(handler, locks, parts).await);
+    lane.failure = lane.retried.iter().find_map(|retried| retried.failure);
+    lane
 }
 
 async fn run_parts(
@@ -63,7 +61,7 @@ async fn run_parts(
     let mut retried = Vec::new();
     while let Some(part) = parts.pop() {
         let attempted = handler.attempt(locks, || commands_of(&part)).await;
-        parts.extend(finish_part(part, attempted, &mut retried));
+        parts.extend(settle_or_split(part, attempted, &mut retried));
     }
     retried
 }
@@ -73,8 +71,8 @@ fn commands_of(batch: &[QueuedCommand]) -> Vec<&LinkCommand> {
 }
 
 /// Answers the commands of an attempt that have run, and adds the commands to retry to `retried`.
-/// Returns the parts of the batch that must be attempted separately, the first part last.
-fn finish_part(
+/// Returns the parts of the batch that must be attempted separately, in reverse order: [`run_parts`] takes the last.
+fn settle_or_split(
     mut part: Vec<QueuedCommand>,
     attempted: Result<Vec<AttemptResult>, BatchFailure>,
     retried: &mut Vec<RetriedCommand>,

@@ -99,7 +99,8 @@ pub(super) async fn judge_records(pool: &PgPool, records: &[Record]) -> anyhow::
         .collect();
     let absent = match later.max_by_key(|record| record.log_epoch).copied() {
         Some(later) => Some(later),
-        // Records are those after the cursors: the shard of one that cannot be read is stopped there.
+        // An event of the log that cannot be read is not reported here: all places are after the cursors, so the
+        // relay reads the same event next, and stops its shard at that event.
         None => log::compare(pool, &places)
             .await
             .context("cannot compare the topic with the log")?

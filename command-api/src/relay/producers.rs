@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::lease::Lease;
 
-/// Time for which a closed connection may still deliver unanswered requests: longer than the
+/// Settling time: a closed connection may deliver unanswered requests until it has passed. Longer than the
 /// operating system retries (`tcp_orphan_retries`). A client that was left behind (`kafka_close`) keeps its
 /// connection open, for which the operating system retries longer, some 15 minutes.
 const SETTLING_TIME: Duration = Duration::from_mins(5);
@@ -56,9 +56,10 @@ impl ProducerRegistration {
         }
     }
 
-    /// Ends the registrations of earlier runs of this process, which were killed, after the
-    /// settling time. If an earlier run is alive after all, that run loses the lease to this one,
-    /// closes its producer, and ends its registration. Deletes settled registrations.
+    /// Lets the registrations of earlier runs of this process, which were killed, end [`SETTLING_TIME`]
+    /// from now: until then their records may arrive. If an earlier run is alive after all, that run loses
+    /// the lease to this one, closes its producer, and ends its registration. Deletes registrations whose
+    /// settling time has passed.
     ///
     /// # Errors
     /// Returns an error if the database fails.

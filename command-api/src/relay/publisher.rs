@@ -158,7 +158,7 @@ impl KafkaPublisher {
             // After an outage the relay reconnects within a second, not after 10 s.
             .set("reconnect.backoff.max.ms", "1000")
             .set("allow.auto.create.topics", "false");
-        // librdkafka reads the files of certificates when a client is made.
+        // A check only: librdkafka reads the files of certificates when a client is made, so a wrong path fails here.
         config
             .create::<BaseProducer>()
             .context("cannot make a Kafka client")?;

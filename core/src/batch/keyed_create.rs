@@ -64,7 +64,7 @@ pub struct KeyedCreate {
 /// Result of a create: its answer is rendered from these fields, both at first and on replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledCreate {
-    /// Fingerprint of the body that had the effect.
+    /// Fingerprint of the body of the request that created the link.
     pub fingerprint: Fingerprint,
     /// Event about the link.
     pub link: LinkCreated,

@@ -96,7 +96,7 @@ pub fn client_address<'a>(
 
 /// Returns true if a peer that is no trusted proxy seems to be one: it has an address of a private network, and the
 /// request has a line of a forwarding header.
-pub fn is_unnamed_proxy(peer: IpAddr, trusted: &[TrustedProxy], is_forwarded: bool) -> bool {
+pub fn is_unlisted_proxy(peer: IpAddr, trusted: &[TrustedProxy], is_forwarded: bool) -> bool {
     let peer = peer.to_canonical();
     let is_private = match peer {
         IpAddr::V4(v4) => {
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn private_untrusted_peer_that_forwards_is_unnamed_proxy() {
+    fn private_untrusted_peer_that_forwards_is_unlisted_proxy() {
         let trusted = PROXIES.map(|proxy| proxy.parse().unwrap());
-        let is_unnamed = |peer: &str, is_forwarded| {
-            is_unnamed_proxy(peer.parse().unwrap(), &trusted, is_forwarded)
+        let is_unlisted = |peer: &str, is_forwarded| {
+            is_unlisted_proxy(peer.parse().unwrap(), &trusted, is_forwarded)
         };
         for peer in [
             "172.16.0.1",
@@ -212,11 +212,11 @@ mod tests {
             "fd00::1",
             "::1",
         ] {
-            assert!(is_unnamed(peer, true), "{peer}");
-            assert!(!is_unnamed(peer, false), "{peer}");
+            assert!(is_unlisted(peer, true), "{peer}");
+            assert!(!is_unlisted(peer, false), "{peer}");
         }
         for peer in ["10.1.1.1", "203.0.113.5", "100.128.0.1", "2001:db8:2::1"] {
-            assert!(!is_unnamed(peer, true), "{peer}");
+            assert!(!is_unlisted(peer, true), "{peer}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     shard::Shard,
 };
 
-/// Finds the account or the link with a name; `None` if no link has the name. An id is not looked up.
+/// Finds the account or the link with a name; `None` if no link has the name. An id is returned without a check that it exists.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -25,7 +25,7 @@ pub async fn find_subject(pool: &PgPool, name: &SubjectName) -> sqlx::Result<Opt
     }
 }
 
-/// Finds the link with a name; `None` if no link has the name. An id is not looked up.
+/// Finds the link with a name; `None` if no link has the name. An id is returned without a check that it exists.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -38,8 +38,8 @@ pub async fn find_link(pool: &PgPool, name: &LinkName) -> sqlx::Result<Option<Li
                 return Ok(None);
             };
             let short_url = short_url(pool, link_id).await?;
-            let is_named = short_url.is_some_and(|short_url| name.is_of(&short_url));
-            Ok(is_named.then_some(link_id))
+            let matches = short_url.is_some_and(|short_url| name.matches_short_url(&short_url));
+            Ok(matches.then_some(link_id))
         }
     }
 }

@@ -61,7 +61,7 @@ pub struct LinkPatch {
     pub destination: Option<Destination>,
     /// New details.
     pub details: DetailsPatch,
-    /// True if the owner disables the link, false if the owner enables it; `None` keeps both.
+    /// True if the owner disables the link, false if the owner enables it; `None` leaves the link as it is.
     pub disabled: Option<bool>,
 }
 

@@ -58,7 +58,7 @@ impl LinkName {
 
     /// Returns true if a link with this slug and this short address has the name. A short address of
     /// another host, or any other address that ends like one, names no link.
-    pub fn is_of(&self, short_url: &str) -> bool {
+    pub fn matches_short_url(&self, short_url: &str) -> bool {
         match self {
             Self::Id(_) | Self::Slug(_) => true,
             Self::ShortAddress(given) => short_url
@@ -159,7 +159,7 @@ mod tests {
         ] {
             let name: LinkName = text.parse().unwrap();
             assert_eq!(name.slug().map(Slug::as_str), Some("Spring"), "{text}");
-            assert!(name.is_of("https://sho.rt/spring"), "{text}");
+            assert!(name.matches_short_url("https://sho.rt/spring"), "{text}");
         }
         for text in [
             "",
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn address_of_another_place_names_no_link() {
         let short_url = "http://127.0.0.1:8081/go/spring";
-        for (text, is_of) in [
+        for (text, matches_short_url) in [
             ("spring", true),
             ("127.0.0.1:8081/go/spring", true),
             ("127.0.0.1/go/spring", false),
@@ -186,7 +186,11 @@ mod tests {
             ("https://127.0.0.1:8081@example.com/go/spring", false),
         ] {
             let name: LinkName = text.parse().unwrap();
-            assert_eq!(name.is_of(short_url), is_of, "{text}");
+            assert_eq!(
+                name.matches_short_url(short_url),
+                matches_short_url,
+                "{text}"
+            );
         }
     }
 

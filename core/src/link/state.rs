@@ -46,7 +46,7 @@ pub struct LinkState {
     /// Details of the link; `None` if the link never had any.
     ///
     /// A release without details also wrote `None` for a link that was created with details. Such a
-    /// release never changes details: those of the creation still hold ([`LinkState::of_stored`]).
+    /// release never changes details: those of the creation still hold ([`LinkState::with_details_of_creation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<LinkDetails>,
 }
@@ -112,10 +112,10 @@ impl LinkState {
         }
     }
 
-    /// Returns the state that the metadata of an event keep, with the details that a release without
-    /// details left out.
+    /// Completes a state from the metadata of an event: a release that did not know details wrote none,
+    /// and those of the creation still hold.
     #[must_use]
-    pub fn of_stored(self, created: &LinkCreated) -> Self {
+    pub fn with_details_of_creation(self, created: &LinkCreated) -> Self {
         match self.details {
             Some(_) => self,
             None => Self {

@@ -17,7 +17,7 @@ use crate::{
     client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
     import::PROGRESS_INTERVAL,
     output::{note, print},
-    paging::LIMIT_OF_ALL,
+    paging::PAGE_LIMIT_MAX,
 };
 use part_file::{ExportProgress, PartFile};
 use row::{ExportedLink, LinePlace, LinkClicks};
@@ -142,7 +142,7 @@ impl ExportOptions {
         let first = ApiCall::get(&["v1", "links"])
             .query("sort", Some("created_at".to_owned()))
             .query("created_from", progress.created_at.clone())
-            .query("limit", Some(LIMIT_OF_ALL.to_string()));
+            .query("limit", Some(PAGE_LIMIT_MAX.to_string()));
         let mut cursor = None;
         loop {
             let call = first.clone().query("cursor", cursor.clone());

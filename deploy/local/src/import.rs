@@ -158,7 +158,7 @@ impl ImportOptions {
         if let Some(path) = &self.out {
             files::write_map(path, &file.lines, outcome)?;
         }
-        if let Some(warning) = file.report.warning(file.lines.len()) {
+        if let Some(warning) = file.report.missing_links_warning(file.lines.len()) {
             note(&format!("warning: {warning}"));
         }
         let summary = ImportSummary::of(outcome).text(outcome, self.mode(), took);

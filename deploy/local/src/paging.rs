@@ -12,14 +12,14 @@ use crate::{
     table::{PagedTable, TableColumn},
 };
 
-/// Items on a page with `--all`: the largest page that the service returns.
-pub(crate) const LIMIT_OF_ALL: u32 = 100;
+/// Items on the largest page that the service returns.
+pub(crate) const PAGE_LIMIT_MAX: u32 = 100;
 
 /// Options that select a part of a list.
 #[derive(Debug, Args)]
 pub(crate) struct PagingOptions {
     /// Items on a page, 1 to 100. Default: 50, the default of the service; with --all 100.
-    #[arg(long, value_name = "ITEMS", value_parser = whole_number(1..=LIMIT_OF_ALL))]
+    #[arg(long, value_name = "ITEMS", value_parser = whole_number(1..=PAGE_LIMIT_MAX))]
     limit: Option<u32>,
     /// Continue after another page: the cursor that was printed at the end of that page.
     #[arg(long)]
@@ -56,7 +56,7 @@ impl PagingOptions {
         call: ApiCall,
         is_json: bool,
     ) -> anyhow::Result<()> {
-        let limit = self.limit.or(self.all.then_some(LIMIT_OF_ALL));
+        let limit = self.limit.or(self.all.then_some(PAGE_LIMIT_MAX));
         let call = call.query("limit", limit.map(|limit| limit.to_string()));
         let mut table = PagedTable::new(R::COLUMNS, terminal_width());
         let mut cursor = self.cursor.clone();

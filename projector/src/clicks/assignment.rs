@@ -20,7 +20,8 @@ pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
 pub(super) struct PartitionAssignment {
     /// Position as stored.
     pub(super) position: CountingPosition,
-    /// Offset in the topic of today up to which every record is counted.
+    /// Offset up to which every record is counted, in the topic that exists now; `position` may still be
+    /// that of a deleted topic.
     counted: i64,
     check: TopicCheck,
     pub(super) queue: VecDeque<PartitionRecord>,
@@ -32,9 +33,11 @@ pub(super) struct PartitionAssignment {
     backoff: Backoff,
     retry_at: Option<Instant>,
     pub(super) is_fetch_paused: bool,
-    /// End of the partition that is to be reached, with the instant of its request.
+    /// End of the partition as the broker answered, and the instant of the request; `None` once `counted`
+    /// has reached the end.
     end: Option<(i64, OffsetDateTime)>,
-    /// Instant until which the partition is read to its end, to be stored.
+    /// Instant of the latest such end that was reached: every record published before the instant is
+    /// counted. Waits to be stored in `clicks.positions`.
     pub(super) read_to_end_at: Option<OffsetDateTime>,
     /// Records that are not counted yet.
     pub(super) lag: u64,

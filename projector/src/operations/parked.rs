@@ -1,4 +1,4 @@
-//! Parked accounts: list, retry of the waiting events, and skipping of an event.
+//! Operators' commands on parked accounts: list them, retry their waiting events, skip an event.
 
 mod report;
 mod retry;
@@ -11,5 +11,5 @@ pub use self::{
     skip::{SkipRequest, SkippedEvent, preview, skip},
 };
 
-/// Upper bound of the read models that one account can be parked in.
+/// Limit of a query for the parkings of one account, one for each read model: far above their number.
 pub(crate) const PARKINGS_OF_ACCOUNT_MAX: i64 = 100;

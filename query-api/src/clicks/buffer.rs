@@ -207,7 +207,7 @@ mod tests {
             is_prefetch: false,
             wants_privacy: false,
             client_address: None,
-            is_of_unnamed_proxy: false,
+            is_of_unlisted_proxy: false,
             user_agent,
             referer: b"",
         }

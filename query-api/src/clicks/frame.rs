@@ -14,7 +14,7 @@ const IS_PREFETCH: u8 = 2;
 const WANTS_PRIVACY: u8 = 4;
 const HAS_IPV4: u8 = 8;
 const HAS_IPV6: u8 = 16;
-const IS_OF_UNNAMED_PROXY: u8 = 32;
+const IS_OF_UNLISTED_PROXY: u8 = 32;
 
 /// A click as the request tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) struct RawClick<'a> {
     pub(super) wants_privacy: bool,
     pub(super) client_address: Option<IpAddr>,
     /// True if the address seems to be that of a proxy that is not named in `TRUSTED_PROXIES`.
-    pub(super) is_of_unnamed_proxy: bool,
+    pub(super) is_of_unlisted_proxy: bool,
     /// `User-Agent`, cut; empty if absent.
     pub(super) user_agent: &'a [u8],
     /// `Referer`, cut; empty if absent.
@@ -58,7 +58,7 @@ impl RawClick<'_> {
         flag(self.is_head, IS_HEAD)
             | flag(self.is_prefetch, IS_PREFETCH)
             | flag(self.wants_privacy, WANTS_PRIVACY)
-            | flag(self.is_of_unnamed_proxy, IS_OF_UNNAMED_PROXY)
+            | flag(self.is_of_unlisted_proxy, IS_OF_UNLISTED_PROXY)
             | match self.client_address {
                 None => 0,
                 Some(IpAddr::V4(_)) => HAS_IPV4,
@@ -115,7 +115,7 @@ impl<'a> Frame<'a> {
             is_prefetch: flags & IS_PREFETCH != 0,
             wants_privacy: flags & WANTS_PRIVACY != 0,
             client_address: client_address(flags, address),
-            is_of_unnamed_proxy: flags & IS_OF_UNNAMED_PROXY != 0,
+            is_of_unlisted_proxy: flags & IS_OF_UNLISTED_PROXY != 0,
             user_agent: parts.take(user_agent_length.into())?,
             referer: parts.take(referer_length.into())?,
         };
@@ -180,7 +180,7 @@ mod tests {
                 is_prefetch: flags[1],
                 wants_privacy: flags[2],
                 client_address: address,
-                is_of_unnamed_proxy: flags[3],
+                is_of_unlisted_proxy: flags[3],
                 user_agent: cut(&user_agent),
                 referer: cut(&referer),
             };

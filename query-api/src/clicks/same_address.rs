@@ -40,14 +40,15 @@ enum Source {
     #[default]
     Unknown,
     Address(IpAddr),
-    /// One of several peers with private addresses, which report addresses of clients in vain.
-    UnnamedProxies,
+    /// Peers with private addresses that send `Forwarded` or `X-Forwarded-For` and are not in `TRUSTED_PROXIES`, so
+    /// that the header is ignored. They are one source: several proxies may take turns.
+    UnlistedProxies,
 }
 
 impl Source {
     fn of(click: &RawClick<'_>) -> Self {
         match click.client_address {
-            _ if click.is_of_unnamed_proxy => Self::UnnamedProxies,
+            _ if click.is_of_unlisted_proxy => Self::UnlistedProxies,
             Some(address) => Self::Address(address),
             None => Self::Unknown,
         }
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    fn observe(same: &mut SameAddress, address: &str, is_of_unnamed_proxy: bool) {
+    fn observe(same: &mut SameAddress, address: &str, is_of_unlisted_proxy: bool) {
         same.observe(&RawClick {
             link_id: LinkId::from_uuid(Uuid::nil()),
             account_id: AccountId::from_uuid(Uuid::nil()),
@@ -104,7 +105,7 @@ mod tests {
             is_prefetch: false,
             wants_privacy: false,
             client_address: address.parse().ok(),
-            is_of_unnamed_proxy,
+            is_of_unlisted_proxy,
             user_agent: b"",
             referer: b"",
         });
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_proxies_in_turn_are_suspicious() {
+    fn unlisted_proxies_in_turn_are_suspicious() {
         let mut same = SameAddress::default();
         for number in 0..SUSPICIOUS_MIN {
             observe(&mut same, &format!("10.0.0.{}", number % 2), true);

@@ -7,14 +7,12 @@ pub(crate) mod tags;
 use linkledger_core::{
     http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
-    link::{DisabledBy, Expiry, LinkDetails, Tags},
-    shard::{Position, Shard},
+    shard::Shard,
 };
 use sqlx::PgPool;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
-use self::link_columns::link_columns;
+use self::link_columns::{LinkRow, link_arrays, query_link_arrays, query_link_rows};
 use super::{SnapshotRead, Visibility};
 
 /// Link as lists and single reads show it.
@@ -60,19 +58,10 @@ pub(crate) async fn list_each(
     let account_ids: Vec<Uuid> = ranges.iter().map(|range| range.account_id.uuid()).collect();
     let befores: Vec<Uuid> = ranges.iter().map(LinkRange::before_or_end).collect();
     let counts_max: Vec<i64> = ranges.iter().map(|range| range.count_max).collect();
-    // Each page is one row of arrays: a row for each link would repeat the checkpoint, and would cost
-    // the database and query-api more. Aggregates keep the order of a sorted subquery.
-    let pages = sqlx::query!(
-        r#"
+    let pages = query_link_arrays!(
+        [r#"
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
-               l.link_ids AS "link_ids!", l.slugs AS "slugs!",
-               l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-               l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
-               l.external_ids AS "external_ids!: Vec<Option<String>>",
-               l.tags AS "tags!: Vec<Option<String>>",
-               l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
-               l.expired_urls AS "expired_urls!: Vec<Option<String>>",
-               l.disabled_by AS "disabled_by!: Vec<Option<String>>"
+        "#][r#"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
             AS wanted (shard, account_id, before, count_max, nth)
         JOIN read_model.checkpoints AS c
@@ -81,21 +70,10 @@ pub(crate) async fn list_each(
              SELECT active_generation FROM read_model.projections WHERE projection = 'links'
          )
         CROSS JOIN LATERAL (
-            SELECT coalesce(array_agg(link_id), '{}') AS link_ids,
-                   coalesce(array_agg(slug), '{}') AS slugs,
-                   coalesce(array_agg(destination_url), '{}') AS destination_urls,
-                   coalesce(array_agg(version), '{}') AS versions,
-                   coalesce(array_agg(created_at), '{}') AS created_at,
-                   coalesce(array_agg(title), '{}') AS titles,
-                   coalesce(array_agg(external_id), '{}') AS external_ids,
-                   -- As text: arrays of different lengths cannot be elements of an array.
-                   coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
-                   coalesce(array_agg(expires_at), '{}') AS expires_at, coalesce(array_agg(expired_url), '{}')
-                       AS expired_urls, coalesce(array_agg(disabled_by), '{}') AS disabled_by
+            SELECT
+        "#][r#"
             FROM (
-                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
-                       tags, expires_at, expired_url, disabled_by
-                FROM read_model.links
+                SELECT * FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
                           WHERE projection = 'links'
@@ -113,8 +91,7 @@ pub(crate) async fn list_each(
             LIMIT 1
         ) AS p ON true
         ORDER BY wanted.nth
-        "#,
-        &shards,
+        "#] & shards,
         &account_ids,
         &befores,
         &counts_max
@@ -123,7 +100,7 @@ pub(crate) async fn list_each(
     .await?;
     let snapshots = one_each(pages, ranges.len())?.map(|page| {
         let visibility = Visibility::new(page.epoch, page.position, page.is_parked);
-        visibility.with(link_columns!(page).into_links().collect())
+        visibility.with(link_arrays!(page).into_links().collect())
     });
     Ok(snapshots.collect())
 }
@@ -156,21 +133,15 @@ pub(crate) async fn find_each(
     let account_ids: Vec<Uuid> = reads.iter().map(|read| account_id(read).uuid()).collect();
     let link_ids: Vec<Uuid> = reads.iter().map(|read| read.key.link_id.uuid()).collect();
     let with_visibility: Vec<bool> = reads.iter().map(|read| read.with_visibility).collect();
-    let rows = sqlx::query_as!(
-        LinkRow,
-        r#"
+    let rows = query_link_rows!(
+        [r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
-               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-               l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
-               l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
-               l.expired_url AS "expired_url?", l.disabled_by AS "disabled_by?"
+        "#][r#"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.
         LEFT JOIN LATERAL (
-            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-                   expires_at, expired_url, disabled_by
-            FROM read_model.links
+            SELECT * FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
@@ -197,8 +168,7 @@ pub(crate) async fn find_each(
             LIMIT 1
         ) AS c ON true
         ORDER BY wanted.nth
-        "#,
-        &shards,
+        "#] & shards,
         &account_ids,
         &link_ids,
         &with_visibility
@@ -207,7 +177,7 @@ pub(crate) async fn find_each(
     .await?;
     let snapshots = one_each(rows, reads.len())?.zip(reads);
     snapshots
-        .map(|(row, read)| row.into_snapshot(read.with_visibility))
+        .map(|(row, read)| snapshot_of_row(row, read.with_visibility))
         .collect()
 }
 
@@ -233,54 +203,18 @@ pub(crate) async fn find_together(
     Ok(visibility.with(links))
 }
 
-/// One row: a checkpoint, if wanted, and a link, if found.
-struct LinkRow {
-    epoch: Option<i32>,
-    position: Option<Position>,
-    is_parked: Option<bool>,
-    link_id: Option<Uuid>,
-    slug: Option<String>,
-    destination_url: Option<String>,
-    version: Option<i64>,
-    created_at: Option<OffsetDateTime>,
-    title: Option<String>,
-    external_id: Option<String>,
-    tags: Option<Vec<String>>,
-    expires_at: Option<OffsetDateTime>,
-    expired_url: Option<String>,
-    disabled_by: Option<String>,
-}
-
-impl LinkRow {
-    fn into_snapshot(self, with_visibility: bool) -> sqlx::Result<SnapshotRead<Option<LinkView>>> {
-        let visibility = match (self.epoch, self.position, self.is_parked) {
-            (Some(epoch), Some(position), Some(is_parked)) => {
-                Visibility::new(epoch, position, is_parked)
-            }
-            // A shard has no checkpoint.
-            _ if with_visibility => return Err(sqlx::Error::RowNotFound),
-            _ => Visibility::NOT_READ,
-        };
-        Ok(visibility.with(self.into_link()))
-    }
-
-    fn into_link(self) -> Option<LinkView> {
-        Some(LinkView {
-            parts: LinkParts {
-                id: LinkId::from_uuid(self.link_id?),
-                slug: self.slug?,
-                destination_url: self.destination_url?,
-                created_at: self.created_at?,
-                details: LinkDetails {
-                    title: self.title,
-                    external_id: self.external_id,
-                    tags: self.tags.and_then(Tags::of),
-                    expires_at: self.expires_at.map(Expiry::at),
-                    expired_url: self.expired_url,
-                },
-                disabled_by: self.disabled_by.as_deref().and_then(DisabledBy::of_name),
-            },
-            version: self.version?,
-        })
-    }
+/// Converts the row of a link to the result of its read.
+fn snapshot_of_row(
+    row: LinkRow,
+    with_visibility: bool,
+) -> sqlx::Result<SnapshotRead<Option<LinkView>>> {
+    let visibility = match (row.epoch, row.position, row.is_parked) {
+        (Some(epoch), Some(position), Some(is_parked)) => {
+            Visibility::new(epoch, position, is_parked)
+        }
+        // A shard has no checkpoint.
+        _ if with_visibility => return Err(sqlx::Error::RowNotFound),
+        _ => Visibility::NOT_READ,
+    };
+    Ok(visibility.with(row.into_link()))
 }

@@ -24,9 +24,8 @@ const CHECK_TIME_MAX: Duration = Duration::from_secs(1);
 const LAG_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of remembered positions of the primary's write-ahead log, one for each check.
 const WRITTEN_MAX: usize = 60;
-
 /// Age up to which the newest position of the primary counts as its present one.
-const KNOWN_FOR: Duration = Duration::from_secs(3);
+const CURRENT_FOR: Duration = Duration::from_secs(3);
 
 /// Position in the write-ahead log, in bytes.
 type WalPosition = i64;
@@ -59,7 +58,7 @@ impl WrittenPositions {
             return None;
         }
         let beyond = self.0.iter().find(|(_, written)| *written > replayed);
-        let newest = newest.filter(|(at, _)| now - *at > KNOWN_FOR);
+        let newest = newest.filter(|(at, _)| now - *at > CURRENT_FOR);
         let since = beyond.or(newest);
         Some(since.map_or(Duration::ZERO, |(at, _)| now - *at))
     }

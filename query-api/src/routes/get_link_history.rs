@@ -65,8 +65,8 @@ impl PartialSchema for Changes {
             .required("to");
         ObjectBuilder::new()
             .description(Some(
-                "The members of the link that the event changed, each with its values before and after. Null stands for \
-                 no value, also before the creation.",
+                "The members of the link that the event changed, each with its values before and after. Null means no \
+                 value; before the creation all values are null.",
             ))
             .additional_properties(Some(AdditionalProperties::from(RefOr::T(change.into()))))
             .into()

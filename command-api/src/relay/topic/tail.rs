@@ -1,4 +1,4 @@
-//! Records behind a cursor: records that were published after the cursor was stored.
+//! Records after a cursor, which were published after the cursor was stored.
 
 use std::time::{Duration, Instant};
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn span_covers_last_records_behind_cursor() {
+    fn span_covers_last_records_after_cursor() {
         for (offset, low, high, expected) in [
             (Some(6), 0, 7, None),
             (Some(6), 7, 7, None),

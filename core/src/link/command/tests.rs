@@ -326,6 +326,6 @@ fn state_without_details_keeps_those_of_the_creation() {
     let stored = r#"{"destination_url":"https://e.com/","disabled":false,"deleted":false}"#;
     let state: LinkState = serde_json::from_str(stored).unwrap();
     assert_eq!(serde_json::to_string(&state).unwrap(), stored);
-    let state = state.of_stored(&created);
+    let state = state.with_details_of_creation(&created);
     assert_eq!(state.details().title.as_deref(), Some("A"));
 }

@@ -19,7 +19,7 @@ const FULL: &str = "█";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChartRow {
     pub(super) label: String,
-    /// One number for each column; the first number is the length of the bar.
+    /// One number for each column; the bar shows the first one.
     pub(super) numbers: Vec<Option<u64>>,
 }
 
@@ -47,12 +47,12 @@ impl Chart<'_> {
         }
         let before: usize = widths.iter().map(|width| width + GAP).sum();
         let room = terminal_width.saturating_sub(before).max(BAR_WIDTH_MIN);
-        let longest = self.rows.iter().map(length).max().unwrap_or_default();
+        let longest = self.rows.iter().map(bar_number).max().unwrap_or_default();
 
         let titles: Vec<String> = self.titles.iter().map(|&title| title.to_owned()).collect();
         let mut text = line(&widths, &titles, "");
         for row in &self.rows {
-            let bar = bar(length(row), longest, room);
+            let bar = bar(bar_number(row), longest, room);
             text.push_str(&line(&widths, &cells(row), &bar));
         }
         for sum in &self.sums {
@@ -75,7 +75,7 @@ fn cells(row: &ChartRow) -> Vec<String> {
     std::iter::once(label(row)).chain(numbers).collect()
 }
 
-fn length(row: &ChartRow) -> u64 {
+fn bar_number(row: &ChartRow) -> u64 {
     row.numbers.first().copied().flatten().unwrap_or_default()
 }
 

@@ -103,7 +103,7 @@ impl SourceLinks {
     ) {
         for (path, name) in not_carried {
             if record.is_set(path) {
-                self.report.count_not_carried(name);
+                self.report.count_not_imported(name);
             }
         }
         let number = self.links.len() + 1;
@@ -120,7 +120,7 @@ impl SourceLinks {
         for (column, name) in not_carried {
             let says_nothing = |cell: &str| matches!(cell, "0" | "false" | "FALSE");
             if row.cell(*column).is_some_and(|cell| !says_nothing(cell)) {
-                self.report.count_not_carried(name);
+                self.report.count_not_imported(name);
             }
         }
         let adapted = foreign.adapt(row.number, &mut self.report);
@@ -199,9 +199,9 @@ impl SourceFormat {
     /// Returns the format whose columns a table has.
     fn of_columns(table: &CsvTable<'_>) -> Option<Self> {
         let formats = [
-            (Self::Csv, csv_columns::are_columns_of(table)),
-            (Self::Dub, dub::are_columns_of(table)),
-            (Self::Bitly, bitly::are_columns_of(table)),
+            (Self::Csv, csv_columns::has_columns_of_format(table)),
+            (Self::Dub, dub::has_columns_of_format(table)),
+            (Self::Bitly, bitly::has_columns_of_format(table)),
         ];
         let found = formats.into_iter().find(|(_, is_found)| *is_found);
         found.map(|(format, _)| format)

@@ -50,7 +50,7 @@ impl NameCounts {
 }
 
 impl SourceReport {
-    pub(super) fn count_not_carried(&mut self, name: &str) {
+    pub(super) fn count_not_imported(&mut self, name: &str) {
         self.not_carried.add(name);
     }
 
@@ -76,7 +76,7 @@ impl SourceReport {
     }
 
     /// Returns a warning if the source has more links than the file.
-    pub(super) fn warning(&self, links: usize) -> Option<String> {
+    pub(super) fn missing_links_warning(&self, links: usize) -> Option<String> {
         let total = self.announced?;
         Some(format!(
             "the file has {} of {}: export the other pages too, and append them to the file",
@@ -112,7 +112,7 @@ mod tests {
         let mut report = SourceReport::default();
         assert_eq!(report.text(), "");
         for number in 0..1_000 {
-            report.count_not_carried(&format!("member {number}"));
+            report.count_not_imported(&format!("member {number}"));
         }
         assert_eq!(report.text().lines().count(), 1 + NAMES_MAX + 1);
         assert!(report.text().contains("950  other members"));
@@ -133,8 +133,13 @@ mod tests {
     fn file_without_all_pages_is_warned_of() {
         let mut report = SourceReport::default();
         report.announce(10, 10);
-        assert_eq!(report.warning(10), None);
+        assert_eq!(report.missing_links_warning(10), None);
         report.announce(120, 10);
-        assert!(report.warning(10).unwrap().contains("10 of 120 links"));
+        assert!(
+            report
+                .missing_links_warning(10)
+                .unwrap()
+                .contains("10 of 120 links")
+        );
     }
 }

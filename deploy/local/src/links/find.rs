@@ -27,7 +27,7 @@ pub(crate) async fn find_link(client: &ApiClient, name: &LinkName) -> anyhow::Re
     let answer = client.send(&call).await?;
     let found: FoundLinks = client.read(&call, &answer)?;
     let mut links = found.items.iter();
-    match links.find(|link| name.is_of(&link.short_url)) {
+    match links.find(|link| name.matches_short_url(&link.short_url)) {
         Some(link) => Ok(link.id),
         None => {
             bail!("the account has no link {name}; a deleted link is found by its id only: lnk_…")

@@ -121,7 +121,7 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
     generations.collect()
 }
 
-/// Returns the number of the served generation.
+/// Returns the number of the live generation, which reads use.
 ///
 /// # Errors
 /// Returns an error if the database fails.

@@ -25,7 +25,7 @@ pub struct RebuildPace {
 }
 
 impl RebuildPace {
-    /// Returns a limiter of that many events per second.
+    /// Returns a limiter of `max_rate` events per second; `None` for no limit.
     pub fn new(max_rate: Option<NonZeroU32>) -> Self {
         Self {
             max_rate,
@@ -42,7 +42,7 @@ impl RebuildPace {
         chunk.into()
     }
 
-    /// Waits until that many events may be read.
+    /// Waits until the events may be read.
     pub async fn take(&self, events: u64) {
         let Some(rate) = self.max_rate else {
             return;

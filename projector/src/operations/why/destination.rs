@@ -41,7 +41,7 @@ pub enum DestinationState {
     /// The link was deleted.
     Deleted,
     /// More changes came before than are read.
-    Untold,
+    ChangesNotRead,
     /// This release cannot read the event.
     Unreadable,
 }
@@ -137,7 +137,7 @@ fn stretches(newest_first: &[RecordedEvent], day: Day, now: OffsetDateTime) -> V
             destination: if is_beginning {
                 DestinationState::NotYet
             } else {
-                DestinationState::Untold
+                DestinationState::ChangesNotRead
             },
         });
     }

@@ -98,7 +98,11 @@ impl LinkRecord {
             (false, Some(_)) => "disabled",
             (false, None) => "active",
         };
-        let details = state.clone().of_stored(created).details.unwrap_or_default();
+        let details = state
+            .clone()
+            .with_details_of_creation(created)
+            .details
+            .unwrap_or_default();
         Some(RedirectRow {
             slug_folded: redirects::fold(&created.slug),
             link_id: self.link_id,

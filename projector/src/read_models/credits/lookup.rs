@@ -23,7 +23,7 @@ pub struct BalanceRow {
     pub version: i64,
 }
 
-/// Returns the entry of that version.
+/// Returns the entry of an account with a version.
 pub(crate) async fn entry_in_tx(
     tx: &mut PgConnection,
     generation: i32,

@@ -42,7 +42,7 @@ impl LinkRow {
         created_at: OffsetDateTime,
     ) -> Self {
         let disabled_by = state.disabled_by();
-        let state = state.clone().of_stored(created);
+        let state = state.clone().with_details_of_creation(created);
         let LinkDetails {
             title,
             external_id,

@@ -42,7 +42,7 @@ fn line(values: &[Option<i64>], highest: i64) -> String {
             let x = first + index;
             let y = HEIGHT - value.saturating_mul(HEIGHT) / highest.max(1);
             write!(path, "{command}{x} {y}").expect("writing to a string never fails");
-            // A value between two gaps is a dot.
+            // Each piece begins with a dash of width 1: a single value between two gaps stays visible.
             if !is_drawing {
                 path.push_str("h1");
             }

@@ -133,7 +133,7 @@ pub(super) fn destination(destination: &DestinationState) -> Markup {
             span.warn { "✗ nowhere: out of service" } ", else → " (address(destination))
         },
         DestinationState::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
-        DestinationState::Untold => {
+        DestinationState::ChangesNotRead => {
             html! { "… more changes than are shown here; the history has them" }
         }
         DestinationState::Unreadable => html! {
@@ -147,7 +147,7 @@ fn quoted_reason(reason: &str) -> Markup {
     html! { "“" bdi { (reason) } "”" }
 }
 
-/// Shows the subject of the event with a link to its page.
+/// Shows the subject of the event: the words "the account", or the id of a link, linked to the page of the link.
 pub(super) fn subject(event: &RecordedEvent) -> Markup {
     if event.stream_id == event.account_id.uuid() {
         html! { "the account" }

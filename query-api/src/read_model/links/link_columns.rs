@@ -1,4 +1,4 @@
-//! Links of a page as parallel arrays of equal length, and their conversion.
+//! Columns of `read_model.links` in statements: of a link by itself, and of the links of a page as parallel arrays.
 
 use std::iter::zip;
 
@@ -6,14 +6,74 @@ use linkledger_core::{
     http::link_body::LinkParts,
     id::LinkId,
     link::{DisabledBy, Expiry, LinkDetails, Tags},
+    shard::Position,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::LinkView;
 
-/// Columns of the links of a page, from a row of a statement.
-pub(super) struct LinkColumns {
+/// Row of [`query_link_rows`]: a checkpoint, if wanted, and a link, if found.
+pub(super) struct LinkRow {
+    pub(super) epoch: Option<i32>,
+    pub(super) position: Option<Position>,
+    pub(super) is_parked: Option<bool>,
+    pub(super) link_id: Option<Uuid>,
+    pub(super) slug: Option<String>,
+    pub(super) destination_url: Option<String>,
+    pub(super) version: Option<i64>,
+    pub(super) created_at: Option<OffsetDateTime>,
+    pub(super) title: Option<String>,
+    pub(super) external_id: Option<String>,
+    pub(super) tags: Option<Vec<String>>,
+    pub(super) expires_at: Option<OffsetDateTime>,
+    pub(super) expired_url: Option<String>,
+    pub(super) disabled_by: Option<String>,
+}
+
+/// Statement with a [`LinkRow`] for each row: the columns of a checkpoint, then those of the link `l` between the two texts.
+macro_rules! query_link_rows {
+    ([$checkpoint:literal] [$from:literal] $($parameter:expr),+) => {
+        sqlx::query_as!(
+            $crate::read_model::links::link_columns::LinkRow,
+            $checkpoint
+                + r#"
+                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+                l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
+                l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
+                l.expired_url AS "expired_url?", l.disabled_by AS "disabled_by?"
+                "#
+                + $from,
+            $($parameter),+
+        )
+    };
+}
+pub(super) use query_link_rows;
+
+impl LinkRow {
+    pub(super) fn into_link(self) -> Option<LinkView> {
+        Some(LinkView {
+            parts: LinkParts {
+                id: LinkId::from_uuid(self.link_id?),
+                slug: self.slug?,
+                destination_url: self.destination_url?,
+                created_at: self.created_at?,
+                details: LinkDetails {
+                    title: self.title,
+                    external_id: self.external_id,
+                    tags: self.tags.and_then(Tags::of),
+                    expires_at: self.expires_at.map(Expiry::at),
+                    expired_url: self.expired_url,
+                },
+                disabled_by: self.disabled_by.as_deref().and_then(DisabledBy::of_name),
+            },
+            version: self.version?,
+        })
+    }
+}
+
+/// Links of a page as arrays of equal length, from a row of [`query_link_arrays`].
+pub(super) struct LinkArrays {
     pub(super) link_ids: Vec<Uuid>,
     pub(super) slugs: Vec<String>,
     pub(super) destination_urls: Vec<String>,
@@ -28,10 +88,49 @@ pub(super) struct LinkColumns {
     pub(super) disabled_by: Vec<Option<String>>,
 }
 
-/// Moves the columns of the links out of a row.
-macro_rules! link_columns {
+/// Statement that returns the links of a page in one row: a row for each link would repeat the checkpoint, and would cost the
+/// database and query-api more. Aggregates keep the order of a sorted subquery.
+///
+/// The three texts surround the columns of the row `l`, and the aggregates of the subquery `l`.
+macro_rules! query_link_arrays {
+    ([$checkpoint:literal] [$from:literal] [$($page:tt)+] $($parameter:expr),+) => {
+        sqlx::query!(
+            $checkpoint
+                + r#"
+                l.link_ids AS "link_ids!", l.slugs AS "slugs!",
+                l.destination_urls AS "destination_urls!", l.versions AS "versions!",
+                l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
+                l.external_ids AS "external_ids!: Vec<Option<String>>",
+                l.tags AS "tags!: Vec<Option<String>>",
+                l.expires_at AS "expires_at!: Vec<Option<time::OffsetDateTime>>",
+                l.expired_urls AS "expired_urls!: Vec<Option<String>>",
+                l.disabled_by AS "disabled_by!: Vec<Option<String>>"
+                "#
+                + $from
+                + r#"
+                coalesce(array_agg(link_id), '{}') AS link_ids,
+                coalesce(array_agg(coalesce(slug, '')), '{}') AS slugs,
+                coalesce(array_agg(coalesce(destination_url, '')), '{}') AS destination_urls,
+                coalesce(array_agg(coalesce(version, 0)), '{}') AS versions,
+                coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at,
+                coalesce(array_agg(title), '{}') AS titles,
+                coalesce(array_agg(external_id), '{}') AS external_ids,
+                coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                coalesce(array_agg(expires_at), '{}') AS expires_at,
+                coalesce(array_agg(expired_url), '{}') AS expired_urls,
+                coalesce(array_agg(disabled_by), '{}') AS disabled_by
+                "#
+                + $($page)+,
+            $($parameter),+
+        )
+    };
+}
+pub(super) use query_link_arrays;
+
+/// Moves the arrays out of a row of [`query_link_arrays`], which has other columns too.
+macro_rules! link_arrays {
     ($row:expr) => {
-        $crate::read_model::links::link_columns::LinkColumns {
+        $crate::read_model::links::link_columns::LinkArrays {
             link_ids: $row.link_ids,
             slugs: $row.slugs,
             destination_urls: $row.destination_urls,
@@ -46,9 +145,9 @@ macro_rules! link_columns {
         }
     };
 }
-pub(super) use link_columns;
+pub(super) use link_arrays;
 
-impl LinkColumns {
+impl LinkArrays {
     /// Returns the links, in the order of the page.
     pub(super) fn into_links(self) -> impl Iterator<Item = LinkView> {
         let texts = zip(self.slugs, self.destination_urls);

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     parameters::{ParameterError, Parameters, parse_name},
-    qr_codes::{QrFormat, QrImage},
+    qr_codes::{QrFormat, QrImageOptions},
 };
 
 const FORMAT: &str = "format";
@@ -71,7 +71,7 @@ enum EccName {
 }
 
 /// Parses the requested image, in the order of checks of `docs/api.md#order-of-checks`.
-pub(super) fn requested_image(uri: &Uri, headers: &HeaderMap) -> Result<QrImage, Problem> {
+pub(super) fn requested_image(uri: &Uri, headers: &HeaderMap) -> Result<QrImageOptions, Problem> {
     let known = [FORMAT, SIZE, MARGIN, ECC, COLOR, BACKGROUND];
     let mut parameters = Parameters::of(uri, &known);
     let format = parameters.take(FORMAT, parse_format);
@@ -84,7 +84,7 @@ pub(super) fn requested_image(uri: &Uri, headers: &HeaderMap) -> Result<QrImage,
     let error_correction = parameters.take(ECC, parse_ecc);
     parameters.check()?;
     check_contrast(&style)?;
-    Ok(QrImage {
+    Ok(QrImageOptions {
         format: accepted_format(headers, format)?,
         error_correction: error_correction.unwrap_or(ErrorCorrection::Medium),
         style,
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(query: &str, accept: &'static str) -> Result<QrImage, Problem> {
+    fn parse(query: &str, accept: &'static str) -> Result<QrImageOptions, Problem> {
         let uri: Uri = format!("/v1/links/x/qr{query}").parse().unwrap();
         let headers = [(ACCEPT, HeaderValue::from_static(accept))];
         requested_image(&uri, &HeaderMap::from_iter(headers))

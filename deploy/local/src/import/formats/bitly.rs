@@ -23,7 +23,7 @@ const DESTINATION_URL: [&str; 1] = ["destination_url"];
 const EXPECTED: &str = "the column \"Link\", \"Bitlink\" or \"Custom Link\", and the column \"Long URL\" or \"Destination URL\"";
 
 /// Returns true for a column of short addresses and a column of destinations.
-pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
     let has_link = table.has(&LINK) || table.has(&CUSTOM_LINK);
     has_link && table.has(&DESTINATION_URL)
         || (has_link || table.has(&SHORT_LINK)) && table.has(&LONG_URL)

@@ -50,11 +50,11 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
 }
 
 /// Returns true if the table has the column of the destination, and only columns of a link or of an export.
-pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
     has_destination(table) && table.unknown_column(&known_columns()).is_none()
 }
 
-/// Returns the first column, of a table with a destination, that no link and no export has.
+/// Returns the first column that neither a link nor an export has; `None` if the table lacks the destination.
 pub(super) fn unknown_column<'t>(table: &'t CsvTable<'_>) -> Option<&'t str> {
     let unknown = table.unknown_column(&known_columns());
     unknown.filter(|_| has_destination(table))

@@ -22,7 +22,7 @@ const URL: &str = "url";
 const EXPECTED: &str = "the columns \"Short link\" and \"Destination URL\"";
 
 /// Returns true for the columns of an export, also by their names in earlier exports, `link` and `url`.
-pub(super) fn are_columns_of(table: &CsvTable<'_>) -> bool {
+pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
     let has = |name: &str| table.has(&[name]);
     has(SHORT_LINK) && (has("destination_url") || has(URL)) || has("link") && has(URL)
 }

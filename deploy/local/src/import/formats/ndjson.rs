@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
         parsed.links.push(link(&record, number)?);
         let known = |name: &&str| LINK_MEMBERS.contains(name) || IGNORED.contains(name);
         for name in record.names().filter(|name| !known(name)) {
-            parsed.report.count_not_carried(name);
+            parsed.report.count_not_imported(name);
         }
     }
     Ok(parsed)

@@ -103,7 +103,7 @@ mod tests {
         assert!(
             parsed
                 .report
-                .warning(parsed.links.len())
+                .missing_links_warning(parsed.links.len())
                 .unwrap()
                 .contains("of 12 links")
         );

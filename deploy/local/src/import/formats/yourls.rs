@@ -86,7 +86,7 @@ mod tests {
     const FIXTURE: &str = include_str!("../../../tests/data/import/yourls.json");
 
     #[test]
-    fn yourls_links_are_in_the_order_of_their_numbers() {
+    fn yourls_links_are_sorted_by_number_of_their_member() {
         let parsed = parse(FIXTURE).unwrap();
         let slugs: Vec<_> = parsed
             .links
@@ -98,6 +98,11 @@ mod tests {
         assert_eq!(first.destination_url, "https://ozh.org/");
         assert_eq!(first.details.title.as_deref(), Some("Ozh & friends"));
         assert_eq!(parsed.links[1].link.details.title, None);
+    }
+
+    #[test]
+    fn yourls_report_counts_clicks_and_missing_links() {
+        let parsed = parse(FIXTURE).unwrap();
         let report = parsed.report.text();
         assert!(report.contains("2  clicks"), "{report}");
         assert!(
@@ -107,7 +112,7 @@ mod tests {
         assert!(
             parsed
                 .report
-                .warning(3)
+                .missing_links_warning(3)
                 .unwrap()
                 .contains("3 of 1,523 links")
         );

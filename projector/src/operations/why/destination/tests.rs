@@ -150,7 +150,7 @@ fn unread_part_of_a_day_is_marked() {
     let mut events = life();
     events.truncate(2);
     let day = stretches(&events, Day::of(date!(2026 - 11 - 12)), NOW);
-    assert_eq!(day[0].destination, DestinationState::Untold);
+    assert_eq!(day[0].destination, DestinationState::ChangesNotRead);
     let mut unreadable = life();
     unreadable[0].event_type = "LinkPainted".to_owned();
     let day = stretches(&unreadable, Day::of(date!(2026 - 11 - 20)), NOW);

@@ -93,8 +93,8 @@ fn print_planned(
         events,
     };
     let text = format!(
-        "Would rebuild `{account_id}` in {}, from {} of the account and the events of its links; \
-         nothing was changed.",
+        "Would rebuild `{account_id}` in {}, from {} of the account's own stream, and from the events of \
+         its links, which are not counted; nothing was changed.",
         planned.projections.join(", "),
         counted(events, "event")
     );

@@ -5,10 +5,11 @@ use std::iter::zip;
 use linkledger_core::id::LinkId;
 
 use super::FoundLinks;
-use crate::read_model::{SnapshotRead, Visibility, links::link_columns::LinkColumns};
+use crate::read_model::{SnapshotRead, Visibility, links::link_columns::LinkArrays};
 
 /// Reads a page of the given rows: links in the order of the list, at most `$5`, which are only read until the page is full.
-/// Each part of the statement but the last one ends with `ORDER BY link_id`. A link that the read table lacks has no slug.
+/// Each part of the statement but the last one ends with `ORDER BY link_id`. The rows have all columns of `read_model.links`,
+/// and no slug if that table lacks the link.
 ///
 /// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7` and `$8`
 /// range of folded slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags, `$14` external id.
@@ -22,21 +23,19 @@ macro_rules! page_of_rows {
         }
     }};
     (@ordered $pool:expr, $search:expr, $($rows:tt)+) => {{
-        // The statement itself names `OffsetDateTime`.
         use linkledger_core::{link::SlugPrefix, shard::Shard};
-        use time::OffsetDateTime;
         use $crate::read_model::{
             Visibility,
             links::{
-                link_columns::link_columns,
+                link_columns::{link_arrays, query_link_arrays},
                 search::{LinkSearch, StateFilter, page::PageOfRows},
             },
         };
 
         let search: &LinkSearch = $search;
         let slug_end = search.slug_prefix.as_ref().map(SlugPrefix::end);
-        let page = sqlx::query!(
-            r#"
+        let page = query_link_arrays!(
+            [r#"
             SELECT c.epoch, c.position,
                    EXISTS (
                        SELECT FROM read_model.parked_accounts AS p
@@ -44,32 +43,16 @@ macro_rules! page_of_rows {
                          AND p.projection = c.projection AND p.generation = c.generation
                    ) AS "is_parked!",
                    l.last_row AS "last_row!", l.are_found AS "are_found!",
-                   l.link_ids AS "link_ids!", l.slugs AS "slugs!",
-                   l.destination_urls AS "destination_urls!", l.versions AS "versions!",
-                   l.created_at AS "created_at!", l.titles AS "titles!: Vec<Option<String>>",
-                   l.external_ids AS "external_ids!: Vec<Option<String>>",
-                   l.tags AS "tags!: Vec<Option<String>>",
-                   l.expires_at AS "expires_at!: Vec<Option<OffsetDateTime>>",
-                   l.expired_urls AS "expired_urls!: Vec<Option<String>>",
-                   l.disabled_by AS "disabled_by!: Vec<Option<String>>"
+            "#]
+            [r#"
             FROM read_model.checkpoints AS c
             CROSS JOIN LATERAL (
                 SELECT coalesce(max(nth), 0) AS last_row,
                        coalesce(array_agg(is_found), '{}') AS are_found,
-                       coalesce(array_agg(link_id), '{}') AS link_ids,
-                       coalesce(array_agg(coalesce(slug, '')), '{}') AS slugs,
-                       coalesce(array_agg(coalesce(destination_url, '')), '{}') AS destination_urls,
-                       coalesce(array_agg(coalesce(version, 0)), '{}') AS versions,
-                       coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at,
-                       coalesce(array_agg(title), '{}') AS titles,
-                       coalesce(array_agg(external_id), '{}') AS external_ids,
-                       coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
-                       coalesce(array_agg(expires_at), '{}') AS expires_at,
-                       coalesce(array_agg(expired_url), '{}') AS expired_urls,
-                       coalesce(array_agg(disabled_by), '{}') AS disabled_by
+            "#]
+            [r#"
                 FROM (
-                    SELECT numbered.link_id, slug, destination_url, version, created_at, title,
-                           external_id, tags, expires_at, expired_url, disabled_by, nth, is_found
+                    SELECT numbered.*, is_found
                     FROM (SELECT rows.*, row_number() OVER () AS nth FROM (
                         "#
                 + $($rows)+
@@ -100,7 +83,7 @@ macro_rules! page_of_rows {
               AND c.generation = (
                   SELECT active_generation FROM read_model.projections WHERE projection = 'links'
               )
-            "#,
+            "#]
             Shard::of(search.account_id).number(),
             search.account_id.uuid(),
             search.start,
@@ -122,7 +105,7 @@ macro_rules! page_of_rows {
             visibility: Visibility::new(page.epoch, page.position, page.is_parked),
             last_row: page.last_row,
             are_found: page.are_found,
-            columns: link_columns!(page),
+            links: link_arrays!(page),
         })
     }};
 }
@@ -136,14 +119,14 @@ pub(super) struct PageOfRows {
     pub(super) last_row: i64,
     /// False for a last row that does not meet the filters.
     pub(super) are_found: Vec<bool>,
-    pub(super) columns: LinkColumns,
+    pub(super) links: LinkArrays,
 }
 
 impl PageOfRows {
     pub(super) fn into_found(self, rows_max: i64) -> SnapshotRead<FoundLinks> {
-        let last = self.columns.link_ids.last().copied();
+        let last = self.links.link_ids.last().copied();
         let stopped_at = last.filter(|_| self.last_row == rows_max);
-        let rows = zip(self.columns.into_links(), self.are_found);
+        let rows = zip(self.links.into_links(), self.are_found);
         let links = rows.filter_map(|(link, is_found)| is_found.then_some(link));
         self.visibility.with(FoundLinks {
             links: links.collect(),

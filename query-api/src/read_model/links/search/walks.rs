@@ -13,9 +13,7 @@ pub(super) async fn by_account(pool: &PgPool, search: &LinkSearch) -> sqlx::Resu
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -35,9 +33,7 @@ pub(super) async fn by_destination(pool: &PgPool, search: &LinkSearch) -> sqlx::
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -58,9 +54,7 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -82,9 +76,7 @@ pub(super) async fn by_external_id(pool: &PgPool, search: &LinkSearch) -> sqlx::
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -106,9 +98,7 @@ pub(super) async fn among_expiring(pool: &PgPool, search: &LinkSearch) -> sqlx::
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -127,9 +117,7 @@ pub(super) async fn among_disabled(pool: &PgPool, search: &LinkSearch) -> sqlx::
         pool,
         search,
         r#"
-        SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM read_model.links
+        SELECT * FROM read_model.links
         WHERE generation = (
                   SELECT active_generation FROM read_model.projections
                   WHERE projection = 'links'
@@ -172,9 +160,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         r#"
             ) AS matching_link
             CROSS JOIN LATERAL (
-                SELECT link_id, slug, destination_url, version, created_at, title, external_id,
-                       tags, expires_at, expired_url, disabled_by
-                FROM read_model.links
+                SELECT * FROM read_model.links
                 WHERE generation = (
                           SELECT active_generation FROM read_model.projections
                           WHERE projection = 'links'
@@ -185,9 +171,7 @@ pub(super) async fn by_slug_prefix(pool: &PgPool, search: &LinkSearch) -> sqlx::
         )
         UNION ALL
         (
-            SELECT link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-            FROM read_model.links
+            SELECT * FROM read_model.links
             WHERE (SELECT count(*) FROM matching) >= $5
               AND generation = (
                       SELECT active_generation FROM read_model.projections
@@ -208,9 +192,7 @@ pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<P
         pool,
         search,
         r#"
-        SELECT tagged.link_id, slug, destination_url, version, created_at, title, external_id, tags,
-               expires_at, expired_url, disabled_by
-        FROM (
+        SELECT * FROM (
             SELECT link_id FROM read_model.link_tags
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -222,16 +204,14 @@ pub(super) async fn by_tag(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<P
             LIMIT $5
         ) AS tagged
         LEFT JOIN LATERAL (
-            SELECT slug, destination_url, version, created_at, title, external_id, tags, expires_at,
-                   expired_url, disabled_by
-            FROM read_model.links
+            SELECT * FROM read_model.links
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'links'
                   )
               AND account_id = $2 AND link_id = tagged.link_id
             LIMIT 1
-        ) AS link ON true
+        ) AS link USING (link_id)
         "#
     )
 }

@@ -20,15 +20,16 @@ use super::accounts::follows;
 /// Links of the checked events.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    streams: HashMap<u64, LinkAt>,
-    /// Details by stream, of links that ever had details.
-    details: HashMap<u64, DetailsAt>,
+    /// Links by the hash of their stream's id.
+    streams: HashMap<u64, LastLink>,
+    /// Details by the same hash, of links that ever had details.
+    details: HashMap<u64, LastDetails>,
     keys: RandomState,
 }
 
 /// Details of a link after its last checked event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DetailsAt {
+struct LastDetails {
     hash: StateHash,
     /// True if the details are those of the creation: a release that does not know details may have
     /// left them out of the state since.
@@ -37,12 +38,12 @@ struct DetailsAt {
 
 /// Link after its last checked event.
 #[derive(Debug, Clone, Copy, Default)]
-struct LinkAt {
+struct LastLink {
     version: u32,
     state: StateHash,
 }
 
-/// Hash of the state and the account of a link, without its details.
+/// Hash of the state and the account of a link without its details, or of its details.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct StateHash(u32);
 
@@ -132,7 +133,7 @@ impl Links {
     fn set_details(&mut self, key: u64, details: Option<&LinkDetails>, is_of_creation: bool) {
         if let Some(details) = details {
             let hash = self.hash_of_details(details);
-            let at = DetailsAt {
+            let at = LastDetails {
                 hash,
                 is_of_creation,
             };
