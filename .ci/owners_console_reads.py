@@ -11,9 +11,11 @@ import zoneinfo
 from chromium import emulate
 from owners_console_browser import RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
 
 WESTERN_ZONE = "America/New_York"
 VISITOR = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+BARS = {"Last 24 hours": 24, "Last 7 days": 7, "Last 30 days": 30, "Last 12 months": 12}
 EXPIRED = problem(401, "api_key_expired", "The API key has expired", "Ask for a new one.")
 FAILED = problem(500, "internal_error", "The service has failed", "Try again.")
 
@@ -142,6 +144,15 @@ def list_that_breaks_off(console, proxy, api_url):
     check(repeated == 1, f"the export reads {repeated} pages again, not only the one that failed")
 
 
+def bars_of_ranges(console, proxy, api_url):
+    """A chart has as many bars as the name of its range says."""
+    console.open("#/account")
+    console.find(".chart svg")
+    for name, bars in BARS.items():
+        Select(console.find("#range")).select_by_visible_text(name)
+        console.wait(f"{bars} bars: {name}", lambda: len(console.driver.find_elements("css selector", ".chart tbody tr")) == bars)
+
+
 def days_west_of_utc(console, proxy, api_url):
     console.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": WESTERN_ZONE})
     console.open("#/account")
@@ -169,4 +180,4 @@ def page_of_the_api(console, proxy, api_url):
     console.find("tr[data-id]")
 
 
-SCENES = (key_in_find, short_link_in_find, other_meaning, narrow_list, refreshed_clicks, answer_after_new_key, list_that_breaks_off, days_west_of_utc, page_of_the_api)
+SCENES = (key_in_find, short_link_in_find, other_meaning, narrow_list, refreshed_clicks, answer_after_new_key, list_that_breaks_off, bars_of_ranges, days_west_of_utc, page_of_the_api)

@@ -9,18 +9,33 @@ import { read, send } from "./api.js";
 import { topList } from "./top_list.js";
 
 const ownTimeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const DAY_MS = 86400000;
+const HOUR_MS = 3600000;
 const RANGES = [["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"], ["90", "Last 90 days"], ["365", "Last 12 months"]];
 const INTERVALS = [["hour", "Hours"], ["day", "Days"], ["week", "Weeks"], ["month", "Months"]];
 /** Bucket that suits a range, by its days. */
 const SUITABLE = { 1: "hour", 7: "day", 30: "day", 90: "week", 365: "month" };
 const FIRST_RANGE = "7";
+/** Ranges that are not counted in days. */
+const [DAY_OF_HOURS, YEAR_OF_MONTHS] = ["1", "365"];
 /** Longest range in hours that one chart can show, in days. */
 const HOURS_RANGE_MAX = 30;
 
 const UTC_DAY_LENGTH = "2026-11-20".length;
 
-const utcDay = (milliseconds) => new Date(milliseconds).toISOString().slice(0, UTC_DAY_LENGTH);
+const utcDay = (time) => new Date(time).toISOString().slice(0, UTC_DAY_LENGTH);
+
+/**
+ * Returns the begin of a range that ends with the current hour, day or month, so that the chart has no bar more than
+ * the name of the range says. A date is a day of the chosen time zone.
+ */
+const beginOf = (range, timeZone) => {
+  if (range === DAY_OF_HOURS) return new Date(Date.now() - 23 * HOUR_MS).toISOString();
+  // Swedish dates have the form of ISO 8601.
+  const day = new Date(new Date().toLocaleDateString("sv-SE", { timeZone }));
+  if (range === YEAR_OF_MONTHS) day.setUTCMonth(day.getUTCMonth() - 11, 1);
+  else day.setUTCDate(day.getUTCDate() - Number(range) + 1);
+  return utcDay(day);
+};
 
 /** Returns the ranges of the figures: the API widens those of the chart to whole buckets, those of the lists to days. */
 const rangeView = (clicks, { from, to }) => element(
@@ -62,10 +77,8 @@ export const clickPanel = (path, tops, signal) => {
   resizing.observe(chart);
   signal.addEventListener("abort", () => resizing.disconnect());
 
-  const query = () => {
-    const from = new Date(Date.now() - Number(range.value) * DAY_MS).toISOString();
-    return { interval: interval.value, timezone: zone.value, from, to: new Date().toISOString() };
-  };
+  const query = () =>
+    ({ interval: interval.value, timezone: zone.value, from: beginOf(range.value, zone.value), to: new Date().toISOString() });
   const load = async () => {
     reading.abort();
     reading = new AbortController();

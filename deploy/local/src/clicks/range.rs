@@ -6,17 +6,20 @@ use linkledger_core::{
 };
 use time::{Duration, OffsetDateTime};
 
-/// Length of a range of hours without `--from`: longer ones fill many screens.
-const DEFAULT_HOURS: Duration = Duration::hours(48);
+/// Number of hours in a range of hours without `--from`: more fill many screens.
+const DEFAULT_HOURS: i64 = 48;
 
-/// Returns the begin of a range of hours without `--from`. A date is a day of the requested time zone, and gets
-/// the service's default.
+/// Returns an instant in the first of the [`DEFAULT_HOURS`] that end with the hour of `to`. A date is a day of the
+/// requested time zone, and gets the service's default.
 pub(super) fn from_of_hours(to: Option<&str>, now: OffsetDateTime) -> Option<String> {
     let end = match to {
         None => now,
         Some(to) => timestamp::parse(to)?,
     };
-    Some(timestamp::format(end.checked_sub(DEFAULT_HOURS)?))
+    // The end is exclusive: an end at a full hour belongs to the hour before.
+    let in_last_hour = end.checked_sub(Duration::MILLISECOND)?;
+    let in_first_hour = in_last_hour.checked_sub(Duration::hours(DEFAULT_HOURS - 1))?;
+    Some(timestamp::format(in_first_hour))
 }
 
 /// Returns the line that names the UTC days of a ranking; `None` if the texts are no range.
@@ -40,6 +43,7 @@ pub(super) fn of_utc_days(
 
 #[cfg(test)]
 mod tests {
+    use linkledger_core::click::buckets::{Buckets, Interval, RangeRequest, Zone};
     use time::macros::datetime;
 
     use super::*;
@@ -48,10 +52,22 @@ mod tests {
 
     #[test]
     fn hours_without_begin_are_the_last_48() {
-        let from = from_of_hours(None, NOW);
-        assert_eq!(from.as_deref(), Some("2026-11-18T09:51:00.000Z"));
-        let from = from_of_hours(Some("2026-11-10T00:00:00Z"), NOW);
-        assert_eq!(from.as_deref(), Some("2026-11-08T00:00:00.000Z"));
+        for to in [
+            None,
+            Some("2026-11-10T00:00:00Z"),
+            Some("2026-11-10T00:00:00.001Z"),
+            Some("2026-11-10T00:59:59Z"),
+        ] {
+            let from = from_of_hours(to, NOW).unwrap();
+            let request = RangeRequest {
+                interval: Interval::Hour,
+                zone: Zone::UTC,
+                from: RangeEdge::parse(&from),
+                to: to.and_then(RangeEdge::parse),
+            };
+            let hours = Buckets::of(&request, NOW).unwrap();
+            assert_eq!(hours.len(), 48, "{to:?}");
+        }
         assert_eq!(from_of_hours(Some("2026-11-10"), NOW), None);
     }
 
