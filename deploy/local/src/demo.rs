@@ -4,6 +4,7 @@
 //! a day have a recorder of their own, and depend on nothing but seed, account and day. So a second run creates
 //! nothing twice, counts nothing twice, and publishes only records that are not counted yet.
 
+mod described;
 mod made_up;
 
 use std::{path::PathBuf, time::Duration};
@@ -28,7 +29,7 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::PgPool;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
@@ -36,7 +37,7 @@ use uuid::Uuid;
 use self::made_up::DayClicks;
 use crate::{
     client::{
-        ApiClient, ApiTarget, CallFailure, RetryPolicy,
+        ApiClient, ApiRefusal, ApiTarget, CallFailure, RetryPolicy,
         batch::{BatchMode, ItemOutcome, NewLink, requests},
     },
     data_folder::DataFolder,
@@ -58,6 +59,8 @@ const LINKS: usize = 300;
 const DAYS: u16 = 7;
 /// Timeout of the broker for a record, and of the client for room in its queue.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// Code of a create whose key belongs to another body.
+const KEY_REUSED: &str = "idempotency_key_reused";
 /// Number of records that wait for the broker.
 const RECORDS_MAX: usize = 5_000;
 
@@ -165,29 +168,44 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
         api_key: Secret::from(key.reveal().to_owned()),
     };
     let client = &ApiClient::new(target, RetryPolicy::BULK, note)?;
-    let links: Vec<NewLink> = (0..LINKS)
-        .map(|number| {
-            let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
-            NewLink::new(json!({
-                "idempotency_key": key.hyphenated().to_string(),
-                "destination_url": format!("https://example.com/made-up/{number}"),
-            }))
-        })
-        .collect();
     let mut created = Vec::with_capacity(LINKS);
-    for request in requests(links) {
-        let batch = client.create_links(&request, BatchMode::Partial).await;
-        if let Some(failure) = batch.failure {
-            return Err(failure.into());
-        }
-        for outcome in batch.items.into_iter().flatten() {
-            match outcome {
-                ItemOutcome::Created { link, .. } => created.push(made_up_link(link)?),
-                ItemOutcome::Refused(refusal) => return Err(CallFailure::Refused(refusal).into()),
-            }
+    for request in requests((0..LINKS).map(described::link).map(NewLink::new)) {
+        for outcome in send_creates(client, &request).await? {
+            let link = match outcome {
+                Err(refusal) if refusal.problem.code == KEY_REUSED => {
+                    bare_link(client, created.len()).await?
+                }
+                outcome => outcome.map_err(CallFailure::Refused)?,
+            };
+            created.push(made_up_link(link)?);
         }
     }
     Ok(created)
+}
+
+/// Returns the link that an earlier release created without title and tags.
+async fn bare_link(client: &ApiClient, number: usize) -> anyhow::Result<Value> {
+    let create = NewLink::new(described::bare_link(number));
+    let mut outcomes = send_creates(client, &[create]).await?;
+    let outcome = outcomes.pop().context("the API returned no link")?;
+    Ok(outcome.map_err(CallFailure::Refused)?)
+}
+
+/// Sends the creates of one request, and returns each link or its refusal, in order.
+async fn send_creates(
+    client: &ApiClient,
+    creates: &[NewLink],
+) -> Result<Vec<Result<Value, Box<ApiRefusal>>>, CallFailure> {
+    let batch = client.create_links(creates, BatchMode::Partial).await;
+    if let Some(failure) = batch.failure {
+        return Err(failure);
+    }
+    let outcomes = batch.items.into_iter().flatten();
+    let outcomes = outcomes.map(|outcome| match outcome {
+        ItemOutcome::Created { link, .. } => Ok(link),
+        ItemOutcome::Refused(refusal) => Err(refusal),
+    });
+    Ok(outcomes.collect())
 }
 
 fn made_up_link(link: Value) -> anyhow::Result<MadeUpLink> {
