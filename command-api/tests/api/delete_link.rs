@@ -1,7 +1,7 @@
 use linkledger_core::consistency::ConsistencyToken;
 use serde_json::json;
 
-use crate::support::{TestApp, change, create, delete, fresh_key, link, send, with};
+use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send, with};
 
 #[tokio::test]
 async fn deleted_link_stays_deleted() {
@@ -31,6 +31,11 @@ async fn deleted_link_stays_deleted() {
         "slug_taken",
         "it is never given out again"
     );
+    // The answer does not depend on whose link had the slug.
+    let (_, other) = app.account(1).await;
+    let foreign = send(&app.router, create(&other, fresh_key(), &link("spring"))).await;
+    let detail = |answer: &Answer| answer.json()["detail"].clone();
+    assert_eq!(detail(&foreign), detail(&second));
     // A replay of the create gets the first answer, and the price is not refunded.
     let replayed = send(&app.router, create(&key, idempotency_key, &link("Spring"))).await;
     assert_eq!(replayed.body, created.body);

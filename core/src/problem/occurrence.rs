@@ -139,7 +139,7 @@ impl Problem {
     pub fn slug_taken() -> Self {
         Self::new(
             Code::SlugTaken,
-            "Choose another slug, or leave out the slug to get a generated slug.",
+            "Choose another slug, or leave out the slug to get a generated slug. Slugs of deleted links stay taken.",
         )
     }
 
