@@ -30,7 +30,10 @@ pub(crate) async fn find_link(client: &ApiClient, name: &LinkName) -> anyhow::Re
     match links.find(|link| name.matches_short_url(&link.short_url)) {
         Some(link) => Ok(link.id),
         None => {
-            bail!("the account has no link {name}; a deleted link is found by its id only: lnk_…")
+            bail!(
+                "the account has no link {name}; a new link is found by its slug after a moment, and a \
+                 deleted link by its id only: lnk_…"
+            )
         }
     }
 }
