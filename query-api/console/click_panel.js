@@ -26,15 +26,21 @@ const utcDay = (time) => new Date(time).toISOString().slice(0, UTC_DAY_LENGTH);
 
 /**
  * Returns the begin of a range that ends with the current hour, day or month, so that the chart has no bar more than
- * the name of the range says. A date is a day of the chosen time zone.
+ * the name of the range says.
  */
 const beginOf = (range, timeZone) => {
-  if (range === DAY_OF_HOURS) return new Date(Date.now() - 23 * HOUR_MS).toISOString();
-  // Swedish dates have the form of ISO 8601.
-  const day = new Date(new Date().toLocaleDateString("sv-SE", { timeZone }));
-  if (range === YEAR_OF_MONTHS) day.setUTCMonth(day.getUTCMonth() - 11, 1);
-  else day.setUTCDate(day.getUTCDate() - Number(range) + 1);
-  return utcDay(day);
+  const begin = new Date();
+  if (range === DAY_OF_HOURS) begin.setTime(begin.getTime() - 23 * HOUR_MS);
+  else if (timeZone === "UTC") {
+    if (range === YEAR_OF_MONTHS) begin.setUTCMonth(begin.getUTCMonth() - 11, 1);
+    else begin.setUTCDate(begin.getUTCDate() - Number(range) + 1);
+    begin.setUTCHours(0, 0, 0, 0);
+  } else {
+    if (range === YEAR_OF_MONTHS) begin.setMonth(begin.getMonth() - 11, 1);
+    else begin.setDate(begin.getDate() - Number(range) + 1);
+    begin.setHours(0, 0, 0, 0);
+  }
+  return begin.toISOString();
 };
 
 /** Returns the ranges of the figures: the API widens those of the chart to whole buckets, those of the lists to days. */

@@ -56,8 +56,8 @@ impl LinkName {
         }
     }
 
-    /// Returns true if a link with this slug and this short address has the name. A short address of
-    /// another host, or any other address that ends like one, names no link.
+    /// Returns true if the name fits a link that was found by it and has this short address: an id and a slug
+    /// fit any, a short address only one of the same host.
     pub fn matches_short_url(&self, short_url: &str) -> bool {
         match self {
             Self::Id(_) | Self::Slug(_) => true,

@@ -32,7 +32,7 @@ pub(super) struct RawClick<'a> {
     /// True if the visitor asks not to be tracked.
     pub(super) wants_privacy: bool,
     pub(super) client_address: Option<IpAddr>,
-    /// True if the address seems to be that of a proxy that is not named in `TRUSTED_PROXIES`.
+    /// True if the address seems to be that of a proxy that is not listed in `TRUSTED_PROXIES`.
     pub(super) is_of_unlisted_proxy: bool,
     /// `User-Agent`, cut; empty if absent.
     pub(super) user_agent: &'a [u8],

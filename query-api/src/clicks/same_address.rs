@@ -1,4 +1,4 @@
-//! Notices that clicks have the address of a proxy: one that is not named in `TRUSTED_PROXIES`.
+//! Notices that clicks have the address of a proxy: one that is not listed in `TRUSTED_PROXIES`.
 
 use std::net::IpAddr;
 

@@ -91,7 +91,8 @@ pub(crate) async fn list_each(
             LIMIT 1
         ) AS p ON true
         ORDER BY wanted.nth
-        "#] & shards,
+        "#],
+        &shards,
         &account_ids,
         &befores,
         &counts_max
@@ -168,7 +169,8 @@ pub(crate) async fn find_each(
             LIMIT 1
         ) AS c ON true
         ORDER BY wanted.nth
-        "#] & shards,
+        "#],
+        &shards,
         &account_ids,
         &link_ids,
         &with_visibility

@@ -17,7 +17,7 @@ pub(super) fn from_of_hours(to: Option<&str>, now: OffsetDateTime) -> Option<Str
         Some(to) => timestamp::parse(to)?,
     };
     // The end is exclusive: an end at a full hour belongs to the hour before.
-    let in_last_hour = end.checked_sub(Duration::MILLISECOND)?;
+    let in_last_hour = end.checked_sub(Duration::NANOSECOND)?;
     let in_first_hour = in_last_hour.checked_sub(Duration::hours(DEFAULT_HOURS - 1))?;
     Some(timestamp::format(in_first_hour))
 }
@@ -55,7 +55,7 @@ mod tests {
         for to in [
             None,
             Some("2026-11-10T00:00:00Z"),
-            Some("2026-11-10T00:00:00.001Z"),
+            Some("2026-11-10T00:00:00.0004Z"),
             Some("2026-11-10T00:59:59Z"),
         ] {
             let from = from_of_hours(to, NOW).unwrap();

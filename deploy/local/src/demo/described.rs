@@ -37,8 +37,8 @@ const CITIES: [(&str, &str); 4] = [
     ("Zurich", "zurich"),
 ];
 const COMBINATIONS: usize = CAMPAIGNS.len() * CHANNELS.len() * (CITIES.len() + 1);
-/// Step from link to link, without a common divisor with [`COMBINATIONS`]: the first links, which have most clicks,
-/// differ in all parts.
+/// Step from link to link, without a common divisor with [`COMBINATIONS`]: the first four links, which have
+/// most clicks, differ in all parts.
 const STEP: usize = 77;
 
 /// Returns the create of a link with title and tags.

@@ -98,10 +98,10 @@ impl SourceLinks {
     fn add_record(
         &mut self,
         record: &JsonRecord,
-        not_carried: &[(&str, &str)],
+        not_imported: &[(&str, &str)],
         foreign: ForeignLink<'_>,
     ) {
-        for (path, name) in not_carried {
+        for (path, name) in not_imported {
             if record.is_set(path) {
                 self.report.count_not_imported(name);
             }
@@ -114,10 +114,10 @@ impl SourceLinks {
     fn add_row(
         &mut self,
         row: &CsvRow,
-        not_carried: &[(Option<usize>, &str)],
+        not_imported: &[(Option<usize>, &str)],
         foreign: ForeignLink<'_>,
     ) {
-        for (column, name) in not_carried {
+        for (column, name) in not_imported {
             let says_nothing = |cell: &str| matches!(cell, "0" | "false" | "FALSE");
             if row.cell(*column).is_some_and(|cell| !says_nothing(cell)) {
                 self.report.count_not_imported(name);

@@ -18,7 +18,7 @@ struct NameCounts(BTreeMap<String, u64>);
 /// Members of a file that its links lack after the import.
 #[derive(Debug, Default)]
 pub(super) struct SourceReport {
-    not_carried: NameCounts,
+    not_imported: NameCounts,
     changed: NameCounts,
     created: u64,
     /// Least and greatest creation date, by their text; the texts of a file have one form.
@@ -51,7 +51,7 @@ impl NameCounts {
 
 impl SourceReport {
     pub(super) fn count_not_imported(&mut self, name: &str) {
-        self.not_carried.add(name);
+        self.not_imported.add(name);
     }
 
     pub(super) fn count_changed(&mut self, name: &str) {
@@ -88,7 +88,7 @@ impl SourceReport {
     /// Returns the lines of the report; empty if everything was carried over.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        self.not_carried.write(&mut text, "Not carried over");
+        self.not_imported.write(&mut text, "Not carried over");
         self.changed.write(&mut text, "Changed to fit");
         if let Some((least, greatest)) = &self.created_range {
             let (least, greatest) = (printable(least), printable(greatest));

@@ -4,7 +4,7 @@ use super::{SourceError, SourceFormat, SourceLinks, SourceRefusal, table::CsvTab
 use crate::import::adapt::{ForeignLink, last_segment_of, tags_of_cell};
 
 /// Columns without a counterpart, and their names in the report.
-const NOT_CARRIED: [(&[&str], &str); 3] = [
+const NOT_IMPORTED: [(&[&str], &str); 3] = [
     (
         &["clicks", "total clicks", "engagements", "total engagements"],
         "clicks",
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
-    let lost = NOT_CARRIED.map(|(names, name)| (table.column(names), name));
+    let lost = NOT_IMPORTED.map(|(names, name)| (table.column(names), name));
     let mut parsed = SourceLinks::default();
     while let Some(row) = table.next_row() {
         let row = row?;

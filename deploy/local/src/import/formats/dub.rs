@@ -4,7 +4,7 @@ use super::{SourceError, SourceFormat, SourceLinks, SourceRefusal, table::CsvTab
 use crate::import::adapt::{ForeignLink, path_of, tags_of_cell};
 
 /// Columns without a counterpart, and their names in the report.
-const NOT_CARRIED: [(&[&str], &str); 6] = [
+const NOT_IMPORTED: [(&[&str], &str); 6] = [
     (&["clicks"], "clicks"),
     (
         &["leads", "conversions", "sales", "sale amount"],
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
     let tags = table.column(&["tags"]);
     let created = table.column(&["created_at"]);
     let expires = table.column(&["expires_at", "expiration date"]);
-    let lost = NOT_CARRIED.map(|(names, name)| (table.column(names), name));
+    let lost = NOT_IMPORTED.map(|(names, name)| (table.column(names), name));
     let mut parsed = SourceLinks::default();
     while let Some(row) = table.next_row() {
         let row = row?;

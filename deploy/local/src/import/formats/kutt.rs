@@ -10,7 +10,7 @@ use super::{
 use crate::import::adapt::ForeignLink;
 
 /// Members without a counterpart, and their names in the report.
-const NOT_CARRIED: [(&str, &str); 2] = [("domain", "domain"), ("visit_count", "visits")];
+const NOT_IMPORTED: [(&str, &str); 2] = [("domain", "domain"), ("visit_count", "visits")];
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -43,7 +43,7 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
         created_at: record.text("created_at")?,
         refusal: refusal(record),
     };
-    parsed.add_record(record, &NOT_CARRIED, foreign);
+    parsed.add_record(record, &NOT_IMPORTED, foreign);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::import::adapt::ForeignLink;
 
 /// Members without a counterpart, and their names in the report.
-const NOT_CARRIED: [(&str, &str); 7] = [
+const NOT_IMPORTED: [(&str, &str); 7] = [
     ("meta.validSince", "begin of validity"),
     ("meta.maxVisits", "maximum of visits"),
     ("domain", "domain"),
@@ -66,7 +66,7 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
         created_at: record.text("dateCreated")?,
         refusal: None,
     };
-    parsed.add_record(record, &NOT_CARRIED, foreign);
+    parsed.add_record(record, &NOT_IMPORTED, foreign);
     Ok(())
 }
 

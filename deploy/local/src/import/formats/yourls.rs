@@ -11,7 +11,7 @@ use super::{
 use crate::import::adapt::{ForeignLink, last_segment_of};
 
 /// Members without a counterpart, and their names in the report.
-const NOT_CARRIED: [(&str, &str); 2] = [("ip", "address of the creator"), ("clicks", "clicks")];
+const NOT_IMPORTED: [(&str, &str); 2] = [("ip", "address of the creator"), ("clicks", "clicks")];
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -75,7 +75,7 @@ fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError>
         refusal: slug.is_none().then(SourceRefusal::no_slug),
         ..ForeignLink::default()
     };
-    parsed.add_record(record, &NOT_CARRIED, foreign);
+    parsed.add_record(record, &NOT_IMPORTED, foreign);
     Ok(())
 }
 

@@ -83,7 +83,7 @@ macro_rules! page_of_rows {
               AND c.generation = (
                   SELECT active_generation FROM read_model.projections WHERE projection = 'links'
               )
-            "#]
+            "#],
             Shard::of(search.account_id).number(),
             search.account_id.uuid(),
             search.start,
