@@ -149,6 +149,8 @@ def kill_projector(stack, kills, seconds, draw):
         stack.projectors[0].kill()
         time.sleep(draw.uniform(0, 1))
         stack.projectors[0].start()
+        # A projector that starts while Postgres is away ends.
+        stack.wait_until_ready(stack.projectors[0])
 
 
 def faults(stack, ids, slugs, scale):

@@ -25,6 +25,8 @@ DEADLINE_S = 240
 JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 STOP_DEADLINE_S = 60
 REQUEST_TIMEOUT_S = 30
+# RestartSec of the units.
+RESTART_S = 2
 KEY_SCOPES = "link:links.write,link:links.read,link:credits.read,link:clicks.read"
 
 given_ports = set()
@@ -309,6 +311,22 @@ class Stack:
         for service in self.of_linkledger:
             service.environment = self.environment_of(service.name)
         self.key = None
+
+    def wait_until_ready(self, service):
+        """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because
+        Postgres is away. A service that was ready must not end. Returns the number of further starts."""
+        starts = 0
+
+        def is_ready():
+            nonlocal starts
+            if service.process.poll() is not None:
+                time.sleep(RESTART_S)
+                starts += 1
+                Service.start(service)
+            return service.is_ready()
+
+        eventually(f"{service.name} is ready", is_ready)
+        return starts
 
     def make_postgres(self, programs):
         return Postgres(self.folder, programs)

@@ -7,7 +7,6 @@ import pathlib
 import subprocess
 import sys
 import threading
-import time
 
 from disk import Disk, Slowness
 from nginx import Nginx
@@ -19,8 +18,6 @@ BROKERS = (1, 2)
 DISK_BYTES, DISKS = 1 << 30, 3
 # Shifts the wall clock of a process by the seconds in a file; the monotonic clock stays right.
 CLOCK_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
-# RestartSec of the units.
-RESTART_S = 2
 
 
 class Proxies:
@@ -159,22 +156,6 @@ class Topology(Stack):
         self.nginx.configure()
         self.nginx.start()
         eventually("nginx listens", self.nginx.is_ready)
-
-    def wait_until_ready(self, service):
-        """Starts a service again, as the units of deploy/systemd do, as long as it cannot start, for instance because
-        Postgres is away. A service that was ready must not end. Returns the number of further starts."""
-        starts = 0
-
-        def is_ready():
-            nonlocal starts
-            if service.process.poll() is not None:
-                time.sleep(RESTART_S)
-                starts += 1
-                Service.start(service)
-            return service.is_ready()
-
-        eventually(f"{service.name} is ready", is_ready)
-        return starts
 
     def end(self):
         for service in self.services:
