@@ -64,7 +64,10 @@ impl TestDatabase {
         execute(&server.url("postgres"), statement).await;
         let url = server.url(&name);
         let options = event_store::session_options(&url, SessionKind::Reader);
+        // The set-up of a test takes long on a busy machine.
+        let patient = [("statement_timeout", "2min")];
         let options = options.expect("a valid address").application_name("test");
+        let options = options.options(patient);
         let pool = PgPoolOptions::new()
             .max_connections(5)
             .connect_lazy_with(options);

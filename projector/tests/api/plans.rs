@@ -21,7 +21,7 @@ use linkledger_projector::{
     read_models::{Projection, description::Column, tables},
 };
 use linkledger_testing::{eventually, flush_statistics};
-use sqlx::{AssertSqlSafe, PgPool, SqlSafeStr, postgres::PgPoolOptions};
+use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
@@ -49,7 +49,10 @@ pub(crate) async fn fill(pool: &PgPool, rows: i32) {
         let insert = format!(
             "INSERT INTO read_model.{name} (generation, {columns}) SELECT 1, {values} {numbered}"
         );
-        patient(pool, AssertSqlSafe(insert)).await;
+        sqlx::raw_sql(AssertSqlSafe(insert))
+            .execute(pool)
+            .await
+            .unwrap();
     }
     for statement in [
         format!(
@@ -85,7 +88,10 @@ pub(crate) async fn fill(pool: &PgPool, rows: i32) {
              WHERE singleton"
         ),
     ] {
-        patient(pool, AssertSqlSafe(statement)).await;
+        sqlx::raw_sql(AssertSqlSafe(statement))
+            .execute(pool)
+            .await
+            .unwrap();
     }
 }
 
@@ -101,15 +107,6 @@ fn value(column: &Column) -> &'static str {
         (_, "timestamp with time zone") => "now()",
         _ => panic!("no value for {column:?}"),
     }
-}
-
-/// Runs a statement of the set-up, however long it takes on a busy machine.
-pub(crate) async fn patient(pool: &PgPool, statement: impl SqlSafeStr) {
-    let mut tx = pool.begin().await.unwrap();
-    let unlimited = sqlx::raw_sql("SET LOCAL statement_timeout = 0");
-    unlimited.execute(&mut *tx).await.unwrap();
-    sqlx::raw_sql(statement).execute(&mut *tx).await.unwrap();
-    tx.commit().await.unwrap();
 }
 
 /// Pool whose session's end can be awaited. The work of a statement is counted, so its time is not

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, raw_sql};
 
 use super::{TestConsole, assert_shows};
 use crate::{
-    plans::{patient, reads, sessions_have_ended},
+    plans::{reads, sessions_have_ended},
     stage::Stage,
 };
 
@@ -60,7 +60,10 @@ async fn fill(stage: &Stage, account_id: AccountId) {
                 'LinkCreated', 1, '{{}}', '{{}}', now()
          FROM advanced, generate_series(0, added - 1) AS n"
     );
-    patient(stage.database.pool(), AssertSqlSafe(statement)).await;
+    raw_sql(AssertSqlSafe(statement))
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
