@@ -35,7 +35,7 @@ use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock, SetBackWatch, SystemClock},
     cloud_event::PublishedEvent,
-    event_store::{errors::is_of_data, log, time_limit::within},
+    event_store::{errors::is_of_stored_data, log, time_limit::within},
     fail_point,
     metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
 };
@@ -70,7 +70,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
 /// Highest number of events of one shard in one batch.
 const SHARD_EVENTS_MAX: i64 = 1_000;
-/// Timeout for a few statements; a running server ends each statement earlier.
+/// Timeout for a few statements, for a server that does not answer: one that answers ends each statement after
+/// its `statement_timeout`.
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(15);
 /// First backoff after a failure.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -283,7 +284,7 @@ impl<P: EventPublisher> Relay<P> {
         }
         let mut events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await
         {
-            Err(error) if is_of_data(&error) => self.read_each(&from).await?,
+            Err(error) if is_of_stored_data(&error) => self.read_each(&from).await?,
             read => read.context("cannot read the log")?,
         };
         // Compared after the events are read: what the log had lost before, it lacks now. Otherwise events that took

@@ -20,7 +20,7 @@ pub type Fingerprint = [u8; 32];
 pub struct TextPlace {
     /// Number of the line, from 1.
     pub line: usize,
-    /// Number of bytes of the line up to the place.
+    /// Number of the byte in its line, from 1.
     pub column: usize,
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    read_model::redirects::{self, ChangeOrigin, RedirectChanges},
+    read_model::redirects::{self, NumberingOrigin, RedirectChanges},
     redirect_cache::{Invalidation, RedirectCache},
 };
 
@@ -30,7 +30,8 @@ const PAGES_MAX: u32 = 100;
 /// Last change that the cache was invalidated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChangeCursor {
-    origin: ChangeOrigin,
+    /// Numbers of another origin cannot be compared.
+    origin: NumberingOrigin,
     number: i64,
 }
 
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use crate::read_model::redirects::RedirectChange;
 
-    const ORIGIN: ChangeOrigin = ChangeOrigin {
+    const ORIGIN: NumberingOrigin = NumberingOrigin {
         epoch: 1,
         generation: 1,
         server_started_at: datetime!(2026-11-20 09:51 UTC),
@@ -214,13 +215,13 @@ mod tests {
             assert_eq!(cursor.number, number, "{case}");
         }
         let origins = [
-            ChangeOrigin { epoch: 2, ..ORIGIN },
-            ChangeOrigin {
+            NumberingOrigin { epoch: 2, ..ORIGIN },
+            NumberingOrigin {
                 generation: 2,
                 ..ORIGIN
             },
             // A restored or a replaced server may reuse numbers.
-            ChangeOrigin {
+            NumberingOrigin {
                 server_started_at: datetime!(2026-11-20 09:52 UTC),
                 ..ORIGIN
             },

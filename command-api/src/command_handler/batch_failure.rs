@@ -1,9 +1,11 @@
 //! Classes of database errors by their meaning for a batch, by SQLSTATE only.
 
-use linkledger_core::event_store::errors::{is_collision, is_of_data, is_transient, sqlstate};
+use linkledger_core::event_store::errors::{
+    is_collision, is_of_stored_data, is_transient, sqlstate,
+};
 use sqlx::Error;
 
-/// Failure of a batch that had no effect, or perhaps none.
+/// Failure of a batch: it had no effect, except that the effect of an [`Self::OutcomeUnknown`] is not known.
 #[derive(Debug)]
 pub(crate) enum BatchFailure {
     /// A command of the batch cannot be stored, or what it needs cannot be read.
@@ -22,9 +24,9 @@ pub(crate) enum BatchFailure {
 impl BatchFailure {
     /// Returns the failure for an error before COMMIT was sent.
     pub(super) fn before_commit(error: Error) -> Self {
-        if is_of_data(&error) {
-            // The stored effect of a used key, or the link of a change, cannot be read: a damaged page, or a later
-            // release.
+        if is_of_stored_data(&error) {
+            // The events of a used key, or of the link to be changed, cannot be read: their page is damaged, or a
+            // later release wrote them.
             return Self::Poison(error);
         }
         if is_collision(&error) {

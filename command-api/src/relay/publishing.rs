@@ -10,7 +10,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
-        errors::is_of_data,
+        errors::is_of_stored_data,
         log::{self, ReadFrom},
     },
     metrics::RELAY_FAILURES_TOTAL,
@@ -106,7 +106,7 @@ impl<P: EventPublisher> Relay<P> {
             let reading = log::read_readable_after(&self.pool, *place, SHARD_EVENTS_MAX);
             match answered(reading).await {
                 Ok(read) => events.extend(read),
-                Err(error) if is_of_data(&error) => {
+                Err(error) if is_of_stored_data(&error) => {
                     let ReadFrom { shard, after } = *place;
                     self.stop_unreadable(
                         shard,

@@ -40,7 +40,7 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
 
 /// Returns true if the stored data are damaged or cannot be decoded: a statement on other rows may
 /// succeed.
-pub fn is_of_data(error: &sqlx::Error) -> bool {
+pub fn is_of_stored_data(error: &sqlx::Error) -> bool {
     let is_undecodable = matches!(
         error,
         sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }

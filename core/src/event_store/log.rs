@@ -12,7 +12,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::errors::is_of_data;
+use super::errors::is_of_stored_data;
 use crate::{
     envelope::{Metadata, NewEvent, RecordedEvent},
     id::{AccountId, EventId},
@@ -170,7 +170,7 @@ pub async fn read_readable_after(
     let mut limit = limit;
     loop {
         match read_after(pool, &[from], limit).await {
-            Err(error) if is_of_data(&error) && limit > 1 => limit /= 2,
+            Err(error) if is_of_stored_data(&error) && limit > 1 => limit /= 2,
             read => return read,
         }
     }
@@ -221,13 +221,13 @@ pub async fn recording_times_after(
     places: &[ReadFrom],
 ) -> sqlx::Result<Vec<Option<OffsetDateTime>>> {
     match readable_recording_times_after(pool, places).await {
-        Err(error) if is_of_data(&error) => {}
+        Err(error) if is_of_stored_data(&error) => {}
         times => return times,
     }
     let mut times = Vec::with_capacity(places.len());
     for place in places {
         match readable_recording_times_after(pool, &[*place]).await {
-            Err(error) if is_of_data(&error) => times.push(None),
+            Err(error) if is_of_stored_data(&error) => times.push(None),
             time => times.extend(time?),
         }
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::storage::{read_in_time, storage_unavailable, try_read_in_time};
 use crate::{
-    event_store::{errors::is_of_data, time_limit::ANSWER_TIME_MAX},
+    event_store::{errors::is_of_stored_data, time_limit::ANSWER_TIME_MAX},
     lifecycle::Tasks,
     problem::Problem,
 };
@@ -141,7 +141,9 @@ async fn answer<R: SharedRead>(pool: &PgPool, requests: &mut Vec<QueuedRead<R>>)
             }
         }
         // Damaged rows of one account must not fail the reads of other accounts.
-        Err(error) if keys.len() > 1 && (is_of_data(&error) || is_of_missing_row(&error)) => {
+        Err(error)
+            if keys.len() > 1 && (is_of_stored_data(&error) || is_of_missing_row(&error)) =>
+        {
             let open = |request: &QueuedRead<R>| !request.reply.is_closed();
             for request in requests.drain(..).filter(open) {
                 let key = std::slice::from_ref(&request.key);

@@ -57,7 +57,8 @@ impl Progress {
         }
     }
 
-    /// Returns true if an answer was complete before its request's body was read.
+    /// Returns true if the client may be sending input that will not be read, and that must be discarded before
+    /// the connection is closed.
     pub(super) fn has_unread(&self) -> bool {
         self.has_unread
     }

@@ -83,6 +83,7 @@ pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
         }
         Some(path) => {
             let (api_url, key) = (target.api_url.as_str(), target.api_key.reveal());
+            // Only the same export continues a part file: a hash of this text is in its name.
             let source = format!(
                 "{api_url}\n{key}\n{:?}\n{}",
                 export.format, export.with_clicks

@@ -72,7 +72,7 @@ pub(crate) struct ImportOptions {
 /// Imports the file, and prints how many links were created, existed before, or were refused.
 pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let file = lines::read(&import.file, import.from)?;
-    import.prepare_files()?;
+    import.check_output_files()?;
     let target = import.connection.target()?;
     let bar = progress_bar(file.lines.len());
     let notice = {
@@ -84,7 +84,7 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     let mode = import.mode();
     let mut outcome = sending::send_all(&client, &file.lines, mode, import.concurrency, &bar).await;
     if mode == BatchMode::DryRun && outcome.failure.is_none() {
-        outcome.refuse_repeated_names(&file.lines);
+        outcome.refuse_repeated_slugs_and_external_ids(&file.lines);
     }
     bar.finish_and_clear();
     let reported = import.report(&file, &outcome, begun.elapsed());
@@ -132,7 +132,7 @@ impl ImportOptions {
 
     /// Checks the files that are written at the end: a folder that cannot be written to is an error
     /// before the first link.
-    fn prepare_files(&self) -> anyhow::Result<()> {
+    fn check_output_files(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.refused {
             files::prepare("--refused", path, &[&self.file])?;
         }

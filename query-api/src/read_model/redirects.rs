@@ -47,7 +47,7 @@ pub(crate) struct LinkExpiry {
 #[derive(Debug)]
 pub(crate) struct RedirectChanges {
     /// Origin of the numbers.
-    pub(crate) origin: ChangeOrigin,
+    pub(crate) origin: NumberingOrigin,
     /// Number of the newest change ever; 0 if there was none.
     pub(crate) last_number: i64,
     /// Number of the first of `changes`; `None` if there are none.
@@ -58,7 +58,7 @@ pub(crate) struct RedirectChanges {
 
 /// Origin of the numbers of changes. Numbers of different origins cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChangeOrigin {
+pub(crate) struct NumberingOrigin {
     /// Epoch of the log that the read tables were made from.
     pub(crate) epoch: i32,
     /// Active generation of the read tables.
@@ -110,7 +110,7 @@ pub(crate) async fn changes_after(
     .await?;
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let (last_number, first_number) = (first.last_number, first.number);
-    let origin = ChangeOrigin {
+    let origin = NumberingOrigin {
         epoch: first.epoch,
         generation: first.active_generation,
         server_started_at: first.server_started_at,

@@ -89,7 +89,7 @@ impl SeriesRequest {
         let buckets =
             Buckets::of(&range, api.clock.now()).map_err(|error| range_problem(&error))?;
         let media_type = media_type(headers)?;
-        // Figures of clicks do not come from the event log: no position is waited for.
+        // The token is only checked: figures of clicks do not come from the event log, so there is no position to wait for.
         position_of_consistency_token(headers, caller.account_id, api.watcher.log_epoch())?;
         Ok(Self {
             buckets,

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     envelope::RecordedEvent,
-    event_store::errors::is_of_data,
+    event_store::errors::is_of_stored_data,
     id::EventId,
     shard::{Position, Shard},
 };
@@ -53,7 +53,7 @@ pub struct Presence {
 pub async fn compare(pool: &PgPool, places: &[EventPlace]) -> sqlx::Result<Presence> {
     let mut presence = Presence::default();
     match first_absent(pool, places).await {
-        Err(error) if is_of_data(&error) => {}
+        Err(error) if is_of_stored_data(&error) => {}
         absent => {
             presence.first_absent = absent?;
             return Ok(presence);
@@ -61,7 +61,7 @@ pub async fn compare(pool: &PgPool, places: &[EventPlace]) -> sqlx::Result<Prese
     }
     for place in places {
         match first_absent(pool, &[*place]).await {
-            Err(error) if is_of_data(&error) => presence.unreadable.push((*place, error)),
+            Err(error) if is_of_stored_data(&error) => presence.unreadable.push((*place, error)),
             absent => presence.first_absent = presence.first_absent.or(absent?),
         }
     }

@@ -16,7 +16,7 @@ use crate::client::{
     batch::{BatchMode, BatchOutcome, ItemOutcome, requests},
 };
 
-/// Code of a link that the balance does not cover.
+/// Error code of a link that the balance does not cover.
 pub(super) const INSUFFICIENT_CREDITS: &str = "insufficient_credits";
 
 /// Outcome of one link of a file.
@@ -152,7 +152,7 @@ impl ImportOutcome {
 
     /// Refuses links whose slug or external id an earlier link of the file takes. A dry run decides each
     /// batch as if it were alone, so the service finds a repeated one only within a batch.
-    pub(super) fn refuse_repeated_names(&mut self, lines: &[ImportLine]) {
+    pub(super) fn refuse_repeated_slugs_and_external_ids(&mut self, lines: &[ImportLine]) {
         let link_price = self.link_price();
         let (mut slugs, mut external_ids) = (HashSet::new(), HashSet::new());
         for (line, outcome) in lines.iter().zip(&mut self.lines) {

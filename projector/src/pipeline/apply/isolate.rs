@@ -3,7 +3,7 @@
 use linkledger_core::{
     databases::Databases,
     envelope::RecordedEvent,
-    event_store::{errors::is_of_data, log},
+    event_store::{errors::is_of_stored_data, log},
     projection::Projection,
     shard::{Position, Shard},
 };
@@ -117,7 +117,7 @@ async fn isolate_batch(
                         Ok(true) => {}
                         // The next cycle reads the event from the log, or refuses the shard.
                         Ok(false) => return Ok(()),
-                        Err(error) if is_of_data(&error) => return Ok(()),
+                        Err(error) if is_of_stored_data(&error) => return Ok(()),
                         Err(error) => return Err(error.into()),
                     }
                     let poison = Poison::refused(error);

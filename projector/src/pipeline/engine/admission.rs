@@ -7,7 +7,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
-        errors::is_of_data,
+        errors::is_of_stored_data,
         log::{self, EventPlace},
         log_meta,
     },
@@ -157,7 +157,7 @@ impl Engine {
                     continue;
                 }
                 Ok(false) => {}
-                Err(error) if is_of_data(&error) => {
+                Err(error) if is_of_stored_data(&error) => {
                     let after = poison.first().map_or(0, |event| event.position - 1);
                     self.refuse_unreadable(shard, after, &error);
                     continue;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     envelope::RecordedEvent,
     event_store::{
-        errors::is_of_data,
+        errors::is_of_stored_data,
         log::{self, ReadFrom},
     },
     shard::Shard,
@@ -47,8 +47,9 @@ impl Engine {
         }
         for (shard, Chunk { events, is_end }) in chunks {
             if let Some(assignment) = self.assignments.get_mut(&shard) {
+                // `None` after the end of the log: all events of the shard were read.
                 let last = events.last().map(|event| event.position);
-                assignment.accept_events(shard, last.filter(|_| !is_end));
+                assignment.end_refusal_if_read(shard, last.filter(|_| !is_end));
             }
             let progress = self
                 .progress(shard)
@@ -111,11 +112,11 @@ impl Engine {
         let mut chunks: BTreeMap<Shard, Chunk> = BTreeMap::new();
         let mut unreadable = Vec::new();
         match log::read_after(&self.databases.log, starts, rows_max).await {
-            Err(error) if is_of_data(&error) => {
+            Err(error) if is_of_stored_data(&error) => {
                 for start in starts {
                     let reading = log::read_readable_after(&self.databases.log, *start, rows_max);
                     match reading.await {
-                        Err(error) if is_of_data(&error) => unreadable.push((*start, error)),
+                        Err(error) if is_of_stored_data(&error) => unreadable.push((*start, error)),
                         events => {
                             let events = events.context("cannot read the event store")?;
                             // An unreadable event may follow.

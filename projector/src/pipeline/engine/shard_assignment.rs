@@ -113,7 +113,7 @@ impl ShardAssignment {
         let progress =
             ShardProgress::new(shard, end.epoch, checkpoints, backfill_until).with_paused(paused);
         self.progress = Some(progress);
-        self.accept_checkpoints(shard);
+        self.end_refusal_of_checkpoints(shard);
         self.record_parked_and_skipped(shard, rows);
         self.next_release = self.has_parked.then(|| ReleaseAttempt::after(None));
         // The idle time that triggers a catch-up begins now.

@@ -168,7 +168,7 @@ impl ShardAssignment {
     }
 
     /// Ends the refusal of the checkpoints, if there is one: the checkpoints belong to the log.
-    pub(super) fn accept_checkpoints(&mut self, shard: Shard) {
+    pub(super) fn end_refusal_of_checkpoints(&mut self, shard: Shard) {
         report_refused(shard, false);
         if self
             .refused
@@ -181,7 +181,7 @@ impl ShardAssignment {
 
     /// Ends the refusal of an unreadable event, if there is one, after the events up to `last`, or all events of
     /// the shard, were read.
-    pub(super) fn accept_events(&mut self, shard: Shard, last: Option<Position>) {
+    pub(super) fn end_refusal_if_read(&mut self, shard: Shard, last: Option<Position>) {
         let is_read = |refused: &mut RefusedShard| {
             matches!(&refused.refusal, ShardRefusal::Unreadable { after, .. }
                 if last.is_none_or(|last| last > *after))
