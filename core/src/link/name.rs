@@ -56,8 +56,8 @@ impl LinkName {
         }
     }
 
-    /// Returns true if the short address of the link that the id or slug of this name led to does not
-    /// contradict the name: only a name that is a short address can be contradicted, by another host.
+    /// Returns true if the name fits a link that has the id or slug of the name, and this short address. Only a
+    /// name that is a short address can be wrong: of another host, port or path.
     pub fn matches_short_url(&self, short_url: &str) -> bool {
         match self {
             Self::Id(_) | Self::Slug(_) => true,

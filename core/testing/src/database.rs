@@ -64,7 +64,7 @@ impl TestDatabase {
         execute(&server.url("postgres"), statement).await;
         let url = server.url(&name);
         let options = event_store::session_options(&url, SessionKind::Reader);
-        // The set-up of a test takes long on a busy machine.
+        // A busy machine takes long: for the set-up of a test, and for operators' commands that a test calls.
         let patient = [("statement_timeout", "2min")];
         let options = options.expect("a valid address").application_name("test");
         let options = options.options(patient);

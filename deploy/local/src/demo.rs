@@ -173,7 +173,7 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
         for outcome in send_creates(client, &request).await? {
             let link = match outcome {
                 Err(refusal) if refusal.problem.code == KEY_REUSED => {
-                    bare_link(client, created.len()).await?
+                    link_of_earlier_release(client, created.len()).await?
                 }
                 outcome => outcome.map_err(CallFailure::Refused)?,
             };
@@ -183,8 +183,8 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
     Ok(created)
 }
 
-/// Returns the link that an earlier release created without title and tags.
-async fn bare_link(client: &ApiClient, number: usize) -> anyhow::Result<Value> {
+/// Returns the link that an earlier release created, without title and tags.
+async fn link_of_earlier_release(client: &ApiClient, number: usize) -> anyhow::Result<Value> {
     let create = NewLink::new(described::bare_link(number));
     let mut outcomes = send_creates(client, &[create]).await?;
     let outcome = outcomes.pop().context("the API returned no link")?;
