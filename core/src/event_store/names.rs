@@ -14,7 +14,8 @@ use crate::{
     shard::Shard,
 };
 
-/// Finds the account or the link with a name; `None` if no link has the name. An id is returned without a check that it exists.
+/// Finds the account or the link with a name; `None` if no link has the name. An id is returned
+/// without a check that it exists.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -25,7 +26,8 @@ pub async fn find_subject(pool: &PgPool, name: &SubjectName) -> sqlx::Result<Opt
     }
 }
 
-/// Finds the link with a name; `None` if no link has the name. An id is returned without a check that it exists.
+/// Finds the link with a name; `None` if no link has the name. An id is returned
+/// without a check that it exists.
 ///
 /// # Errors
 /// Returns an error if the database fails.

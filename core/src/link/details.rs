@@ -36,7 +36,8 @@ pub struct LinkDetails {
     /// Instant from which the link no longer leads to its destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Expiry>,
-    /// Address to which the link leads after the expiry, in the form of a serialised [`Destination`](super::Destination).
+    /// Address to which the link leads after the expiry, in the form of a serialised
+    /// [`Destination`](super::Destination).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_url: Option<String>,
 }

@@ -61,7 +61,8 @@ pub(crate) async fn list_each(
     let pages = query_link_arrays!(
         [r#"
         SELECT c.epoch, c.position, p.account_id IS NOT NULL AS "is_parked!",
-        "#][r#"
+        "#],
+        [r#"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::bigint[]) WITH ORDINALITY
             AS wanted (shard, account_id, before, count_max, nth)
         JOIN read_model.checkpoints AS c
@@ -71,7 +72,8 @@ pub(crate) async fn list_each(
          )
         CROSS JOIN LATERAL (
             SELECT
-        "#][r#"
+        "#],
+        [r#"
             FROM (
                 SELECT * FROM read_model.links
                 WHERE generation = (
@@ -137,7 +139,8 @@ pub(crate) async fn find_each(
     let rows = query_link_rows!(
         [r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
-        "#][r#"
+        "#],
+        [r#"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.

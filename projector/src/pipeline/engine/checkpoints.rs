@@ -16,7 +16,8 @@ pub(super) const CHECKPOINTS_INTERVAL: Duration = Duration::from_secs(1);
 impl Engine {
     /// Compares remembered with stored checkpoints, once per [`CHECKPOINTS_INTERVAL`], and at once
     /// after a transaction found moved checkpoints. The progress of a shard is forgotten
-    /// if a checkpoint or its generation has changed, or a pause began or ended; [`Engine::load_checkpoints`] loads the checkpoints again.
+    /// if a checkpoint or its generation has changed, or a pause began or ended;
+    /// [`Engine::load_checkpoints`] loads the checkpoints again.
     ///
     /// Checkpoints are committed with `synchronous_commit = off`. A crash of Postgres may therefore
     /// roll the latest commits back, and the new database session does not report the crash.

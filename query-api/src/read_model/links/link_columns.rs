@@ -33,7 +33,7 @@ pub(super) struct LinkRow {
 
 /// Statement with a [`LinkRow`] for each row: the columns of a checkpoint, then those of the link `l` between the two texts.
 macro_rules! query_link_rows {
-    ([$checkpoint:literal] [$from:literal], $($parameter:expr),+) => {
+    ([$checkpoint:literal], [$from:literal], $($parameter:expr),+) => {
         sqlx::query_as!(
             $crate::read_model::links::link_columns::LinkRow,
             $checkpoint
@@ -94,7 +94,7 @@ pub(super) struct LinkArrays {
 /// The three texts surround the columns of the row `l`, and the aggregates of the subquery `l`. A row without a slug is of a
 /// link that only `read_model.link_tags` names.
 macro_rules! query_link_arrays {
-    ([$checkpoint:literal] [$from:literal] [$($page:tt)+], $($parameter:expr),+) => {
+    ([$checkpoint:literal], [$from:literal], [$($page:tt)+], $($parameter:expr),+) => {
         sqlx::query!(
             $checkpoint
                 + r#"

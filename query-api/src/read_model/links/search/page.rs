@@ -43,14 +43,14 @@ macro_rules! page_of_rows {
                          AND p.projection = c.projection AND p.generation = c.generation
                    ) AS "is_parked!",
                    l.last_row AS "last_row!", l.are_found AS "are_found!",
-            "#]
-            [r#"
+            "#],
+        [r#"
             FROM read_model.checkpoints AS c
             CROSS JOIN LATERAL (
                 SELECT coalesce(max(nth), 0) AS last_row,
                        coalesce(array_agg(is_found), '{}') AS are_found,
-            "#]
-            [r#"
+            "#],
+        [r#"
                 FROM (
                     SELECT numbered.*, is_found
                     FROM (SELECT rows.*, row_number() OVER () AS nth FROM (
