@@ -56,9 +56,9 @@ impl ProducerRegistration {
         }
     }
 
-    /// Lets the registrations of earlier runs of this process, which were killed, end [`SETTLING_TIME`]
-    /// from now: until then their records may arrive. If an earlier run is alive after all, that run loses
-    /// the lease to this one, closes its producer, and ends its registration. Deletes registrations whose
+    /// Lets the registrations of earlier runs of this process, which were killed, end a settling time from
+    /// now: until then their records may arrive. If an earlier run is alive after all, that run loses the
+    /// lease to this one, closes its producer, and ends its registration. Deletes registrations whose
     /// settling time has passed.
     ///
     /// # Errors
