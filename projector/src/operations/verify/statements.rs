@@ -37,7 +37,9 @@ pub fn compare(table: &ReadTable) -> String {
             SELECT k.nth, k.expected, CASE WHEN r.generation IS NOT NULL THEN {hash} END AS found
             FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::bigint[]) WITH ORDINALITY
                 AS k ({KEY_COLUMNS}, expected, nth)
-            LEFT JOIN read_model.{name} AS r ON r.generation = $1 AND {same_key}
+            LEFT JOIN LATERAL (
+                SELECT * FROM read_model.{name} AS r WHERE r.generation = $1 AND {same_key} LIMIT 1
+            ) AS r ON true
         )
         SELECT count(found) AS found_count,
                coalesce(array_agg(nth) FILTER (WHERE expected IS DISTINCT FROM found), '{{}}')
@@ -67,7 +69,9 @@ pub fn values(table: &ReadTable) -> String {
     format!(
         "SELECT k.nth, {hashes} AS hashes
          FROM unnest($2::uuid[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
-         JOIN read_model.{name} AS r ON r.generation = $1 AND {same_key}"
+         CROSS JOIN LATERAL (
+            SELECT * FROM read_model.{name} AS r WHERE r.generation = $1 AND {same_key} LIMIT 1
+         ) AS r"
     )
 }
 

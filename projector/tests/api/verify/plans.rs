@@ -6,11 +6,14 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    operations::verify::{self, statements::expected},
+    operations::verify::{
+        self,
+        statements::{compare, expected},
+    },
     read_models::{Projection, tables},
 };
 use serde_json::Value;
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
 use super::first_generation;
@@ -68,6 +71,47 @@ async fn plans_of_empty_tables_use_keys_later() {
         (events..ENTRIES_PER_EVENT_MAX.cast_signed() * events).contains(&entries),
         "{entries} entries"
     );
+}
+
+/// Keys of one comparison.
+const COMPARED: usize = 2_000;
+
+/// Runs one statement, written out, in the session.
+async fn run(session: &PgPool, statement: String) {
+    let statement = sqlx::raw_sql(AssertSqlSafe(statement));
+    statement.execute(session).await.unwrap();
+}
+
+#[tokio::test]
+async fn comparisons_planned_on_empty_tables_look_up_keys() {
+    let stage = Stage::set().await;
+    let session = measured(&stage);
+    let tables: Vec<_> = Projection::ALL.into_iter().flat_map(tables).collect();
+    run(&session, "SET plan_cache_mode = force_generic_plan".into()).await;
+    let uuids = format!("array_fill(gen_random_uuid(), ARRAY[{COMPARED}])");
+    let others =
+        ["'{}'::text", "1::bigint"].map(|it| format!("array_fill({it}, ARRAY[{COMPARED}])"));
+    let compared = |name: &str| format!("{name} (1, {uuids}, {uuids}, {})", others.join(", "));
+    for table in &tables {
+        let name = table.name;
+        run(&session, format!("PREPARE {name} AS {}", compare(table))).await;
+        run(&session, format!("EXECUTE {}", compared(name))).await;
+    }
+    fill(stage.database.pool(), LARGE).await;
+    for table in &tables {
+        let explain = format!(
+            "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {}",
+            compared(table.name)
+        );
+        let plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
+            .persistent(false)
+            .fetch_one(&session)
+            .await
+            .unwrap();
+        let dropped = rows_dropped_by_joins(&plan[0]["Plan"]);
+        assert!(dropped < 10_000.0, "{dropped} rows for `{}`", table.name);
+    }
+    end(&stage, session).await;
 }
 
 /// More than a page of entries.
