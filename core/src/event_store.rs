@@ -56,6 +56,10 @@ pub enum SessionKind {
 
 /// Returns a pool of sessions on the database at `url`. The pool connects when first used.
 ///
+/// sqlx pings each released session, and waits without a limit for the answer: a server that falls silent
+/// just then takes one session until TCP gives up, some 15 minutes later. What must go on meanwhile
+/// needs two sessions at least.
+///
 /// # Errors
 /// Returns an error if the address cannot be parsed.
 pub fn pool(url: &str, kind: SessionKind, connections_max: u32) -> sqlx::Result<PgPool> {

@@ -64,8 +64,9 @@ use self::{
 pub use self::settings::ClickSettings;
 pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_recorders};
 
-/// Maximum number of database sessions for heartbeats.
-pub(crate) const RECORDER_CONNECTIONS: u32 = 1;
+/// Maximum number of database sessions for heartbeats: one, and one more while the server does not answer
+/// the ping of the other ([`event_store::pool`]).
+pub(crate) const RECORDER_CONNECTIONS: u32 = 2;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
