@@ -70,7 +70,7 @@ metrics! {
     CLICKS_WAITING_BYTES = Gauge "clicks_waiting_bytes" [] "Memory of clicks that the broker has not acknowledged.";
     READ_REPLICA_LAG_SECONDS = Gauge "read_replica_lag_seconds" ["replica"] "Lag of a replica of the read tables: age of the oldest write of the primary that the replica has not replayed.";
     READ_REPLICA_USABLE = Gauge "read_replica_usable" ["replica"] "1 while reads go to the replica; 0 while it does not answer, is no replica of the primary, or lags over 10 s.";
-    REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Age of the redirect cache: time since the cache last knew all changes of redirects; from 0.5 s on, the cache is bypassed.";
+    REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Age of the redirect cache: time since the cache last knew all changes of redirects; beyond its maximum staleness the cache is bypassed.";
     REDIRECT_CACHE_BYTES = Gauge "redirect_cache_bytes" [] "Approximate memory of the redirect cache.";
 }
 

@@ -30,7 +30,10 @@ class Audit:
     def __init__(self, world, operator, consumer):
         self.world, self.operator, self.consumer, self.stack = world, operator, consumer, world.stack
         # Time of day at the beginning of the clock that the histories have.
-        self.facts = {"wall_s": time.time() - time.monotonic()}
+        self.facts = {
+            "wall_s": time.time() - time.monotonic(),
+            "redirect_staleness_s": self.stack.redirect_staleness_s,
+        }
 
     def wait_until_ready(self):
         """Waits until each process is ready, without any restart."""

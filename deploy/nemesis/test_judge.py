@@ -189,6 +189,19 @@ class Judge(unittest.TestCase):
         proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover", "no_task_panics"}
         self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
 
+    def test_redirects_may_be_stale_during_a_fault_for_as_long_as_permitted(self):
+        for staleness_s, has_fault, is_broken in ((0.5, True, True), (60, False, True), (60, True, False)):
+            run = Run()
+            older = run.redirect_b["headers"] | {"Location": address("a")}
+            run.redirect_b.update(service="nginx", process=None, headers=older)
+            run.read_b.update(op="redirect", status=302, process=7,
+                              headers=run.redirect_c["headers"] | {"Location": address("b")})
+            if has_fault:
+                run.operations.append({"op": "fault", "kind": "primary-lost", "client": "faults", "target": "postgres-1",
+                                       "start": run.redirect_b["start"] - 1, "end": run.redirect_b["end"]})
+            found = judge.findings(Evidence(run.operations, run.facts() | {"redirect_staleness_s": staleness_s}, run.stream()))
+            self.assertEqual("redirects_are_never_older" in found, is_broken, (staleness_s, has_fault))
+
     def test_refusal_after_a_retry_by_nginx_can_have_an_effect(self):
         for retries, is_broken in ([], True), (["n1"], False):
             run = Run()

@@ -93,6 +93,8 @@ class Topology(Stack):
     def __init__(self, programs, postgres_programs, has_standbys=False, broken=None, has_disks=False):
         self.proxies, self.has_standbys, self.broken = Proxies(), has_standbys, broken or {}
         self.has_disks = has_disks
+        # Redirects from memory continue during a failover.
+        self.redirect_staleness_s = 60 if has_standbys else 0.5
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
         super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
         self.disks, self.slowness = {}, {}
@@ -119,6 +121,7 @@ class Topology(Stack):
             "DATABASE_URL": self.postgres.url(port),
             "KAFKA_BROKERS": self.kafka.addresses_for(name),
             "INSTANCE_ID": name,
+            **({"REDIRECT_STALENESS_MAX_MS": f"{self.redirect_staleness_s * 1000}"} if self.has_standbys else {}),
             "LD_PRELOAD": glob.glob(CLOCK_LIBRARIES)[0],
             "FAKETIME_TIMESTAMP_FILE": str(self.clock(name)),
             "FAKETIME_CACHE_DURATION": "1",

@@ -32,7 +32,7 @@ mod shared_reads;
 mod short_host;
 mod single_flight;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -71,8 +71,9 @@ pub use clicks::ClickSettings;
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
 pub use short_host::ShortHost;
 
-/// Maximum number of sessions of the follower that invalidates the redirect cache.
-const FOLLOWER_CONNECTIONS: u32 = 1;
+/// Maximum number of sessions of the follower that invalidates the redirect cache: one, and one more while
+/// the server does not answer the ping of the other ([`event_store::pool`]).
+const FOLLOWER_CONNECTIONS: u32 = 2;
 
 /// Maximum number of sessions for figures of clicks. A costly figure delays neither other reads nor
 /// redirects.
@@ -200,7 +201,8 @@ fn start_redirect_cache(
     config: &QueryApiConfig,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Arc<RedirectCache>> {
-    let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib));
+    let staleness_max = Duration::from_millis(config.redirect_staleness_max_ms.into());
+    let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib, staleness_max));
     if config.redirect_cache_mib > 0 {
         let url = config.databases.read_url();
         let pool = event_store::pool(url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;

@@ -1,4 +1,4 @@
-//! Cache of redirects: bounded in memory, and never stale by more than `STALENESS_MAX`.
+//! Cache of redirects: bounded in memory, and stale by a maximum time (`REDIRECT_STALENESS_MAX_MS`).
 //!
 //! The cache does no I/O: `redirect` stores entries, `redirect_changes` invalidates them. An entry stays until the cache is full
 //! or until the entry is invalidated. The cache never stores that a slug is unknown.
@@ -18,10 +18,6 @@ use tokio::time::Instant;
 
 use self::weight::{Entries, bounded};
 use crate::read_model::redirects::{Redirect, RedirectChange};
-
-/// Maximum staleness of an answer from the cache. Lookups bypass the cache once the changes were
-/// last read longer ago.
-pub(crate) const STALENESS_MAX: Duration = Duration::from_millis(500);
 
 /// Entries to remove from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +43,9 @@ pub(crate) struct LoadTicket(u64);
 /// Redirects by folded slug.
 pub(crate) struct RedirectCache {
     entries: Entries,
+    /// Maximum staleness of an answer from the cache. Lookups bypass the cache once the changes were last
+    /// read longer ago.
+    staleness_max: Duration,
     /// Number of invalidations so far. A load that began before an invalidation may have read stale
     /// data, and must not be stored after the invalidation. Storing holds the read lock, so that no
     /// invalidation comes between the comparison and the insertion.
@@ -60,9 +59,10 @@ pub(crate) struct RedirectCache {
 impl RedirectCache {
     /// Creates an empty cache of at most `mib_max` MiB. Lookups bypass the cache until the changes
     /// are read for the first time.
-    pub(crate) fn new(mib_max: u32) -> Self {
+    pub(crate) fn new(mib_max: u32, staleness_max: Duration) -> Self {
         Self {
             entries: bounded(mib_max),
+            staleness_max,
             invalidation_count: RwLock::new(0),
             begun_at: Instant::now(),
             fresh_at: AtomicU64::new(0),
@@ -160,7 +160,7 @@ impl RedirectCache {
             0 => false,
             since_begin => {
                 let fresh_at = self.begun_at + Duration::from_micros(since_begin - 1);
-                now.duration_since(fresh_at) < STALENESS_MAX
+                now.duration_since(fresh_at) < self.staleness_max
             }
         }
     }

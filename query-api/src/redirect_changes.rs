@@ -19,12 +19,12 @@ use crate::{
 
 /// Interval of polling the changes.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
-/// Timeout of one poll. Lookups bypass the cache long before this timeout.
+/// Timeout of one poll.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of changes of one page. A poll reads page after page until the cache knows every change.
 const PAGE_CHANGES_MAX: i64 = 1_000;
-/// Maximum number of pages of one poll. With more changes, lookups bypass the cache until later polls
-/// have read the rest.
+/// Maximum number of pages of one poll. With more changes the cache does not become fresh; later polls
+/// read the rest.
 const PAGES_MAX: u32 = 100;
 
 /// Last change that the cache was invalidated for.
@@ -83,7 +83,7 @@ impl ChangeFollower {
     }
 
     /// Follows the changes until the shutdown. After a failure the follower retries; lookups bypass
-    /// the redirect cache from 0.5 s after the last successful read, until a retry succeeds.
+    /// the redirect cache once it is stale by its maximum, until a retry succeeds.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut due = interval(FOLLOW_INTERVAL);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -101,8 +101,8 @@ impl ChangeFollower {
             match &outcome {
                 Err(error) if is_following => tracing::warn!(
                     error = format!("{error:#}"),
-                    "cannot read the changes of redirects; lookups bypass the redirect cache from 0.5 s \
-                     after the last successful read, until a retry succeeds"
+                    "cannot read the changes of redirects; lookups bypass the redirect cache from \
+                     REDIRECT_STALENESS_MAX_MS after the last successful read, until a retry succeeds"
                 ),
                 Ok(()) if !is_following => {
                     tracing::info!(

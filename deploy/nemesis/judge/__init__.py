@@ -12,6 +12,8 @@ from .evidence import Evidence
 
 RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *outside_rules.RULES]
 FINDINGS_SHOWN_MAX = 8
+# Operations whose first success after a fault the report times.
+RECOVERED = {"write": ("create", "patch"), "read": ("get",), "redirect": ("redirect",)}
 # Operations whose answers the report counts.
 REPORTED = ("create", "batch", "patch", "get", "redirect", "list", "credits", "delete", "operate")
 
@@ -27,34 +29,40 @@ def report(evidence):
         statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
         counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
         print(f"   {op}: {len(statuses)}, by answer {counts}")
-    for kind, faults, writes, reads in recoveries(evidence):
+    for kind, faults, times in recoveries(evidence):
         lasted = sum(it["end"] - it["start"] for it in faults)
-        print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; until a write succeeded {p50_and_max(writes)}, "
-              f"a read {p50_and_max(reads)}")
+        until = ", ".join(f"a {what} {p50_and_max(seconds)}" for what, seconds in times.items())
+        print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; time until success: {until}")
+        if redirects := list(redirects_without_writes(evidence, faults)):
+            print(f"      while no write succeeded: {redirects.count(True)} of {len(redirects)} redirects were answered")
     print(f"   {len(evidence.log)} events, {len(evidence.stream)} records read, ready {evidence.facts['ready_after_s']:.1f} s "
           f"after the last fault, nothing behind {evidence.facts['quiet_after_s']:.1f} s after the last request")
 
 
+def successes_of(evidence, ops):
+    return sorted((it["start"], it["end"]) for op in ops for it in evidence.of[op] if it["status"] in (200, 201, 302))
+
+
 def recoveries(evidence):
-    """Yields each kind of faults, its faults, and the times until a write and until a read succeeded."""
-    writes = sorted((it["start"], it["end"]) for it in (*evidence.of["create"], *evidence.of["patch"]) if it["status"] in (200, 201))
-    reads = sorted((it["start"], it["end"]) for it in (*evidence.of["get"], *evidence.of["redirect"]) if it["status"] in (200, 302))
+    """Yields each kind of faults, its faults, and the times until each of `RECOVERED` succeeded."""
+    successes = {what: successes_of(evidence, ops) for what, ops in RECOVERED.items()}
     for kind in sorted({it["kind"] for it in evidence.of["fault"]}):
         faults = [it for it in evidence.of["fault"] if it["kind"] == kind]
-        yield kind, faults, waits(faults, writes), waits(faults, reads)
+        yield kind, faults, {what: waits(faults, found) for what, found in successes.items()}
 
 
 def print_table(folders):
     """Prints how often each kind of faults happened in all runs, and p50 and max of the times until it was over."""
-    numbers, writes, reads = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
+    numbers, times = collections.Counter(), collections.defaultdict(list)
     for folder in folders:
-        for kind, faults, until_write, until_read in recoveries(Evidence.read(folder)):
+        for kind, faults, of_run in recoveries(Evidence.read(folder)):
             numbers[kind] += len(faults)
-            writes[kind] += until_write
-            reads[kind] += until_read
-    print("| fault | times | until a write | until a read |\n|---|---|---|---|")
+            for what, seconds in of_run.items():
+                times[kind, what] += seconds
+    print("| fault | times |", *(f"until a {what} |" for what in RECOVERED))
+    print("|---" * (2 + len(RECOVERED)) + "|")
     for kind, number in sorted(numbers.items()):
-        print(f"| `{kind}` | {number} | {p50_and_max(writes[kind])} | {p50_and_max(reads[kind])} |")
+        print(f"| `{kind}` | {number} |", *(f"{p50_and_max(times[kind, what])} |" for what in RECOVERED))
 
 
 def waits(faults, successes):
@@ -63,11 +71,27 @@ def waits(faults, successes):
     found = []
     for fault in faults:
         if "outage_at" in fault:
-            ends = sorted(end for _, end in successes if fault["outage_at"] < end < fault["end"])
-            found += [max(later - end for end, later in itertools.pairwise([fault["outage_at"], *ends, fault["end"]]))]
+            begin, end = longest_gap(fault, successes)
+            found.append(end - begin)
         elif later := [end for start, end in successes if start > fault["end"]]:
             found.append(min(later) - fault["end"])
     return found
+
+
+def longest_gap(failover, successes):
+    """Returns begin and end of the longest time without a success."""
+    ends = sorted(end for _, end in successes if failover["outage_at"] < end < failover["end"])
+    gaps = itertools.pairwise([failover["outage_at"], *ends, failover["end"]])
+    return max(gaps, key=lambda gap: gap[1] - gap[0])
+
+
+def redirects_without_writes(evidence, faults):
+    """Yields of each redirect that began and ended while a failover let no write succeed whether it was answered."""
+    writes = successes_of(evidence, RECOVERED["write"])
+    for fault in faults:
+        if "outage_at" in fault:
+            begin, end = longest_gap(fault, writes)
+            yield from (it["status"] in (302, 410) for it in evidence.of["redirect"] if begin < it["start"] and it["end"] < end)
 
 
 def p50_and_max(seconds):

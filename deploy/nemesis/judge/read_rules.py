@@ -6,8 +6,12 @@ import json
 from .evidence import etag_version
 from .links import meets, redirects, shown, shown_in
 
-# Bound of a redirect after the read tables have a change (docs/api.md#consistency).
+# Time in which each process redirects by a change (docs/api.md#consistency).
 STALE_S_MAX = 1
+# Part of it that a process needs besides the staleness of its cache (REDIRECT_STALENESS_MAX_MS).
+VISIBLE_S_MAX = 0.5
+# Time in which a process notices that a fault is over.
+NOTICE_S_MAX = 3
 
 
 def answers_show_versions_of_the_log(evidence):
@@ -96,7 +100,7 @@ def is_of_the_read_tables(evidence, operation):
 
 def redirects_are_never_older(evidence):
     """A redirect is never older than an earlier answer of the same process, nor than an answer of any process a
-    second ago."""
+    second ago; during a fault, than one before the longest staleness that the stack permits."""
     of_link = collections.defaultdict(list)
     for operation in evidence.of["redirect"]:
         if operation["status"] == 302 or operation["status"] == 410 and not may_be_suspended(evidence, operation):
@@ -104,24 +108,32 @@ def redirects_are_never_older(evidence):
             if versions and is_of_the_read_tables(evidence, operation):
                 of_link[operation["link"]].append((operation, versions[0], versions[-1]))
     for link, answers in of_link.items():
-        yield from older_answers(link, answers)
+        # Answers through nginx are of a process that nobody knows.
+        of_processes = [it for it in answers if it[0]["process"] is not None]
+        undisturbed = [it for it in answers if not is_disturbed(evidence, it[0])]
+        stale_s_max = VISIBLE_S_MAX + evidence.facts.get("redirect_staleness_s", STALE_S_MAX - VISIBLE_S_MAX)
+        yield from older_answers(link, of_processes, of_processes, 0, lambda it: it["process"])
+        yield from older_answers(link, answers, undisturbed, STALE_S_MAX, lambda _: None)
+        yield from older_answers(link, answers, answers, stale_s_max, lambda _: None)
 
 
-def older_answers(link, answers):
-    # Answers through nginx are of a process that nobody knows.
-    of_processes = [it for it in answers if it[0]["process"] is not None]
-    for delay, place, answers in ((0, lambda it: it["process"], of_processes), (STALE_S_MAX, lambda _: None, answers)):
-        ends = sorted(answers, key=lambda it: it[0]["end"])
-        highest, next_end = {}, 0
-        for operation, _, last in sorted(answers, key=lambda it: it[0]["start"]):
-            while next_end < len(ends) and ends[next_end][0]["end"] + delay < operation["start"]:
-                earlier, first, _ = ends[next_end]
-                if first > highest.get(place(earlier), (0, 0))[0]:
-                    highest[place(earlier)] = (first, earlier["id"])
-                next_end += 1
-            first, by = highest.get(place(operation), (0, 0))
-            if last < first:
-                yield f"redirect {operation['id']} of {link} shows at most version {last}, after answer {by} of version {first}"
+def is_disturbed(evidence, operation):
+    return any(it["start"] <= operation["start"] <= it["end"] + NOTICE_S_MAX for it in evidence.of["fault"])
+
+
+def older_answers(link, answers, judged, delay_s, place):
+    """Yields each of the judged redirects that is older than an answer of the same place that ended `delay_s` before."""
+    ends = sorted(answers, key=lambda it: it[0]["end"])
+    highest, next_end = {}, 0
+    for operation, _, last in sorted(judged, key=lambda it: it[0]["start"]):
+        while next_end < len(ends) and ends[next_end][0]["end"] + delay_s < operation["start"]:
+            earlier, first, _ = ends[next_end]
+            if first > highest.get(place(earlier), (0, 0))[0]:
+                highest[place(earlier)] = (first, earlier["id"])
+            next_end += 1
+        first, by = highest.get(place(operation), (0, 0))
+        if last < first:
+            yield f"redirect {operation['id']} of {link} shows at most version {last}, after answer {by} of version {first}"
 
 
 def scans(evidence):

@@ -1,4 +1,4 @@
-//! In any order of loads, changes and polls of the changes, an answer is never stale by more than half a second, nor older than an
+//! In any order of loads, changes and polls of the changes, an answer is never stale by more than the maximum, nor older than an
 //! earlier answer.
 
 use std::{collections::HashMap, time::Duration};
@@ -12,6 +12,7 @@ use super::*;
 use crate::read_model::redirects::RedirectTarget;
 
 const SLUGS: usize = 3;
+const STALENESS_MAX: Duration = Duration::from_millis(500);
 
 /// Returns the owner of a slug: two accounts own the slugs in turn.
 fn account_of(slug: usize) -> AccountId {
@@ -98,6 +99,7 @@ struct Poll {
 /// A database, a follower and requests around a cache.
 struct World {
     cache: RedirectCache,
+    staleness_max: Duration,
     now: Instant,
     /// Values of the slugs in the database, and their history.
     values: [u32; SLUGS],
@@ -113,10 +115,11 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(staleness_max: Duration) -> Self {
         let now = Instant::now();
         Self {
-            cache: RedirectCache::new(1),
+            cache: RedirectCache::new(1, staleness_max),
+            staleness_max,
             now,
             values: [0; SLUGS],
             history: vec![(now, [0; SLUGS])],
@@ -207,7 +210,7 @@ impl World {
     }
 
     fn assert_fresh(&self, slug: usize, value: u32) {
-        let bound = self.now - STALENESS_MAX;
+        let bound = self.now - self.staleness_max;
         let newest = self.history.iter().rev().find(|(at, _)| *at <= bound);
         if let Some((_, values)) = newest {
             assert!(value >= values[slug], "older than the bound");
@@ -286,9 +289,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
     fn answers_never_exceed_staleness_bound(
-        steps in proptest::collection::vec(step(), 1..80)
+        steps in proptest::collection::vec(step(), 1..80),
+        staleness_max in prop_oneof![Just(STALENESS_MAX), Just(20 * STALENESS_MAX)],
     ) {
-        let mut world = World::new();
+        let mut world = World::new(staleness_max);
         for step in &steps {
             world.take(step);
         }
@@ -297,7 +301,7 @@ proptest! {
 
 #[test]
 fn bypassed_answer_is_never_followed_by_older() {
-    let mut world = World::new();
+    let mut world = World::new(STALENESS_MAX);
     for step in [
         Step::PollChanges,
         Step::ApplyChanges,
@@ -322,7 +326,7 @@ fn bypassed_answer_is_never_followed_by_older() {
 
 /// Returns a cache that is fresh.
 fn fresh_cache() -> (RedirectCache, Instant) {
-    let cache = RedirectCache::new(1);
+    let cache = RedirectCache::new(1, STALENESS_MAX);
     let now = Instant::now();
     cache.mark_fresh(now);
     (cache, now)
@@ -339,7 +343,7 @@ fn hits(cache: &RedirectCache, now: Instant) -> HashMap<usize, u32> {
 
 #[test]
 fn cache_without_recent_poll_is_bypassed() {
-    let cache = RedirectCache::new(1);
+    let cache = RedirectCache::new(1, STALENESS_MAX);
     let now = Instant::now();
     assert!(matches!(cache.look_up("0", now), CacheLookup::Bypassed));
     cache.mark_fresh(now);

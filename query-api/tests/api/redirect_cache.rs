@@ -7,7 +7,8 @@ use std::sync::{
 
 use axum::http::StatusCode;
 use futures::future::join_all;
-use linkledger_testing::{TestDatabase, eventually, in_background};
+use linkledger_core::databases::DatabaseSettings;
+use linkledger_testing::{TestDatabase, eventually, in_background, wire::Wire};
 use sqlx::{Executor as _, PgPool};
 
 use crate::{
@@ -158,6 +159,33 @@ async fn unfollowable_changes_bypass_cache() {
     link_to_old(&service, &caller, "probe").await;
     until_cached(&service, "probe").await;
     assert_target_stays(&service, "changed", NEW).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tolerated_staleness_keeps_redirects_without_database() {
+    let database = TestDatabase::create().await;
+    let (wire, url) = Wire::to(&database).await;
+    let service = TestService::start_with(database, |config| {
+        config.databases = DatabaseSettings::one(url);
+        config.redirect_cache_mib = 1;
+        config.redirect_staleness_max_ms = 3_600_000;
+    })
+    .await;
+    let caller = service.caller().await;
+    for slug in ["in-memory", "elsewhere"] {
+        link_to_old(&service, &caller, slug).await;
+    }
+    until_cached(&service, "in-memory").await;
+
+    wire.fall_silent();
+    // Ends after a longer time than redirects are stale by default.
+    assert_eq!(service.follow("/elsewhere").await.status, 503);
+    announce_change(service.pool(), Some("in-memory"), None).await;
+    assert_target_stays(&service, "in-memory", OLD).await;
+
+    wire.mend();
+    until_target_is(&service, "in-memory", NEW).await;
+    assert_target_stays(&service, "in-memory", NEW).await;
 }
 
 #[tokio::test]

@@ -75,6 +75,7 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
+        redirect_staleness_max_ms: 500,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
         clicks: ClickSettings::off(),

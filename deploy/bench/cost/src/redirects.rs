@@ -191,6 +191,7 @@ fn config(database_url: String, clicks: ClickSettings) -> QueryApiConfig {
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().expect("a status of a redirect"),
         redirect_cache_mib: 64,
+        redirect_staleness_max_ms: 500,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
         clicks,

@@ -147,6 +147,7 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 1,
+        redirect_staleness_max_ms: 500,
         connections_max: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
         clicks: ClickSettings::off(),

@@ -203,6 +203,7 @@ impl ServiceSettings {
             cors_allowed_origins: Vec::new(),
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
             redirect_cache_mib: REDIRECT_CACHE_MIB,
+            redirect_staleness_max_ms: 500,
             connections_max: 16,
             api_keys_cached_max: KEYS_CACHED_MAX,
             clicks: query_api::ClickSettings {
