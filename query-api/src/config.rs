@@ -65,9 +65,9 @@ pub struct QueryApiConfig {
     #[arg(long, env = "REDIRECT_CACHE_MIB", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(..=65_536))]
     pub redirect_cache_mib: u32,
-    /// Maximum staleness of a redirect from memory, in milliseconds. With more than 500, redirects continue
-    /// during a failover of Postgres; meanwhile a process that cannot read the changes of redirects follows
-    /// changed, deleted and stopped links to their old destinations for up to this time.
+    /// Maximum staleness of a redirect from memory, in milliseconds, from 500 to 3600000. Without the database,
+    /// links in memory redirect for this time; a process that alone cannot read changes follows changed,
+    /// deleted and stopped links to their old destinations as long.
     #[arg(long, env = "REDIRECT_STALENESS_MAX_MS", default_value_t = 500)]
     #[arg(value_parser = clap::value_parser!(u32).range(500..=3_600_000))]
     pub redirect_staleness_max_ms: u32,
