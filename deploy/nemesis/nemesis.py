@@ -19,7 +19,7 @@ from clients.changers import Changer
 from clients.creators import Batcher, Creator
 from clients.listers import Lister
 from clients.operators import Operator
-from clients.readers import Reader, Visitor
+from clients.readers import Reader, Regular, Visitor
 from clients.world import World
 from disk import can_mount
 from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, OF_DISKS, Faults
@@ -89,7 +89,7 @@ def run(stack, history, chosen):
         accounts[ids[name]] = key
     world = World(stack, history, accounts)
     operators = [Operator(world, f"operator-{number}", chosen.seed, ids["suspended"], number == 2) for number in (1, 2)]
-    kinds = [(Creator, 2), (Batcher, 1), (Changer, 3), (Reader, 2), (Visitor, 2), (Lister, 1)]
+    kinds = [(Creator, 2), (Batcher, 1), (Changer, 3), (Reader, 2), (Visitor, 2), (Regular, 1), (Lister, 1)]
     clients = [kind(world, f"{kind.__name__.lower()}-{number}", chosen.seed) for kind, count in kinds for number in range(count)]
     clients += operators
     busy = {}

@@ -1,5 +1,7 @@
 """Clients that read links by id, and clients that follow short links."""
 
+import collections
+
 from .client import Client
 
 HUMAN = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
@@ -25,9 +27,24 @@ class Visitor(Client):
     pause_s = 0.05
 
     def act(self):
-        link = self.any_link()
-        if link is None:
-            return
-        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
+        if link := self.any_link():
+            self.follow(link, self.draw.choice([*self.world.stack.queries, self.world.stack.nginx]))
+
+    def follow(self, link, service):
         self.requests.send("redirect", service, service.short_port, "GET", f"/{link['slug']}", link=link["id"],
                            headers={"User-Agent": HUMAN, "Accept": "application/json"})
+
+
+class Regular(Visitor):
+    """Follows the same few short links again and again, so that each query-api has them in its memory."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.links = collections.deque(maxlen=8)
+
+    def act(self):
+        is_due = not self.links or self.draw.random() < 0.02
+        if is_due and (link := self.any_link()):
+            self.links.append(link)
+        if self.links:
+            self.follow(self.draw.choice(self.links), self.draw.choice(self.world.stack.queries))

@@ -33,8 +33,9 @@ def report(evidence):
         lasted = sum(it["end"] - it["start"] for it in faults)
         until = ", ".join(f"a {what} {p50_and_max(seconds)}" for what, seconds in times.items())
         print(f"   fault {kind}: {len(faults)} times, {lasted:.0f} s; time until success: {until}")
-        if redirects := list(redirects_without_writes(evidence, faults)):
-            print(f"      while no write succeeded: {redirects.count(True)} of {len(redirects)} redirects were answered")
+        for visitors, redirects in redirects_without_writes(evidence, faults):
+            answered = [it["status"] in (302, 410) for it in redirects]
+            print(f"      while no write succeeded, {visitors}: {answered.count(True)} of {len(answered)} redirects answered")
     print(f"   {len(evidence.log)} events, {len(evidence.stream)} records read, ready {evidence.facts['ready_after_s']:.1f} s "
           f"after the last fault, nothing behind {evidence.facts['quiet_after_s']:.1f} s after the last request")
 
@@ -86,12 +87,14 @@ def longest_gap(failover, successes):
 
 
 def redirects_without_writes(evidence, faults):
-    """Yields of each redirect that began and ended while a failover let no write succeed whether it was answered."""
+    """Yields each kind of visitors, and its redirects that began and ended while failovers let no write succeed."""
     writes = successes_of(evidence, RECOVERED["write"])
-    for fault in faults:
-        if "outage_at" in fault:
-            begin, end = longest_gap(fault, writes)
-            yield from (it["status"] in (302, 410) for it in evidence.of["redirect"] if begin < it["start"] and it["end"] < end)
+    gaps = [longest_gap(fault, writes) for fault in faults if "outage_at" in fault]
+    found = collections.defaultdict(list)
+    for it in evidence.of["redirect"]:
+        if any(begin < it["start"] and it["end"] < end for begin, end in gaps):
+            found[it["client"].rsplit("-", 1)[0]].append(it)
+    yield from sorted(found.items())
 
 
 def p50_and_max(seconds):
