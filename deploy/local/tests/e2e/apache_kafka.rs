@@ -92,11 +92,10 @@ fn missing_java_error_says_what_to_install() {
     let mut command = started(folder.path(), &APACHE);
     let output = command.env("PATH", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        error(&output),
-        "error: Apache Kafka needs Java 17 or newer (Debian: apt-get install \
-         default-jre-headless)\n"
-    );
+    let expected =
+        "error: Apache Kafka needs Java 17 or newer (Debian: apt-get install default-jre-headless)";
+    // On a busy machine warnings about slow statements come first.
+    assert_eq!(error(&output).lines().last(), Some(expected));
 }
 
 #[test]
