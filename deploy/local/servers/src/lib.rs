@@ -7,5 +7,7 @@ pub mod apache_kafka;
 pub mod cargo;
 mod local_server;
 pub mod postgres_server;
+#[cfg(test)]
+mod test_programs;
 
 pub use local_server::free_port;

@@ -12,6 +12,7 @@ use rdkafka::{
 };
 
 use super::*;
+use crate::test_programs::create_program;
 
 /// Longest time until a condition holds.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -251,7 +252,7 @@ fn fetch_with_programs(programs: &[(&str, &str)]) -> anyhow::Result<String> {
         std::os::unix::fs::symlink(path, bin.join(tool))?;
     }
     for (program, script) in programs {
-        launcher.keep(&format!("bin/{program}"), &format!("#!/bin/sh\n{script}\n"))?;
+        create_program(&bin.join(program), script)?;
     }
     let mut command = launcher.script("fetch");
     let output = command

@@ -223,19 +223,15 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::test_programs::create_program;
 
     /// Creates programs that print this version.
     fn fake(version: &str) -> anyhow::Result<TempDir> {
         let public = || Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().permissions(public()).tempdir()?;
         for program in ["postgres", "initdb"] {
-            let path = dir.path().join(program);
-            // A shell writes the program: children of concurrent tests inherit this process's open
-            // files for a moment, and a program that is open for writing cannot be started.
-            let write = r##"printf "#!/bin/sh\necho 'postgres (PostgreSQL) %s'\n" "$1" >"$0" && chmod 755 "$0""##;
-            let mut shell = std::process::Command::new("sh");
-            let written = shell.args(["-c", write]).arg(&path).arg(version).status()?;
-            anyhow::ensure!(written.success(), "{written}");
+            let script = format!("echo 'postgres (PostgreSQL) {version}'");
+            create_program(&dir.path().join(program), &script)?;
         }
         Ok(dir)
     }
