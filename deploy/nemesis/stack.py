@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -29,18 +30,21 @@ REQUEST_TIMEOUT_S = 30
 RESTART_S = 2
 KEY_SCOPES = "link:links.write,link:links.read,link:credits.read,link:clicks.read"
 
+SERVER_PORTS = (20_000, 30_000)
+
 given_ports = set()
 
 
 def free_port():
-    """Returns a port that no process uses, and that no earlier call returned."""
+    """Returns a port that no process uses, and that no earlier call returned. Linux takes ports of outgoing connections
+    from 32768 on: a server that starts again could find its port taken, and runs side by side draw different ports."""
     while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        if port not in given_ports:
-            given_ports.add(port)
-            return port
+        port = random.randrange(*SERVER_PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            if port not in given_ports:
+                given_ports.add(port)
+                return port
 
 
 def eventually(state, look, deadline_s=DEADLINE_S):

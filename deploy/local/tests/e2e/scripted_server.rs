@@ -2,7 +2,7 @@
 //! script.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -76,22 +76,27 @@ impl Request {
         serde_json::from_str(self.text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Reads head and body, by the length that the head states.
-    fn read(stream: &mut TcpStream) -> Self {
-        let mut text = String::new();
+    /// Reads head and body, by the length that the head states. Returns `None` for a peer that sends no
+    /// HTTP.
+    fn read(stream: &mut TcpStream) -> Option<Self> {
+        let mut bytes = Vec::new();
         loop {
-            let mut bytes = [0; 4_096];
-            let count = stream.read(&mut bytes).unwrap();
+            let mut chunk = [0; 4_096];
+            let count = stream.read(&mut chunk).unwrap_or(0);
+            bytes.extend_from_slice(&chunk[..count]);
+            if !bytes.first().is_some_and(u8::is_ascii_uppercase) {
+                return None;
+            }
+            let text = String::from_utf8(bytes).unwrap();
             assert_ne!(count, 0, "the request broke off: {text}");
-            text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
             let request = Self { text };
             if let Some((_, body)) = request.text.split_once("\r\n\r\n") {
                 let length = request.header("content-length").unwrap_or("0");
                 if body.len() == length.parse::<usize>().unwrap() {
-                    return request;
+                    return Some(request);
                 }
             }
-            text = request.text;
+            bytes = request.text.into_bytes();
         }
     }
 
@@ -120,10 +125,9 @@ impl ScriptedServer {
         thread::spawn(move || {
             let mut held = Vec::new();
             for reply in script {
-                let Ok((mut stream, _)) = listener.accept() else {
+                let Ok((mut stream, request)) = accept(&listener) else {
                     return;
                 };
-                let request = Request::read(&mut stream);
                 let answer = answer(&reply, &request);
                 // The test may have dropped the receiver.
                 sender.send(request).ok();
@@ -151,6 +155,17 @@ impl ScriptedServer {
     /// Returns the requests of a client that has ended.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.try_iter().collect()
+    }
+}
+
+/// Waits for the next request. Skips peers that send no HTTP: a client of another process on this
+/// machine reconnects to the address of a server that has ended, and the port may be this one.
+fn accept(listener: &TcpListener) -> io::Result<(TcpStream, Request)> {
+    loop {
+        let (mut stream, _) = listener.accept()?;
+        if let Some(request) = Request::read(&mut stream) {
+            return Ok((stream, request));
+        }
     }
 }
 
