@@ -218,6 +218,17 @@ class Judge(unittest.TestCase):
             found = judge.findings(Evidence(run.operations, run.facts() | {"nginx_retries": retries}, run.stream()))
             self.assertEqual("clicks_are_counted" in found, is_broken)
 
+    def test_last_answer_of_a_repeated_look_counts(self):
+        for look, rule in ("last", "last_reads_equal_the_log"), ("last_balance", "last_reads_equal_the_log"), ("clicks", "clicks_are_counted"):
+            for is_repeated in True, False:
+                run = Run()
+                answered = getattr(run, look)
+                refused = {**answered, "status": 503, "body": "{}"}
+                at = run.operations.index(answered)
+                run.operations[at:at + 1] = [refused, answered] if is_repeated else [refused]
+                found = judge.findings(Evidence(run.operations, run.facts(), run.stream()))
+                self.assertEqual(rule in found, not is_repeated, look)
+
     def test_log_of_the_consumer_inside_of_a_record_is_skipped(self):
         log = "2026-11-26T21:20:03,230 WARN [Consumer clientId=console-consumer] Connection to node 2 failed.\n"
         printed = f"{log}Partition:1\tOffset:7\tce_id:evt_1,{log}ce_logepoch:1\tacc_1\t{{}}\n"

@@ -92,7 +92,7 @@ def clicks_are_counted(evidence):
             state and state["destination_url"] == operation["headers"]["Location"] for state in evidence.states.get(link, []))
         made[link] += is_click
         possible[link] += clicks_max(operation, is_click)
-    for operation in evidence.of["clicks"]:
+    for operation in {it["link"]: it for it in evidence.of["clicks"]}.values():
         if operation["status"] != 200:
             yield f"the clicks of {operation['link']} were answered {operation['status']}"
             continue

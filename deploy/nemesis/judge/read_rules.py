@@ -204,8 +204,9 @@ def entries_of_scan(evidence, first, items, _end, token):
 
 def last_reads_equal_the_log(evidence):
     """After the run each process answers with the state that the log has."""
-    for operation in evidence.operations:
-        events = evidence.of_link[operation["link"]] if operation.get("is_last") else []
+    looks = {(it["op"], it["service"], it["link"]): it for it in evidence.operations if it.get("is_last")}
+    for operation in looks.values():
+        events = evidence.of_link[operation["link"]]
         if not events:
             continue
         state = evidence.state(operation["link"], len(events))
@@ -228,11 +229,10 @@ def last_lists(evidence):
             yield from last_links(evidence, first, items, end)
         elif len(items) != sum("balance_after" in it["payload"] for it in mine):
             yield f"the last ledger of {first['account']} has {len(items)} entries, fewer or more than the log"
-    for operation in evidence.of["credits"]:
-        if operation["client"] == "auditor-of-lists":
-            balance = evidence.accounts[operation["account"]]["balance"]
-            if operation["status"] != 200 or json.loads(operation["body"])["balance"] != balance:
-                yield f"the last balance of {operation['account']} is not {balance}: {operation.get('body')}"
+    for account, operation in {it["account"]: it for it in evidence.of["credits"] if it["client"] == "auditor-of-lists"}.items():
+        balance = evidence.accounts[account]["balance"]
+        if operation["status"] != 200 or json.loads(operation["body"])["balance"] != balance:
+            yield f"the last balance of {account} is not {balance}: {operation.get('body')}"
 
 
 def last_links(evidence, first, items, end):
