@@ -148,6 +148,8 @@ FAULTS = [
     ("clicks_are_counted", "a click of an expired link", lambda run: edit(run.clicks, totals={"clicks": 4, "bots": 0})),
     ("operators_checks_are_clean", "a finding of verify", lambda run: run.operations[-6].update(exit=1)),
 ]
+# Last looks that are repeated, with their rules.
+LOOKS = [("last", "last_reads_equal_the_log"), ("last_balance", "last_reads_equal_the_log"), ("clicks", "clicks_are_counted")]
 # Faults of the stream: (name, change of the records).
 STREAM_FAULTS = [
     ("a record that is lost", lambda records: records.pop(3)),
@@ -219,15 +221,19 @@ class Judge(unittest.TestCase):
             self.assertEqual("clicks_are_counted" in found, is_broken)
 
     def test_last_answer_of_a_repeated_look_counts(self):
-        for look, rule in ("last", "last_reads_equal_the_log"), ("last_balance", "last_reads_equal_the_log"), ("clicks", "clicks_are_counted"):
-            for is_repeated in True, False:
-                run = Run()
-                answered = getattr(run, look)
-                refused = {**answered, "status": 503, "body": "{}"}
-                at = run.operations.index(answered)
-                run.operations[at:at + 1] = [refused, answered] if is_repeated else [refused]
-                found = judge.findings(Evidence(run.operations, run.facts(), run.stream()))
-                self.assertEqual(rule in found, not is_repeated, look)
+        for look, rule in LOOKS:
+            for others, is_broken in (["one"], False), ([], True):
+                self.assertEqual(rule in self.findings_after_refusal(look, others), is_broken, look)
+        # The answer of one process does not excuse another.
+        self.assertIn("last_reads_equal_the_log", self.findings_after_refusal("last", ["two"]))
+
+    def findings_after_refusal(self, look, services_that_answer):
+        run = Run()
+        answered = getattr(run, look)
+        at = run.operations.index(answered)
+        run.operations[at:at + 1] = [{**answered, "status": 503, "body": "{}"}] + [
+            {**answered, "service": service} for service in services_that_answer]
+        return judge.findings(Evidence(run.operations, run.facts(), run.stream()))
 
     def test_log_of_the_consumer_inside_of_a_record_is_skipped(self):
         log = "2026-11-26T21:20:03,230 WARN [Consumer clientId=console-consumer] Connection to node 2 failed.\n"

@@ -43,6 +43,9 @@ class Client(threading.Thread):
         service = self.draw.choice([*self.world.stack.commands, self.world.stack.nginx])
         return self.requests.send(op, service, service.api_port, method, path, **options)
 
-    def query(self, op, path, **options):
-        service = self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
+    def draw_service(self):
+        return self.draw.choice([*self.world.stack.queries, self.world.stack.nginx])
+
+    def query(self, op, path, service=None, **options):
+        service = service or self.draw_service()
         return self.requests.send(op, service, service.api_port, "GET", path, **options)

@@ -34,8 +34,8 @@ class Lister(Client):
     def headers(self, account, token):
         return self.authorized(account) | ({"Consistency-Token": token} if token else {})
 
-    def balance(self, account, token):
-        return self.query("credits", "/v1/credits", headers=self.headers(account, token), account=account, token=token)
+    def balance(self, account, token, service=None):
+        return self.query("credits", "/v1/credits", service, headers=self.headers(account, token), account=account, token=token)
 
     def scan(self, collection, account, token, limit, filters):
         """Reads a list to its end; False if a page was refused too often, or if there are too many pages."""

@@ -37,7 +37,7 @@ pub struct PostgresOptions {
     pub data_dir: PathBuf,
     /// Settings passed as `-c name=value`. An adopted server keeps the settings of its start.
     pub settings: Vec<(String, String)>,
-    /// `false` trades all durability for speed, for tests only.
+    /// `false` is for tests only: no durability, and a new cluster takes passwords without SCRAM.
     pub durable: bool,
 }
 

@@ -104,7 +104,7 @@ impl Cluster {
             command.arg("--auth=scram-sha-256");
         } else {
             // SCRAM costs an unoptimised client some 40 ms of processor time for each session: more
-            // than all else in most tests.
+            // than the rest of most tests.
             command.args(["--auth=password", "--no-sync"]);
         }
         let output = command
