@@ -30,8 +30,8 @@ REQUEST_TIMEOUT_S = 30
 RESTART_S = 2
 KEY_SCOPES = "link:links.write,link:links.read,link:credits.read,link:clicks.read"
 
-# Ports of this run. Linux takes ports of outgoing connections from 32768 on, and servers of tests have those from 20000 on: a
-# server that starts again finds its port free. Runs side by side rarely draw the same hundred.
+# Ports of this run. Linux takes ports of outgoing connections from 32768 on, and the servers of tests take theirs from 20000 on:
+# a server that starts again finds its port free. A run needs fewer than a hundred; runs side by side rarely begin at the same one.
 PORTS = range(random.randrange(10_000, 20_000, 100), 20_000)
 unused_ports = iter(PORTS)
 
