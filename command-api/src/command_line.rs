@@ -45,7 +45,7 @@ enum CommandApiCommand {
 
 /// Runs the command line of this process, and returns the exit code.
 ///
-/// The futures of all commands are compiled in the library; the program is only linked.
+/// All commands are compiled in the library, so that a build of the program only links.
 pub fn main() -> ExitCode {
     run_program(run_command_line())
 }

@@ -60,7 +60,7 @@ pub struct CommandApiConfig {
     #[arg(long, env = "KAFKA_COMPRESSION", default_value = "lz4", value_parser = ["lz4", "none"])]
     pub kafka_compression: String,
     /// Longest interval between the starts of two batches of the relay, in milliseconds. The interval
-    /// grows with the rate of events, from at most 5 up to this value.
+    /// grows with the rate of events, from 5 (or this value, if lower) up to this value.
     #[arg(long, env = "RELAY_BATCH_INTERVAL_MS", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(..=1_000))]
     pub relay_batch_interval_ms: u16,

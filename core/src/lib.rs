@@ -59,10 +59,12 @@
 //! ## Clicks
 //! - **click**: a request for a short link that was answered with a redirect ([`click::Click`]). Clicks are no
 //!   events of the log.
-//! - **recorder**: one start of query-api, which numbers its clicks in each partition of their topic
+//! - **recorder**: one run of query-api. A recorder numbers its clicks in each partition of the topic
 //!   ([`click::RecorderId`]).
-//! - **heartbeat**: instant before which all clicks of a recorder have numbers, with the last numbers.
-//! - **counting**: adds clicks up to figures, with positions of its own ([`click::Counting`]).
+//! - **heartbeat**: message of a recorder with an instant, before which all its clicks have numbers, and
+//!   with its last number in each partition.
+//! - **counting**: sums clicks into figures, and stores the offset of the next click in the same
+//!   transaction ([`click::Counting`]).
 //! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*
 //!   ([`click::Dimension`]).
 //!

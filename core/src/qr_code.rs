@@ -113,7 +113,7 @@ impl QrCode {
     }
 
     /// Draws the code as a PNG file with one bit for each pixel. All modules have the same size, in
-    /// whole pixels; the pixels that are left widen the margin.
+    /// whole pixels; the remaining pixels widen the margin.
     ///
     /// # Errors
     /// Returns [`SizeTooSmall`] if a module would be smaller than a pixel.

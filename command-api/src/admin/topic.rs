@@ -110,7 +110,7 @@ pub async fn check_events(wanted: &WantedTopics) -> anyhow::Result<CheckedTopic>
     wanted.events().check().await
 }
 
-/// Compares the topic of clicks with the wanted settings; returns `None` without clicks.
+/// Compares the topic of clicks with the wanted settings; returns `None` if clicks are switched off.
 ///
 /// # Errors
 /// Returns an error if the topic does not exist, or the cluster does not answer.

@@ -63,8 +63,8 @@ impl BulkRequest {
     /// Parses a body.
     ///
     /// # Errors
-    /// Returns all errors of the members, of the number of items, and of their keys, but none of the
-    /// other members of items.
+    /// Returns all errors of the body's members, of the number of items, and of the items' keys. Does
+    /// not check the other members of items.
     pub fn parse(object: JsonObject) -> Result<Self, Vec<FieldError>> {
         let mut members = object.into_members();
         let mut errors = Vec::new();

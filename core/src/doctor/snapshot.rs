@@ -36,8 +36,8 @@ pub struct HeldSnapshot {
     pub state: String,
 }
 
-/// Reads the oldest snapshot. A transaction in another database counts only after its first change:
-/// before, such a transaction does not prevent cleanup here. A vacuum never counts.
+/// Reads the oldest snapshot. A transaction in another database counts only after its first change;
+/// until then, the transaction does not prevent cleanup here. A vacuum never counts.
 ///
 /// # Errors
 /// Returns an error if the database fails.

@@ -1,6 +1,7 @@
-//! Housekeeping of the tables of clicks: partitions ahead of time, retention, salts, old recorders and sequences.
+//! Housekeeping of the tables of clicks: creates partitions of tables early, drops expired ones, keeps the salts of
+//! the present days, and prunes recorders and their sequences.
 //!
-//! A step that fails is retried after a minute at most; countings create missing partitions themselves.
+//! A failed step is retried within a minute. Meanwhile, countings create missing partitions themselves.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Turns what a request says into a click. The client's address, the user agent and the full referrer
-//! end here.
+//! Turns a request into a click. A click has neither the client's address nor the user agent nor the full
+//! referrer.
 
 use linkledger_core::click::{
     AgentFamilies, AgentTables, BotPatterns, Click, ClickDetails, ClickKind, referrer_host,

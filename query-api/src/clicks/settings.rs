@@ -24,15 +24,15 @@ pub struct ClickSettings {
     /// 10.0.0.0/8, separated by commas; none by default: the peer is the client.
     #[arg(long, env = "TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// File that has the countries of addresses, in the format `.mmdb`; clicks have no country
-    /// without one.
+    /// File that maps IP addresses to countries, in the format `.mmdb`; without it, clicks have no
+    /// country.
     #[arg(long, env = "GEOIP_DATABASE")]
     pub geoip_database: Option<PathBuf>,
-    /// File that replaces the built-in list of bots: one text of a user agent for each line.
+    /// File that replaces the built-in list of bots: each line is a part of a user agent.
     #[arg(long, env = "BOT_PATTERNS_FILE")]
     pub bot_patterns_file: Option<PathBuf>,
-    /// Memory for clicks that Kafka has not acknowledged, in MiB; details of further clicks are dropped, and
-    /// their counts need up to as much again.
+    /// Memory for clicks that Kafka has not acknowledged, in MiB. Further clicks are counted without details,
+    /// in memory of the same size besides.
     #[arg(long, env = "CLICK_BUFFER_MIB", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub click_buffer_mib: u32,

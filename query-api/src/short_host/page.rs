@@ -28,8 +28,8 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::from_str(&policy).expect("base64 is ASCII")
 });
 
-/// Replaces every problem by a page, unless the request prefers JSON. Adds a header to every answer
-/// that keeps search engines from indexing the short host.
+/// Replaces every problem by a page, unless the request prefers JSON. A header of every answer forbids
+/// search engines to index the short host.
 pub(super) fn render_problem_as_page(response: &mut Response, request: &HeaderMap) {
     let status = response.status();
     let headers = response.headers_mut();

@@ -172,7 +172,10 @@ impl ApacheKafka {
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         match kill(self.pid(), signal) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
-            Err(errno) => anyhow::bail!("cannot stop Apache Kafka ({}): {errno}", self.pid()),
+            Err(errno) => anyhow::bail!(
+                "cannot send {signal} to Apache Kafka ({}): {errno}",
+                self.pid()
+            ),
         }
     }
 }

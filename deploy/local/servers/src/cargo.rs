@@ -2,10 +2,10 @@
 
 use std::{env, process::Command};
 
-/// Returns a command that runs cargo, without the variables of the package that runs now.
+/// Returns a command that runs cargo, without the variables that an outer cargo has set for its package.
 ///
-/// Build scripts of dependencies run again if such a variable changes (that of `ring` names
-/// `CARGO_PKG_NAME`), and with them everything that depends on them is compiled again.
+/// A dependency is compiled again, with its dependents, if a variable changes that its build script names
+/// (the one of `ring` names `CARGO_PKG_NAME`).
 pub fn command() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
     for (name, _) in env::vars_os() {

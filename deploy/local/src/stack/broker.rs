@@ -147,13 +147,13 @@ impl StackBroker {
                 let published = contents::published(last_events, kafka, &database.pool).await?;
                 database.rewind_relay(&published).await
             }
-            // Other processes may run a relay to these brokers: an operator decides, with
-            // `command-api relay refill`.
+            // Other processes may run a relay to these brokers: an operator decides whether to publish
+            // again, with `command-api relay refill`.
             BrokerHandle::External => Ok(()),
         }
     }
 
-    /// Resolves if the stack's own broker ends without a request to stop.
+    /// Resolves if Apache Kafka, started by the stack, ends without a request to stop.
     pub(super) async fn died(&self) -> anyhow::Error {
         match &self.kind {
             BrokerHandle::Apache(kafka) => kafka.lock().await.died().await,

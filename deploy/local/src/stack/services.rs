@@ -1,5 +1,5 @@
-//! The three services inside the process of the stack, each with an internal listener: the projector's, which
-//! serves the console, on the port of the console, the others on free ports.
+//! The three services inside the process of the stack. Each has an internal listener: the one of the projector
+//! serves the console on the port of the console, the others use free ports.
 
 use std::{
     net::SocketAddr,

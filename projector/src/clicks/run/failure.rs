@@ -11,7 +11,7 @@ use crate::pipeline::retry;
 /// SQLSTATEs of a statement that took longer than its timeout, and of a transaction that stood still.
 const TOO_LONG: [&str; 2] = ["57014", "25P03"];
 
-/// Returns true if a smaller batch may succeed: a statement, a pause between two of them, or the whole batch has
+/// Returns true if a smaller batch may succeed: a statement, a pause between two statements, or the whole batch has
 /// exceeded its timeout.
 fn is_too_long(error: &sqlx::Error) -> bool {
     if let sqlx::Error::Io(error) = error {

@@ -66,8 +66,8 @@ impl RecountProgress for Phase<'_> {
 /// Returns what a recount would count. Changes nothing.
 ///
 /// # Errors
-/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is known before the count, or an error
-/// of the database or of Kafka.
+/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is found before the counting starts, or
+/// an error of the database or of Kafka.
 pub async fn preview(
     pool: &PgPool,
     kafka: &KafkaConfig,
@@ -94,8 +94,8 @@ struct OwnPause {
     since: Option<OffsetDateTime>,
 }
 
-/// Pauses both countings, replaces the figures in one transaction, and resumes the countings that it paused: in the
-/// same transaction, or after a failure or a signal, when the figures are as before.
+/// Pauses both countings. One transaction replaces the figures and resumes the countings that this call paused.
+/// After a failure or a signal the figures are unchanged, and the same countings resume.
 ///
 /// # Errors
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal), or an error of the database or of Kafka.

@@ -29,7 +29,7 @@ pub enum ProjectionState {
     Paused,
     /// No projector owns the shard.
     Unattended,
-    /// The checkpoint does not belong to this log: of another epoch, or beyond the end. Or the next event
+    /// The checkpoint has another epoch than the log, or is beyond the end of the log, or the next event
     /// cannot be read.
     Refused,
 }

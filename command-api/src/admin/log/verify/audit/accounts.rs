@@ -99,8 +99,8 @@ impl Accounts {
         });
     }
 
-    /// Applies an event of an account's own stream, after [`Self::check_account`]; `event` is `None` if
-    /// the event can't be read.
+    /// Applies an event of an account's own stream. Call [`Self::check_account`] first. `event` is
+    /// `None` if the event can't be read.
     pub(super) fn apply(
         &mut self,
         stored: &StoredEvent<'_>,
