@@ -126,8 +126,8 @@ impl Sealer {
     }
 
     async fn try_round(&mut self) -> sqlx::Result<usize> {
-        // A timeout may leave the lock with the session in the pool. The pool has one session, so
-        // this sealer acquires the lock again, until the pool replaces the session.
+        // A timeout may leave the lock with a session of the pool: this sealer acquires the lock again
+        // in a round that gets this session, or after the pool has replaced the session.
         let mut session = self.pool.acquire().await?;
         within(
             SEALING_TIMEOUT,

@@ -122,7 +122,7 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
             print(options.json, &rows, &table(&rows))
         }
         KeySubcommand::Revoke { key, options } => {
-            let revoked_at = revoke(&options.pool().await?, key, clock.now()).await?;
+            let revoked_at = revoke(&options.pool().await?, key, None).await?;
             let revoked = RevokedKey {
                 key_id: key,
                 revoked_at,
@@ -195,7 +195,11 @@ pub async fn issue(
     })
 }
 
-async fn revoke(pool: &PgPool, key_id: KeyId, at: OffsetDateTime) -> anyhow::Result<String> {
+async fn revoke(
+    pool: &PgPool,
+    key_id: KeyId,
+    at: Option<OffsetDateTime>,
+) -> anyhow::Result<String> {
     let revoked_at = api_keys::revoke(pool, key_id, at).await?;
     revoked_at
         .map(timestamp::format)
@@ -230,7 +234,8 @@ async fn rotate(
         expires_at: old.expires_at,
     };
     let new = issue(pool, clock, &request, &ApiKey::generate()).await?;
-    let revoked_at = revoke(pool, key_id, clock.now() + overlap).await?;
+    let end = overlap.is_positive().then(|| clock.now() + overlap);
+    let revoked_at = revoke(pool, key_id, end).await?;
     Ok((new, revoked_at))
 }
 

@@ -28,6 +28,8 @@ pub struct StoredKey {
     /// Revocation: the key is refused from this time on. May be in the future, so that a rotation
     /// of keys overlaps.
     pub revoked_at: Option<OffsetDateTime>,
+    /// True if the revocation has come by the clock of the database.
+    pub is_revoked: bool,
 }
 
 /// SHA-256 of the secret of an API key: all that is stored of the secret.
@@ -53,7 +55,8 @@ pub async fn find_each(pool: &PgPool, hashes: &[KeyHash]) -> sqlx::Result<Vec<Op
         KeyRow,
         r#"
         SELECT k.key_id AS "key_id?", k.account_id AS "account_id?", k.scopes AS "scopes?",
-               k.expires_at, k.revoked_at, k.status AS "status?"
+               k.expires_at, k.revoked_at, coalesce(k.revoked_at <= now(), false) AS "is_revoked!",
+               k.status AS "status?"
         FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (sha256, nth)
         -- Not a join: planned on empty tables, it would read all keys.
         LEFT JOIN LATERAL (
@@ -81,6 +84,7 @@ struct KeyRow {
     scopes: Option<Vec<String>>,
     expires_at: Option<OffsetDateTime>,
     revoked_at: Option<OffsetDateTime>,
+    is_revoked: bool,
     status: Option<String>,
 }
 
@@ -98,6 +102,7 @@ impl KeyRow {
                 .collect(),
             expires_at: self.expires_at,
             revoked_at: self.revoked_at,
+            is_revoked: self.is_revoked,
         })
     }
 }
@@ -259,11 +264,18 @@ pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>
 /// Records the times at which keys were used, at most once a minute for each key across all
 /// processes. Skips keys that another session has locked, so that no session waits.
 ///
+/// The commit does not wait for the disk, nor for a synchronous standby: while one is missing, each batch
+/// would leave another session behind, until Postgres accepts no more.
+///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
     let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
         uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
+    let mut tx = pool.begin().await?;
+    sqlx::query!("SET LOCAL synchronous_commit = off")
+        .execute(&mut *tx)
+        .await?;
     sqlx::query!(
         r#"
         WITH due AS (
@@ -281,9 +293,9 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
         &key_ids,
         &used_at
     )
-    .execute(pool)
+    .execute(&mut *tx)
     .await?;
-    Ok(())
+    tx.commit().await
 }
 
 /// Adds scopes to a key that is valid at `at`. Returns the scopes of the key; `None` if there is no such key.
@@ -320,20 +332,21 @@ pub async fn add_scopes(
     .await
 }
 
-/// Revokes a key from `at` on, or earlier if the key is already revoked earlier. Returns the time
-/// of the revocation, or `None` if the key does not exist.
+/// Revokes a key from `at` on, or earlier if the key is already revoked earlier; without `at` from now
+/// on, by the clock of the database. Returns the time of the revocation, or `None` if the key does not
+/// exist.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn revoke(
     pool: &PgPool,
     key_id: KeyId,
-    at: OffsetDateTime,
+    at: Option<OffsetDateTime>,
 ) -> sqlx::Result<Option<OffsetDateTime>> {
     sqlx::query_scalar!(
         r#"
         UPDATE event_store.api_keys
-        SET revoked_at = least(revoked_at, $2)
+        SET revoked_at = least(revoked_at, coalesce($2, now()))
         WHERE key_id = $1
         RETURNING revoked_at AS "revoked_at!"
         "#,

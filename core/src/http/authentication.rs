@@ -171,7 +171,8 @@ impl Authenticator {
         let found = found.ok_or_else(Problem::api_key_invalid)?;
         let key = &found.key;
         let now = self.clock.now();
-        if key.revoked_at.is_some_and(|at| at <= now) {
+        // A process whose clock is wrong refuses the key too, as soon as it has read the key again.
+        if key.is_revoked || key.revoked_at.is_some_and(|at| at <= now) {
             return Err(Problem::api_key_revoked());
         }
         if key.expires_at.is_some_and(|at| at <= now) {

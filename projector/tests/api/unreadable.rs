@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use linkledger_core::{event_store::log, id::AccountId, projection::Projection, shard::Shard};
 use linkledger_projector::{
     operations::{
+        parked::retry,
         pause::{self, PauseChange},
         status::collect,
     },
@@ -13,7 +14,8 @@ use linkledger_projector::{
 use linkledger_testing::{damage_event, mend_log};
 
 use crate::{
-    poisoned::{paint, restore},
+    events::disabled,
+    poisoned::{paint, parkings, restore},
     restored::{cycle_until, floor},
     stage::Stage,
     tables::Tables,
@@ -159,4 +161,47 @@ async fn delivered_event_that_log_cannot_read_stops_only_its_shard() {
     cycle_until(&stage, &mut engine, (damaged, end)).await;
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn change_of_link_with_unreadable_creation_parks_its_account() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let [account_id, other] = accounts_of_two_shards(&stage).await;
+    let link = stage.append_links(account_id, "damaged", 1).await.remove(0);
+    let log = stage.log().await;
+    let creation = log
+        .iter()
+        .find(|it| it.event.stream_id == link.link_id.uuid());
+    let creation = creation.unwrap().event.position;
+    let mut engine = stage.engine();
+    engine.cycle(log).await.unwrap();
+
+    stage.append(account_id, &[disabled(&link)]).await;
+    stage.neighbour_with_links(account_id, "neighbour", 2).await;
+    stage.append_links(other, "later", 2).await;
+    let log = stage.log().await;
+    damage_event(pool, Shard::of(account_id), creation).await;
+    for shard in [account_id, other].map(Shard::of) {
+        let end = (shard, head(&stage, shard).await);
+        cycle_until(&stage, &mut engine, end).await;
+    }
+    let parked = parkings(pool, account_id).await;
+    let [(projection, _, reason, detail, 1)] = &parked[..] else {
+        panic!("{parked:?}");
+    };
+    assert_eq!(
+        (*projection, *reason),
+        (Projection::Redirects, "refused_row")
+    );
+    assert!(detail.contains("invalid page"), "{detail}");
+    let paused = pause::paused(pool, &Projection::ALL).await.unwrap();
+    assert!(
+        paused.iter().all(|(_, since)| since.is_none()),
+        "{paused:?}"
+    );
+
+    mend_log(pool).await;
+    retry(&pool.clone().into(), Some(account_id)).await.unwrap();
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

@@ -73,19 +73,15 @@ pub(super) async fn list_tags(
     let pages = &api.tag_pages;
     let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    // Later pages read from the primary: a replica may lag behind the page before.
-    let replica = api.read.replica_of(account_id);
-    let replica = replica.filter(|_| after.is_none());
     let range = TagRange {
         account_id,
         after: after.unwrap_or_default(),
         count_max: page.count_max(),
     };
-    let snapshot = api
-        .read
-        .read_containing(&wait, replica, position, |server| {
-            read_in_time(|| tags::list(&server.pool, &range))
-        })
+    // Never from a replica, which would be skipped for all accounts after one slow page.
+    let pool = &api.read.primary().pool;
+    let snapshot = wait
+        .read_containing(position, || read_in_time(|| tags::list(pool, &range)))
         .await?;
     let mut tags = snapshot.value;
     let next_cursor = page.truncate(&mut tags).map(|tag| tag.tag.clone());

@@ -6,7 +6,7 @@ use axum::http::Method;
 use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    clock::Clock as _,
+    clock::{Clock as _, SystemClock},
     event_store::api_keys::{self, ListedKey, NewKey},
     id::KeyId,
 };
@@ -118,8 +118,11 @@ async fn revocation_reaches_all_processes_within_5s() {
         }
     }
     let key_id = stored(one.pool(), &revoked).await.key_id;
-    let now = one.clock.now();
-    api_keys::revoke(one.pool(), key_id, now).await.unwrap();
+    // Processes whose clocks lag refuse the key too.
+    for service in [&one, &other] {
+        assert!(service.clock.now() < SystemClock.now());
+    }
+    api_keys::revoke(one.pool(), key_id, None).await.unwrap();
     sqlx::query("UPDATE event_store.accounts SET status = 'suspended' WHERE account_id = $1")
         .bind(suspended.account_id.uuid())
         .execute(one.pool())
@@ -155,10 +158,14 @@ async fn rotated_key_ends_and_successor_works() {
     let successor = testing::api_key(pool, caller.account_id, &Scope::ALL).await;
     let expiring = ApiKey::generate();
     let (almost, rest) = (Duration::from_millis(3_599_999), Duration::from_millis(1));
-    let end = service.clock.now() + almost + rest;
+    // The clock of the database must not have reached the end.
+    let start = SystemClock.now();
+    let lag = start - service.clock.now();
+    service.clock.advance(lag.try_into().unwrap());
+    let end = start + almost + rest;
     insert(pool, &caller, &expiring, Some(end)).await;
     // `key rotate` ends the old key like this.
-    api_keys::revoke(pool, key_id, end).await.unwrap();
+    api_keys::revoke(pool, key_id, Some(end)).await.unwrap();
 
     service.clock.advance(almost);
     for key in [&caller.key, &expiring, &successor] {
@@ -413,12 +420,41 @@ async fn key_use_during_shutdown_is_recorded() {
 }
 
 #[tokio::test]
+async fn recording_of_key_use_waits_for_no_standby() {
+    let database = TestDatabase::create().await;
+    sqlx::raw_sql(
+        "CREATE TABLE settings (synchronous_commit text);
+         CREATE FUNCTION keep_setting() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             INSERT INTO settings VALUES (current_setting('synchronous_commit'));
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER keep_setting BEFORE UPDATE OF last_used_at ON event_store.api_keys
+             FOR EACH ROW EXECUTE FUNCTION keep_setting();
+         DO $$ BEGIN
+             EXECUTE format('ALTER DATABASE %I SET synchronous_commit = on', current_database());
+         END $$",
+    )
+    .execute(database.pool())
+    .await
+    .unwrap();
+    let service = TestService::start_with(database, |_| {}).await;
+    let caller = service.caller().await;
+    assert_eq!(with_key(&service, &caller.key).await.status, 200);
+    let database = service.shut_down().await.unwrap();
+    let settings = sqlx::query_scalar::<_, String>("SELECT synchronous_commit FROM settings");
+    let settings = settings.fetch_all(database.pool()).await.unwrap();
+    assert_eq!(settings, ["off"]);
+}
+
+#[tokio::test]
 async fn refused_key_is_not_recorded_as_used() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let key_id = stored(service.pool(), &caller).await.key_id;
-    let now = service.clock.now();
-    api_keys::revoke(service.pool(), key_id, now).await.unwrap();
+    api_keys::revoke(service.pool(), key_id, None)
+        .await
+        .unwrap();
     assert_eq!(with_key(&service, &caller.key).await.status, 401);
     let database = service.shut_down().await.unwrap();
     assert_eq!(stored(database.pool(), &caller).await.last_used_at, None);

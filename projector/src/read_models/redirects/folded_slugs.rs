@@ -3,8 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use linkledger_core::{
-    databases::Databases, envelope::RecordedEvent, event::Event, event_store::log, id::LinkId,
-    link::LinkEvent, projection::Projection, shard::Shard,
+    databases::Databases,
+    envelope::RecordedEvent,
+    event::Event,
+    event_store::{errors::is_of_storage, log},
+    id::LinkId,
+    link::LinkEvent,
+    projection::Projection,
+    shard::Shard,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -20,8 +26,8 @@ impl FoldedSlugs {
     /// only if there are such events.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if the creation of a link is absent or
-    /// cannot be decoded.
+    /// Returns an error if the database fails, or if the creation of a link is absent, or
+    /// cannot be read or decoded.
     pub async fn read(
         databases: &Databases,
         events: impl Iterator<Item = &DecodedEvent>,
@@ -32,7 +38,8 @@ impl FoldedSlugs {
             return Ok(Self::default());
         }
         let mut slugs = HashMap::with_capacity(links.len());
-        for beginning in log::link_beginnings(&databases.log, &links).await? {
+        let beginnings = log::link_beginnings(&databases.log, &links).await;
+        for beginning in beginnings.map_err(fault_of_event)? {
             let link_id = beginning.stream_id;
             let slug = match beginning.decode() {
                 Ok(Event::Link(LinkEvent::Created(created))) => Some(fold(&created.slug)),
@@ -62,6 +69,15 @@ impl FoldedSlugs {
         let slug = slug.expect("read for each event that lacks it");
         slug.as_deref()
     }
+}
+
+/// Attributes damage of the log to the event that needs the creation: only its account is parked. As a
+/// fault of a table, the damage would pause the projection in all shards.
+fn fault_of_event(error: sqlx::Error) -> sqlx::Error {
+    if is_of_storage(&error) {
+        return sqlx::Error::Decode(error.into());
+    }
+    error
 }
 
 async fn is_skipped(read: &PgPool, event: &RecordedEvent) -> sqlx::Result<bool> {
