@@ -61,8 +61,8 @@
 //!   events of the log.
 //! - **recorder**: one run of query-api. A recorder numbers its clicks in each partition of the topic
 //!   ([`click::RecorderId`]).
-//! - **heartbeat**: message of a recorder with an instant, before which all its clicks have numbers, and
-//!   with its last number in each partition.
+//! - **heartbeat**: row that a recorder writes to Postgres: an instant, before which all its clicks have
+//!   numbers, and its last number in each partition.
 //! - **counting**: sums clicks into figures, and stores the offset of the next click in the same
 //!   transaction ([`click::Counting`]).
 //! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*

@@ -16,7 +16,7 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use sqlx::PgPool;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::{AdminCommandOptions, print};
 
@@ -54,8 +54,8 @@ pub enum KeySubcommand {
         /// Id of the old key: key_….
         key: KeyId,
         /// Time for which both keys are valid, in hours.
-        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
-        overlap_hours: u32,
+        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=8_760))]
+        overlap_hours: u16,
         #[command(flatten)]
         options: AdminCommandOptions,
     },
@@ -122,7 +122,7 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
             print(options.json, &rows, &table(&rows))
         }
         KeySubcommand::Revoke { key, options } => {
-            let revoked_at = revoke(&options.pool().await?, key, None).await?;
+            let revoked_at = revoke(&options.pool().await?, key, 0).await?;
             let revoked = RevokedKey {
                 key_id: key,
                 revoked_at,
@@ -136,8 +136,8 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
             overlap_hours,
             options,
         } => {
-            let overlap = Duration::hours(i64::from(overlap_hours));
-            let (new, revoked_at) = rotate(&options.pool().await?, clock, key, overlap).await?;
+            let (new, revoked_at) =
+                rotate(&options.pool().await?, clock, key, overlap_hours).await?;
             let text = format!(
                 "Issued {} in place of {key}, which is refused from {revoked_at} on. Store the \
                  key now; the key is not shown again:\n{}",
@@ -195,12 +195,8 @@ pub async fn issue(
     })
 }
 
-async fn revoke(
-    pool: &PgPool,
-    key_id: KeyId,
-    at: Option<OffsetDateTime>,
-) -> anyhow::Result<String> {
-    let revoked_at = api_keys::revoke(pool, key_id, at).await?;
+async fn revoke(pool: &PgPool, key_id: KeyId, overlap_hours: u16) -> anyhow::Result<String> {
+    let revoked_at = api_keys::revoke(pool, key_id, overlap_hours).await?;
     revoked_at
         .map(timestamp::format)
         .with_context(|| format!("there is no key {key_id}"))
@@ -211,7 +207,7 @@ async fn rotate(
     pool: &PgPool,
     clock: &dyn Clock,
     key_id: KeyId,
-    overlap: Duration,
+    overlap_hours: u16,
 ) -> anyhow::Result<(IssuedKey, String)> {
     let old = api_keys::get(pool, key_id).await?;
     let old = old.with_context(|| format!("there is no key {key_id}"))?;
@@ -234,8 +230,7 @@ async fn rotate(
         expires_at: old.expires_at,
     };
     let new = issue(pool, clock, &request, &ApiKey::generate()).await?;
-    let end = overlap.is_positive().then(|| clock.now() + overlap);
-    let revoked_at = revoke(pool, key_id, end).await?;
+    let revoked_at = revoke(pool, key_id, overlap_hours).await?;
     Ok((new, revoked_at))
 }
 

@@ -261,11 +261,16 @@ pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>
     .await
 }
 
+/// Settings of a transaction that may be lost: the commit does not wait for the disk or a standby, and a
+/// process that stands still does not keep its locks.
+const SET_UNIMPORTANT: &str =
+    "SET LOCAL synchronous_commit = off; SET LOCAL idle_in_transaction_session_timeout = '3s'";
+
 /// Records the times at which keys were used, at most once a minute for each key across all
 /// processes. Skips keys that another session has locked, so that no session waits.
 ///
-/// The commit does not wait for the disk, nor for a synchronous standby: while one is missing, each batch
-/// would leave another session behind, until Postgres accepts no more.
+/// A commit that waited for a missing synchronous standby would outlive its client: each batch would leave
+/// another session behind, until Postgres accepts no more.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -273,9 +278,7 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
     let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
         uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
     let mut tx = pool.begin().await?;
-    sqlx::query!("SET LOCAL synchronous_commit = off")
-        .execute(&mut *tx)
-        .await?;
+    sqlx::raw_sql(SET_UNIMPORTANT).execute(&mut *tx).await?;
     sqlx::query!(
         r#"
         WITH due AS (
@@ -332,26 +335,25 @@ pub async fn add_scopes(
     .await
 }
 
-/// Revokes a key from `at` on, or earlier if the key is already revoked earlier; without `at` from now
-/// on, by the clock of the database. Returns the time of the revocation, or `None` if the key does not
-/// exist.
+/// Revokes a key after `overlap_hours`, by the clock of the database, or earlier if the key is already
+/// revoked earlier. Returns the time of the revocation, or `None` if the key does not exist.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn revoke(
     pool: &PgPool,
     key_id: KeyId,
-    at: Option<OffsetDateTime>,
+    overlap_hours: u16,
 ) -> sqlx::Result<Option<OffsetDateTime>> {
     sqlx::query_scalar!(
         r#"
         UPDATE event_store.api_keys
-        SET revoked_at = least(revoked_at, coalesce($2, now()))
+        SET revoked_at = least(revoked_at, now() + make_interval(hours => $2))
         WHERE key_id = $1
         RETURNING revoked_at AS "revoked_at!"
         "#,
         key_id.uuid(),
-        at
+        i32::from(overlap_hours)
     )
     .fetch_optional(pool)
     .await

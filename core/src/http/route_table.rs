@@ -100,8 +100,8 @@ fn entry(path: &str) -> Option<&'static (&'static str, &'static [Method])> {
     TABLE.iter().find(|(pattern, _)| matches(pattern, path))
 }
 
-/// Returns true if the path matches: a `{name}` stands for one part that is not empty, every other part
-/// is equal, in upper and lower case too.
+/// Returns true if the path matches: a `{name}` stands for one part that is not empty; every other part
+/// must be equal, letter case included.
 fn matches(pattern: &str, path: &str) -> bool {
     let mut parts = path.split('/');
     let mut patterns = pattern.split('/');

@@ -13,7 +13,7 @@ pub enum PoisonReason {
     UnknownEvent,
     /// The payload does not fit the event's type and version.
     MalformedPayload,
-    /// The database refuses the rows of the event.
+    /// The database refuses the rows of the event, or cannot read the creation of the link.
     RefusedRow,
 }
 

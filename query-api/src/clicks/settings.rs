@@ -32,7 +32,7 @@ pub struct ClickSettings {
     #[arg(long, env = "BOT_PATTERNS_FILE")]
     pub bot_patterns_file: Option<PathBuf>,
     /// Memory for clicks that Kafka has not acknowledged, in MiB. Further clicks are counted without details,
-    /// in memory of the same size besides.
+    /// in up to as much memory again; clicks beyond that are lost.
     #[arg(long, env = "CLICK_BUFFER_MIB", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub click_buffer_mib: u32,

@@ -145,6 +145,21 @@ async fn later_page_of_list_is_read_from_primary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tags_are_read_from_primary() {
+    let stage = Stage::set().await;
+    let pool = stage.database.primary.pool();
+    let (account_id, link_id) = (stage.caller.account_id, stage.link.link.link_id);
+    sqlx::query("INSERT INTO read_model.link_tags VALUES (1, $1, 'spring', $2)")
+        .bind(account_id.uuid())
+        .bind(link_id.uuid())
+        .execute(pool)
+        .await
+        .unwrap();
+    let tags = stage.service.get(&stage.caller, "/v1/tags").await.json();
+    assert_eq!(tags["items"][0]["tag"], "spring", "{tags}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn link_missing_on_replica_and_primary_is_503() {
     let stage = Stage::set().await;
     let link = stage.service.append_link(&stage.caller, "third").await;
