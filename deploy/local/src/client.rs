@@ -60,6 +60,11 @@ impl ApiResponse {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Returns the token of a write, with which a later read contains the write.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.header(CONSISTENCY_TOKEN)
+    }
+
     /// Returns the body as it was sent, with one line break at the end.
     pub(crate) fn text(&self) -> String {
         format!("{}\n", String::from_utf8_lossy(&self.body).trim_end())
@@ -163,10 +168,10 @@ impl ApiClient {
         }
     }
 
-    /// Waits until lists contain the effect of a write, so that the next command of a script sees
-    /// the effect. A timeout of this wait is ignored: the write itself succeeded.
-    pub(crate) async fn settle(&self, written: &ApiResponse) {
-        if let Some(token) = written.header(CONSISTENCY_TOKEN) {
+    /// Waits until lists contain the effect of the write with this token, so that the next command of a
+    /// script sees the effect. A timeout of this wait is ignored: the write itself succeeded.
+    pub(crate) async fn settle(&self, token: Option<&str>) {
+        if let Some(token) = token {
             let list = ApiCall::get(&["v1", "links"])
                 .query("limit", Some("1".to_owned()))
                 .header(CONSISTENCY_TOKEN, Some(token.to_owned()));

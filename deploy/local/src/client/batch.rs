@@ -44,7 +44,7 @@ pub(crate) enum BatchMode {
 }
 
 /// Outcome of the links of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BatchOutcome {
     /// Outcome of each link, in order; `None` if the outcome is unknown.
     pub(crate) items: Vec<Option<ItemOutcome>>,
@@ -52,6 +52,8 @@ pub(crate) struct BatchOutcome {
     pub(crate) credits_charged: i64,
     /// Balance after the last decision; `None` if the API named none.
     pub(crate) credits_balance: Option<i64>,
+    /// Token of the last write.
+    pub(crate) token: Option<String>,
     /// Failure that left outcomes unknown.
     pub(crate) failure: Option<CallFailure>,
 }
@@ -80,6 +82,7 @@ struct BatchAnswer {
     items: Vec<Result<ItemOutcome, String>>,
     credits_charged: i64,
     credits_balance: Option<i64>,
+    token: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -127,9 +130,7 @@ impl ApiClient {
         let begun = Instant::now();
         let mut outcome = BatchOutcome {
             items: links.iter().map(|_| None).collect(),
-            credits_charged: 0,
-            credits_balance: None,
-            failure: None,
+            ..BatchOutcome::default()
         };
         let mut attempts = 0;
         loop {
@@ -192,6 +193,7 @@ impl ApiClient {
             items: items.ok_or_else(|| self.not_the_api(call, answer.status))?,
             credits_charged: document.credits_charged,
             credits_balance: document.credits_balance,
+            token: answer.token().map(str::to_owned),
         })
     }
 }
@@ -201,6 +203,7 @@ impl BatchOutcome {
     fn add(&mut self, answer: BatchAnswer, sent: &[usize]) -> Option<String> {
         self.credits_charged += answer.credits_charged;
         self.credits_balance = answer.credits_balance.or(self.credits_balance);
+        self.token = answer.token.or(self.token.take());
         let mut retry_reason = None;
         for (index, item) in sent.iter().zip(answer.items) {
             match item {

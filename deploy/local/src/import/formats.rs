@@ -233,20 +233,21 @@ impl SourceFormat {
     /// # Errors
     /// Returns the first line or member that is not of the format.
     pub(super) fn parse(self, text: &str) -> Result<SourceLinks, SourceError> {
+        let text = without_mark(text);
         match self {
             Self::Addresses => Ok(addresses::parse(text)),
-            Self::Csv => csv_columns::parse(without_mark(text)),
-            Self::Ndjson => ndjson::parse(without_mark(text)),
-            Self::Shlink => shlink::parse(without_mark(text)),
-            Self::Kutt => kutt::parse(without_mark(text)),
-            Self::Yourls => yourls::parse(without_mark(text)),
-            Self::Bitly => bitly::parse(without_mark(text)),
-            Self::Dub => dub::parse(without_mark(text)),
+            Self::Csv => csv_columns::parse(text),
+            Self::Ndjson => ndjson::parse(text),
+            Self::Shlink => shlink::parse(text),
+            Self::Kutt => kutt::parse(text),
+            Self::Yourls => yourls::parse(text),
+            Self::Bitly => bitly::parse(text),
+            Self::Dub => dub::parse(text),
         }
     }
 }
 
-/// Removes the byte order mark, which spreadsheets write.
+/// Removes the byte order mark, which spreadsheets and editors of Windows write.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -278,6 +279,15 @@ mod tests {
             let error = SourceFormat::detect(text).unwrap_err().to_string();
             assert!(error.starts_with("line 1: neither an address"), "{error}");
         }
+    }
+
+    #[test]
+    fn byte_order_mark_is_no_part_of_an_address() {
+        let parsed = |text| format!("{:?}", SourceFormat::Addresses.parse(text));
+        assert_eq!(
+            parsed("\u{feff}https://example.com/\n"),
+            parsed("https://example.com/\n")
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Sends the links of a file in batches, several at a time, and collects the outcome of each link.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     num::NonZeroUsize,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, future::join_all, stream};
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
@@ -53,8 +53,8 @@ struct CreatedLink {
     short_url: Option<String>,
 }
 
-/// Sends the links that are not refused already. After a failure no further batch is sent; batches on
-/// their way end, so that their outcomes are known.
+/// Sends the links that are not refused already, and waits until lists contain the created ones. After a
+/// failure no further batch is sent; batches on their way end, so that their outcomes are known.
 pub(super) async fn send_all(
     client: &ApiClient,
     lines: &[ImportLine],
@@ -85,13 +85,20 @@ pub(super) async fn send_all(
             Some((at, outcome))
         }
     });
+    // The last write is one of the batches that were on their way together with the last answer.
+    let mut tokens = VecDeque::new();
     let mut outcomes = stream::iter(batches).buffer_unordered(concurrency.get());
     while let Some(outcome) = outcomes.next().await {
-        if let Some((at, outcome)) = outcome {
+        if let Some((at, mut outcome)) = outcome {
             bar.inc(outcome.items.iter().flatten().count() as u64);
+            tokens.extend(outcome.token.take());
+            if tokens.len() > concurrency.get() {
+                tokens.pop_front();
+            }
             all.add(&sent[at..], outcome, mode);
         }
     }
+    join_all(tokens.iter().map(|token| client.settle(Some(token)))).await;
     all
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn run(
     }
     print_link(client, &call, &answer, is_json)
         .with_context(|| format!("the link is created, under the idempotency key {key}"))?;
-    client.settle(&answer).await;
+    client.settle(answer.token()).await;
     Ok(())
 }
 

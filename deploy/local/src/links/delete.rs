@@ -30,6 +30,6 @@ pub(super) async fn run(client: &ApiClient, delete: &DeleteLinkOptions) -> anyho
     .header("if-match", delete.if_match.clone());
     let answer = client.send(&call).await?;
     note(&format!("deleted {id}"));
-    client.settle(&answer).await;
+    client.settle(answer.token()).await;
     Ok(())
 }

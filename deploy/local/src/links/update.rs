@@ -59,6 +59,6 @@ pub(super) async fn run(
         .body(Value::Object(body));
     let answer = client.send(&call).await?;
     print_link(client, &call, &answer, is_json)?;
-    client.settle(&answer).await;
+    client.settle(answer.token()).await;
     Ok(())
 }
