@@ -174,6 +174,33 @@ fn known_outcomes_outlive_a_failing_item() {
 }
 
 #[test]
+fn import_waits_until_lists_contain_its_links() {
+    let folder = data_folder();
+    let file = folder.path().join("addresses.txt");
+    fs::write(&file, "\u{feff}https://a.example/\n").unwrap();
+    let answer = json!({
+        "items": [{ "status": 201, "replayed": false, "link": { "short_url": "http://s.test/a" } }],
+        "credits_charged": 1,
+        "credits_balance": 9,
+    });
+    let created = Reply::Answer {
+        status: 207,
+        headers: "consistency-token: AQAA\r\n",
+        body: answer.to_string(),
+    };
+    let behind = Reply::problem(503, "", "read_model_behind");
+    let server = ScriptedServer::start(vec![created, behind]);
+    let arguments = ["import", file.to_str().unwrap()];
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let sent = server.request().json();
+    assert_eq!(sent["items"][0]["destination_url"], "https://a.example/");
+    let request = server.request();
+    assert_eq!(request.line(), "GET /v1/links?limit=1");
+    assert_eq!(request.header("consistency-token"), Some("AQAA"));
+}
+
+#[test]
 fn refused_address_forges_no_row() {
     let folder = data_folder();
     let file = folder.path().join("links.csv");
