@@ -107,7 +107,7 @@ pub async fn check_connection(url: &str) -> sqlx::Result<()> {
 /// Returns the connection options of a session of this kind.
 ///
 /// # Errors
-/// Returns an error if the address cannot be parsed, or TLS cannot be set up as the address asks.
+/// Returns an error if the address cannot be parsed, or asks for TLS and this build has none.
 pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.application_name("linkledger");
     check_tls(&options)?;

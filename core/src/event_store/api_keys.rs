@@ -28,7 +28,7 @@ pub struct StoredKey {
     /// Revocation: the key is refused from this time on. May be in the future, so that a rotation
     /// of keys overlaps.
     pub revoked_at: Option<OffsetDateTime>,
-    /// True if the revocation has come by the clock of the database.
+    /// True if the key is revoked by the clock of the database.
     pub is_revoked: bool,
 }
 
