@@ -26,7 +26,10 @@ use linkledger_core::{
     fail_point,
     id::{AccountId, EventId, LinkId},
     link::Slug,
-    metrics::{APPEND_COMMIT_SECONDS, APPEND_LOCK_HOLD_SECONDS},
+    metrics::{
+        APPEND_COMMIT_SECONDS, APPEND_LOAD_SECONDS, APPEND_LOCK_HOLD_SECONDS,
+        APPEND_LOCK_WAIT_SECONDS,
+    },
 };
 use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -118,12 +121,14 @@ impl CommandHandler {
         locks: AccountLocks,
         commands: impl FnOnce() -> Vec<&'c LinkCommand>,
     ) -> sqlx::Result<(UncommittedBatch, Option<sqlx::Error>)> {
+        let began_at = Instant::now();
         let deciding = async {
             let mut tx = connection.begin().await?;
             let batch = self.decide(&mut tx, locks, commands).await?;
             Ok::<_, sqlx::Error>((tx, batch))
         };
         let (tx, batch) = within(ANSWER_TIME_MAX, deciding).await?;
+        histogram!(APPEND_LOCK_WAIT_SECONDS).record(batch.locked_at - began_at);
         if batch.first_event.is_none() {
             // Without events no commit is needed: the refusals were right while the accounts were locked.
             within(ANSWER_TIME_MAX, tx.rollback()).await?;
@@ -161,6 +166,7 @@ impl CommandHandler {
 
         let ids = self.new_ids(&commands);
         let state = self.load(tx, &commands, &ids, credits).await?;
+        histogram!(APPEND_LOAD_SECONDS).record(locked_at.elapsed());
         let mut decisions = CommandBatch::new(&self.pricing, renderer::of_new, state);
         let mut decided = with_ids(&commands, &ids).map(|(command, ids)| DecidedCommand {
             outcome: decisions.decide(command, ids),

@@ -45,7 +45,7 @@ const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct QueuedCommand {
     pub(crate) command: LinkCommand,
-    pub(crate) deadline: Instant,
+    queued_at: Instant,
     pending_reply: PendingReply,
 }
 
@@ -53,9 +53,13 @@ impl QueuedCommand {
     fn new(command: LinkCommand, pending_reply: PendingReply) -> Self {
         Self {
             command,
-            deadline: Instant::now() + WAITING_TIME_MAX,
+            queued_at: Instant::now(),
             pending_reply,
         }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.queued_at + WAITING_TIME_MAX
     }
 
     /// Replies to all requests that wait for the command.

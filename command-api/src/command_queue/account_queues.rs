@@ -265,7 +265,7 @@ impl AccountQueues {
         // The commands are in the order of their deadlines.
         while let Some(command) = queue
             .waiting
-            .pop_front_if(|command| command.deadline <= now)
+            .pop_front_if(|command| command.deadline() <= now)
         {
             let size = command.command.size();
             counter!(COMMANDS_EXPIRED_TOTAL).increment(size as u64);

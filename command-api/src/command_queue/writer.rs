@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     id::AccountId,
-    metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH},
+    metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH, COMMAND_WAIT_SECONDS},
 };
 use metrics::{Gauge, gauge, histogram};
 use tokio::{sync::Notify, task::JoinSet};
@@ -113,7 +113,7 @@ impl WriterQueue {
         loop {
             let take = || {
                 let batch = self.state().accounts.take_of(account_id, Instant::now());
-                histogram!(APPEND_BATCH_SIZE).record(size_of(&batch));
+                record_start(&batch);
                 batch
             };
             let attempt = batch_run::run_lane(&handler, account_id, take).await;
@@ -206,7 +206,7 @@ async fn wait(queue: &WriterQueue, lanes: &mut JoinSet<()>) -> anyhow::Result<()
 }
 
 async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<QueuedCommand>) {
-    histogram!(APPEND_BATCH_SIZE).record(size_of(&batch));
+    record_start(&batch);
     let accounts = batch.iter().map(|queued| queued.command.account_id());
     let accounts = accounts.collect();
     let retried = batch_run::run_shared(handler, batch).await;
@@ -216,9 +216,14 @@ async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<Que
         .finish_batch(accounts, retried, Instant::now());
 }
 
-/// Returns the number of creates and changes of a batch.
-fn size_of(batch: &[QueuedCommand]) -> f64 {
-    count(batch.iter().map(|queued| queued.command.size()).sum())
+/// Records the size of a batch that starts, and the waits of its commands.
+fn record_start(batch: &[QueuedCommand]) {
+    let size = batch.iter().map(|queued| queued.command.size()).sum();
+    histogram!(APPEND_BATCH_SIZE).record(count(size));
+    let wait = histogram!(COMMAND_WAIT_SECONDS);
+    for queued in batch {
+        wait.record(queued.queued_at.elapsed());
+    }
 }
 
 fn count(length: usize) -> f64 {

@@ -5,7 +5,10 @@ use linkledger_core::{
 use uuid::Uuid;
 
 use super::*;
-use crate::command_queue::in_flight::{CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
+use crate::command_queue::{
+    WAITING_TIME_MAX,
+    in_flight::{CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver},
+};
 
 const LATER: Duration = Duration::from_secs(9);
 const NO_LANES: usize = 0;
@@ -34,7 +37,7 @@ fn atomic(account_number: u128, key: u128, size: u128, deadline: Instant) -> Que
                 .map(|key| create(account_number, key))
                 .collect(),
         }),
-        deadline,
+        queued_at: deadline - WAITING_TIME_MAX,
         pending_reply: PendingReply::unkeyed(),
     }
 }
@@ -55,7 +58,7 @@ fn queued(account_number: u128, key: u128, deadline: Instant) -> (QueuedCommand,
     let reply = pending_reply.subscribe();
     let command = QueuedCommand {
         command: LinkCommand::Create(create),
-        deadline,
+        queued_at: deadline - WAITING_TIME_MAX,
         pending_reply,
     };
     (command, reply)

@@ -114,7 +114,10 @@ async fn each_step_of_a_link_changes_its_metric() {
     for (name, labels) in [
         ("linkledger_http_problems_total", &["invalid_parameter"][..]),
         ("linkledger_http_problems_total", &["route_not_found"]),
+        ("linkledger_command_wait_seconds_count", &[]),
         ("linkledger_append_batch_size_count", &[]),
+        ("linkledger_append_lock_wait_seconds_count", &[]),
+        ("linkledger_append_load_seconds_count", &[]),
         ("linkledger_append_lock_hold_seconds_count", &[]),
         ("linkledger_append_commit_seconds_count", &[]),
     ] {
