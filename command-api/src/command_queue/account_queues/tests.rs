@@ -10,7 +10,6 @@ use crate::command_queue::{
     in_flight::{CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver},
 };
 
-const LATER: Duration = Duration::from_secs(9);
 const NO_LANES: usize = 0;
 
 fn account(number: u128) -> AccountId {
@@ -28,7 +27,7 @@ fn create(account_number: u128, key: u128) -> KeyedCreate {
 }
 
 /// A request that creates all of its links or none.
-fn atomic(account_number: u128, key: u128, size: u128, deadline: Instant) -> QueuedCommand {
+fn atomic(account_number: u128, key: u128, size: u128, queued_at: Instant) -> QueuedCommand {
     QueuedCommand {
         command: LinkCommand::Bulk(BulkCreate {
             account_id: account(account_number),
@@ -37,7 +36,7 @@ fn atomic(account_number: u128, key: u128, size: u128, deadline: Instant) -> Que
                 .map(|key| create(account_number, key))
                 .collect(),
         }),
-        queued_at: deadline - WAITING_TIME_MAX,
+        queued_at,
         pending_reply: PendingReply::unkeyed(),
     }
 }
@@ -50,7 +49,7 @@ fn finish_all(queues: &mut AccountQueues, now: Instant) {
     }
 }
 
-fn queued(account_number: u128, key: u128, deadline: Instant) -> (QueuedCommand, ReplyReceiver) {
+fn queued(account_number: u128, key: u128, queued_at: Instant) -> (QueuedCommand, ReplyReceiver) {
     let create = create(account_number, key);
     let KeyEntry::First(pending_reply) = CreatesInFlight::default().enter(&create) else {
         panic!("no other create has entered its key");
@@ -58,7 +57,7 @@ fn queued(account_number: u128, key: u128, deadline: Instant) -> (QueuedCommand,
     let reply = pending_reply.subscribe();
     let command = QueuedCommand {
         command: LinkCommand::Create(create),
-        queued_at: deadline - WAITING_TIME_MAX,
+        queued_at,
         pending_reply,
     };
     (command, reply)
@@ -74,7 +73,7 @@ fn queues_of(commands: &[(u128, u128)], now: Instant) -> AccountQueues {
 }
 
 fn admit(queues: &mut AccountQueues, account: u128, key: u128, now: Instant) {
-    let (command, _) = queued(account, key, now + LATER);
+    let (command, _) = queued(account, key, now);
     assert!(queues.admit(vec![command]).is_ok());
 }
 
@@ -196,7 +195,7 @@ fn lane_keeps_account_whose_commands_expired() {
     let commands: Vec<_> = (0..size).map(|key| (1, key)).collect();
     let mut queues = queues_of(&commands, now);
     assert_eq!(queues.take(now, 1).lanes, [account(1)]);
-    let late = now + LATER;
+    let late = now + WAITING_TIME_MAX;
     assert!(queues.take_of(account(1), late).is_empty());
     // A command that arrives before the lane has finished waits for the lane.
     admit(&mut queues, 1, size, late);
@@ -213,11 +212,11 @@ fn account_limit_leaves_room_for_others() {
         .map(|key| (1, key))
         .collect();
     let mut queues = queues_of(&commands, now);
-    assert!(queues.admit(vec![queued(1, 9_999, now + LATER).0]).is_err());
+    assert!(queues.admit(vec![queued(1, 9_999, now).0]).is_err());
     admit(&mut queues, 2, 1, now);
     // Running commands count too.
     let batch = queues.take(now, NO_LANES).batch;
-    assert!(queues.admit(vec![queued(1, 9_999, now + LATER).0]).is_err());
+    assert!(queues.admit(vec![queued(1, 9_999, now).0]).is_err());
     finish(&mut queues, batch, None, now);
     admit(&mut queues, 1, 9_999, now);
 }
@@ -228,7 +227,7 @@ fn creates_of_one_request_are_admitted_together() {
     let most = ACCOUNT_COMMANDS_MAX as u128 - 2;
     let commands: Vec<_> = (0..most).map(|key| (1, key)).collect();
     let mut queues = queues_of(&commands, now);
-    let request = |keys: [u128; 3]| keys.map(|key| queued(1, key, now + LATER).0).into();
+    let request = |keys: [u128; 3]| keys.map(|key| queued(1, key, now).0).into();
     let refused = queues.admit(request([5_001, 5_002, 5_003]));
     assert_eq!(refused.unwrap_err().len(), 3);
     assert_eq!(queues.len(), commands.len());
@@ -245,7 +244,7 @@ fn atomic_request_counts_as_its_creates() {
     let now = Instant::now();
     let mut queues = AccountQueues::default();
     for number in 0..11 {
-        let admitted = queues.admit(vec![atomic(1, 1_000 * number, 100, now + LATER)]);
+        let admitted = queues.admit(vec![atomic(1, 1_000 * number, 100, now)]);
         assert_eq!(admitted.is_ok(), number < 10, "{number}");
     }
     assert_eq!(queues.len(), 1_000);
@@ -266,7 +265,11 @@ fn atomic_request_counts_as_its_creates() {
     };
     assert!(queues.finish_lane(account(1), attempt, now));
     assert_eq!(queues.len(), 400);
-    assert!(queues.take_of(account(1), now + LATER).is_empty());
+    assert!(
+        queues
+            .take_of(account(1), now + WAITING_TIME_MAX)
+            .is_empty()
+    );
     assert_eq!(queues.len(), 0);
 }
 
@@ -279,7 +282,7 @@ fn total_limit_counts_running_commands() {
     }
     let batch = queues.take(now, NO_LANES).batch;
     assert_eq!(batch.len(), BATCH_COMMANDS_MAX);
-    assert!(queues.admit(vec![queued(9_999, 1, now + LATER).0]).is_err());
+    assert!(queues.admit(vec![queued(9_999, 1, now).0]).is_err());
     finish(&mut queues, batch, None, now);
     assert_eq!(queues.len(), COMMANDS_MAX - BATCH_COMMANDS_MAX);
     admit(&mut queues, 9_999, 1, now);
@@ -293,11 +296,11 @@ async fn expired_command_is_answered_by_last_failure() {
     ] {
         let now = Instant::now();
         let mut queues = AccountQueues::default();
-        let (command, reply) = queued(1, 1, now + BACKOFF_MIN / 2);
+        let (command, reply) = queued(1, 1, now);
         assert!(queues.admit(vec![command]).is_ok());
         let batch = queues.take(now, NO_LANES).batch;
         finish(&mut queues, batch, Some((1, failure)), now);
-        assert!(queues.take(now + BACKOFF_MIN, NO_LANES).is_empty());
+        assert!(queues.take(now + WAITING_TIME_MAX, NO_LANES).is_empty());
         assert_eq!((queues.len(), queues.next_retry_at()), (0, None));
         let reply = reply.receive(tokio::time::Instant::now()).await;
         let outcome = reply.map(|reply| reply.outcome);
