@@ -137,6 +137,39 @@ def conflict(console, proxy, api_url):
     check(stored == "https://example.com/mine", f"{stored} is stored")
 
 
+def lagging_conflict(console, proxy, api_url):
+    """A change is refused, and the read tables still lack what refused it: the page does not try for ever."""
+    link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/first"})
+    console.open(f"#/links/{link['id']}")
+    field = console.find("#edit-destination_url")
+    changed = problem(412, "precondition_failed", "The link has another version", "Read it again.")
+    proxy.inject("PATCH", link["id"], problem=changed)
+    field.clear()
+    field.send_keys("https://example.com/mine" + Keys.ENTER)
+    console.says("The link has another version: Read it again.", ".problem")
+    sent = [path for method, path, _ in proxy.requests if method == "PATCH" and path.endswith(link["id"])]
+    check(len(sent) == 1, f"the version that was refused is sent {len(sent)} times")
+
+
+def older_token(console, proxy, api_url):
+    """A write without effect returns the token of an earlier write: the tab keeps the later one."""
+    tokens = []
+    for number in range(2):
+        fill(console, f"{RUN}-token-{number}")
+        console.press(Keys.ENTER)
+        console.says("Charged 1 credit", ".created")
+        tokens.append(console.driver.execute_script("return sessionStorage.getItem('linkledger.consistency-token')"))
+    check(tokens[0] != tokens[1], "the token of a later write is not kept")
+    kept = console.driver.execute_async_script("""
+        const [older, done] = arguments;
+        import('/console/session.js').then(({apiKey, consistencyToken, keepConsistencyToken}) => {
+          keepConsistencyToken(older, apiKey());
+          done(consistencyToken());
+        });
+    """, tokens[0])
+    check(kept == tokens[1], "an older token is kept")
+
+
 def disabled_by_operator(console, proxy, api_url):
     link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/", "slug": f"{RUN}-stopped"})
     console.open("#/links")
@@ -167,7 +200,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, lagging_conflict, older_token, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

@@ -131,6 +131,20 @@ def misspelt_column(console, proxy, api_url):
     console.says(f"https://{RUN}-tag.example.com/", ".import table")
 
 
+def own_csv(console, proxy, api_url):
+    """The apostrophe before what looks like a formula is not part of the value."""
+    console.open("#/create")
+    console.find("#rows").clear()
+    console.find("#rows").send_keys(f"destination_url,title\nhttps://{RUN}-csv.example.com/,'-20 % in spring\n")
+    console.find(".import form .primary").click()
+    console.says("1 new link", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("1 link created", ".counts")
+    path = f"/v1/links?destination_host={RUN}-csv.example.com"
+    titles = console.wait("the link", lambda: [link["title"] for link in call_api(api_url, console.key, "GET", path)["items"]])
+    check(titles == ["-20 % in spring"], f"other titles: {titles}")
+
+
 def select_created(console, proxy, api_url):
     """The links of a list are selected when the list is done, and get their tags together."""
     preview(console, f"{RUN}-select.example.com", 3)
@@ -147,4 +161,4 @@ def select_created(console, proxy, api_url):
     console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
-SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, select_created)
+SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, own_csv, select_created)

@@ -156,6 +156,8 @@ impl<P: EventPublisher> Relay<P> {
                     }
                     if self.shards.lease().is_some() {
                         self.announcements.announce_recovery();
+                    } else {
+                        self.announcements.forget_refusal();
                     }
                     if published == 0 {
                         self.wait_for_events(&shutdown).await;

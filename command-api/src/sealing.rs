@@ -25,7 +25,6 @@ use linkledger_core::{
 };
 use metrics::{counter, gauge};
 use sqlx::{Either, PgConnection, PgPool, postgres::PgAdvisoryLock};
-use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +34,7 @@ pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 
 /// Advisory lock of the instance that seals, for one round.
 ///
-/// The session that holds the lock also does the round's reads and writes. If Postgres ends that
+/// The session that holds the lock also stores the round's segments. If Postgres ends that
 /// session, the lock is released, the round fails, and another instance seals. Postgres notices a
 /// vanished client by the TCP keepalives of [`event_store::pool`](linkledger_core::event_store::pool)
 /// within some seconds, and ends the session of a frozen process after
@@ -73,7 +72,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Returns a sealer that uses one session of `pool` at a time.
+    /// Returns a sealer that uses up to two sessions of `pool` at a time.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         Self {
             pool,
@@ -157,13 +156,7 @@ impl Sealer {
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
-            let sealing = seal_next(
-                session,
-                shard,
-                state,
-                self.events_per_segment,
-                self.clock.now(),
-            );
+            let sealing = self.seal_next(session, shard, state);
             match within(SEALING_TIMEOUT, sealing).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
@@ -186,6 +179,27 @@ impl Sealer {
             tracing::info!("segments of the log can be sealed again");
         }
         Ok(sealed)
+    }
+
+    /// Seals the next segment of a shard, unless the shard has too few unsealed events.
+    async fn seal_next(
+        &self,
+        session: &mut PgConnection,
+        shard: Shard,
+        state: &SealState,
+    ) -> Result<Option<Segment>, SealError> {
+        let last = state.last.as_ref();
+        report_sealed(shard, last);
+        let place = Segment::next(last, shard, state.epoch, self.events_per_segment);
+        if state.head + 1 < place.first_position {
+            let what = format!("the log ends at position {} already", state.head);
+            return Err(SealError::Unsound { place, what });
+        }
+        if state.head < place.last_position {
+            return Ok(None);
+        }
+        let sealed = segments::seal(&self.pool, session, place, last, self.clock.now());
+        sealed.await.map(Some)
     }
 
     fn record_failure(&mut self, error: &SealError) {
@@ -212,27 +226,6 @@ impl Sealer {
             }
         }
     }
-}
-
-/// Seals the next segment of a shard, unless the shard has too few unsealed events.
-async fn seal_next(
-    session: &mut PgConnection,
-    shard: Shard,
-    state: &SealState,
-    events_per_segment: i64,
-    now: OffsetDateTime,
-) -> Result<Option<Segment>, SealError> {
-    let last = state.last.as_ref();
-    report_sealed(shard, last);
-    let place = Segment::next(last, shard, state.epoch, events_per_segment);
-    if state.head + 1 < place.first_position {
-        let what = format!("the log ends at position {} already", state.head);
-        return Err(SealError::Unsound { place, what });
-    }
-    if state.head < place.last_position {
-        return Ok(None);
-    }
-    segments::seal(session, place, last, now).await.map(Some)
 }
 
 /// Reports the last sealed position of a shard as a metric.

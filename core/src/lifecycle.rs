@@ -20,6 +20,22 @@ pub use program::{run_program, run_program_on};
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 pub use tasks::Tasks;
 
+/// Returns a future that ends with the first SIGINT or SIGTERM after this call, for a command that has
+/// something to undo.
+///
+/// # Errors
+/// Returns an error if the signal handlers cannot be installed.
+pub fn interrupted() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
 /// Cancels the shutdown token on SIGTERM or SIGINT.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ const addressOf = (filters) => `#/links?${new URLSearchParams(filters)}`;
 
 /** Returns where else a text can be looked for, with the other filters; for an address also its host. */
 const offersFor = (text, given, others) => {
-  const host = given.name === "destination_url" && URL.canParse(text) && new URL(text).host;
+  const host = given.name === "destination_url" && URL.canParse(text) && new URL(text).hostname;
   if (host) return [["by its host", { ...others, destination_host: host }]];
   return MEANINGS.filter(({ name, shape }) => name !== given.name && shape?.test(text))
     .map(({ name, offer, parse }) => [offer, { ...others, [name]: parse ? parse(text) : text }]);

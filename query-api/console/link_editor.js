@@ -70,15 +70,17 @@ export const linkEditor = (link, tag, { signal, notice, onchanged }) => {
       onchanged(await changeLink(link.id, version, patch, { signal }), "Saved.");
     } catch (error) {
       if (error.status !== 412) throw error;
-      await settle(patch);
+      await settle(version, patch, error);
     }
   };
   /**
    * Shows both versions, unless the stored one already is as wanted: an earlier attempt had arrived. A link that was
    * only disabled or enabled since is changed as wanted.
    */
-  const settle = async (patch) => {
+  const settle = async (version, patch, error) => {
     const stored = await readLink(link.id, { signal });
+    // The read lags behind the other change: the same version would be refused again.
+    if (stored.tag === version) throw error;
     const others = MUTABLE.map(({ name }) => [name, stored.link[name]]);
     if (Object.keys(patchOf(link, others)).length === 0) {
       await saveOrSettle(stored.tag, patch);

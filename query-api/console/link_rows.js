@@ -7,6 +7,8 @@ const EXCESS = { title: "The row has more cells than there are columns: quote ce
 const EXCESS_WORDS = { title: "The line has more than a destination and a slug" };
 /** Columns of the files of this console that are no members of a new link. */
 const WRITTEN = ["id", "short_url", "disabled_by", "created_at", "line", "status", "replayed", "code", "detail"];
+/** Apostrophe that keeps a spreadsheet from taking a cell for a formula, as files.js writes it. */
+const GUARD = /^'(?=[=+\-@'\t\r])/;
 const SEPARATORS = [",", ";", "\t"];
 
 /**
@@ -74,7 +76,11 @@ export const rowsOf = (source) => {
   const names = head?.names ?? [MANDATORY, "slug"];
   const rows = head ? records(text, head.separator).slice(1) : plainLines(text);
   return rows.map(({ cells, text: row, line }) => {
-    const pairs = MEMBERS.map((member) => [member.name, valueOf(member, cells[names.indexOf(member.name)] ?? "")]);
+    const textOf = ({ name }) => {
+      const cell = cells[names.indexOf(name)] ?? "";
+      return head ? cell.replace(GUARD, "") : cell;
+    };
+    const pairs = MEMBERS.map((member) => [member.name, valueOf(member, textOf(member))]);
     const isExcess = cells.slice(names.length).some((cell) => cell.trim() !== "");
     const fault = isExcess ? (head ? EXCESS : EXCESS_WORDS) : undefined;
     return { line, text: row, fault, members: Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) };

@@ -13,12 +13,20 @@ let question;
 
 export const apiKey = () => sessionStorage.getItem(KEY);
 
-/** Returns the token of the latest write. */
+/** Returns the latest token of all writes. */
 export const consistencyToken = () => sessionStorage.getItem(TOKEN);
 
-/** Keeps the token of a write under a key; not if the key was replaced since, as the next may be of another account. */
+/** Returns the epoch and the position of a token, as text that compares like them (core/src/consistency.rs). */
+const placeOf = (token) => atob(token.replaceAll("-", "+").replaceAll("_", "/")).slice(1, 13);
+
+/**
+ * Keeps the token of a write under a key; not if the key was replaced since, as the next may be of another account, and
+ * not if a later token is kept: a write without effect returns the token of an earlier one.
+ */
 export const keepConsistencyToken = (token, key) => {
-  if (key === apiKey()) sessionStorage.setItem(TOKEN, token);
+  const kept = consistencyToken();
+  const isLater = !kept || placeOf(token) > placeOf(kept);
+  if (key === apiKey() && isLater) sessionStorage.setItem(TOKEN, token);
 };
 
 /** Calls the action each time when another key was given, until the signal. */

@@ -12,7 +12,7 @@ use linkledger_core::{
 };
 
 use crate::{
-    FIGURE_CONNECTIONS, FOLLOWER_CONNECTIONS, SHORT_HOST_CONNECTIONS,
+    FIGURE_CONNECTIONS, FOLLOWER_CONNECTIONS, HISTORY_CONNECTIONS, SHORT_HOST_CONNECTIONS,
     clicks::{self, ClickSettings, RECORDER_CONNECTIONS},
     config::QueryApiSettings,
 };
@@ -81,6 +81,7 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
         connections_max: config.connections_max
             + config.connections_max.min(SHORT_HOST_CONNECTIONS)
             + config.connections_max.min(FIGURE_CONNECTIONS)
+            + config.connections_max.min(HISTORY_CONNECTIONS)
             + FOLLOWER_CONNECTIONS
             + RECORDER_CONNECTIONS,
         rights: &RIGHTS,

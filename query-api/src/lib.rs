@@ -83,6 +83,10 @@ const FIGURE_CONNECTIONS: u32 = 4;
 /// no other read.
 const HISTORY_CONNECTIONS: u32 = 4;
 
+/// Number of searches and pages of tags that an account may read at a time, in sessions that all reads of
+/// the API share.
+const COSTLY_PAGES_MAX: usize = 4;
+
 /// Maximum number of sessions of the short host, for redirects that are not cached. The API has
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
 const SHORT_HOST_CONNECTIONS: u32 = 6;
@@ -147,7 +151,7 @@ pub fn start(
         let cache = start_redirect_cache(&config, tasks)?;
         let connections = config.connections_max.min(SHORT_HOST_CONNECTIONS);
         let of_short_host = config.databases.pools(SessionKind::Reader, connections)?;
-        let redirects = Redirects::start(of_short_host, Arc::clone(&watcher), cache, tasks);
+        let redirects = Redirects::start(&of_short_host, Arc::clone(&watcher), cache, tasks);
         let follow = FollowLink {
             redirects: Arc::new(redirects),
             status: config.redirect_status,
@@ -164,7 +168,7 @@ pub fn start(
         let api = ApiState {
             figures: FigureReads::new(figures),
             histories: HistoryReads::new(histories),
-            tag_pages: AccountShares::new(2),
+            costly_pages: AccountShares::new(COSTLY_PAGES_MAX),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,

@@ -1,7 +1,7 @@
 //! Servers of the read tables: the primary, and streaming replicas that answer if their snapshot is
 //! new enough.
 //!
-//! Reads of an account, except tags, go to one replica. The data of an account go back in time
+//! Reads of an account, except searches and tags, go to one replica. The data of an account go back in time
 //! between two requests only if another server answers the second request. If the snapshot of the
 //! replica is too old, or if the replica fails, the primary answers.
 

@@ -23,7 +23,6 @@ use linkledger_core::{
     projection::Projection,
 };
 use metrics::{Counter, counter};
-use sqlx::PgPool;
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -32,8 +31,8 @@ use crate::{
     config::RedirectStatus,
     consistency::VisibilityWait,
     read_model::{
-        LogPosition, read_in_time,
-        redirects::{self, LinkExpiry, Redirect, RedirectTarget},
+        LogPosition,
+        redirects::{LinkExpiry, OwnedSlug, Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
     shared_reads::{HolderOf, RedirectOf},
@@ -48,10 +47,10 @@ const HEADERS: usize = 5;
 
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
-    /// Read tables, in a pool of the short host alone: requests for unknown slugs must not delay the API.
-    pool: PgPool,
     reads: SharedReads<RedirectOf>,
     holders: SharedReads<HolderOf>,
+    /// Reads of links that the log has and the read table lacked.
+    lagging: SharedReads<OwnedSlug>,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
     /// Loads by slug. Two loads of one slug at once could store the older redirect last.
@@ -86,9 +85,10 @@ struct RedirectLoad {
 }
 
 impl Redirects {
-    /// Starts the background tasks that read the tables.
+    /// Starts the background tasks that read the tables. `databases` are for the short host alone:
+    /// requests for unknown slugs must not delay the API.
     pub(crate) fn start(
-        databases: Databases,
+        databases: &Databases,
         watcher: Arc<CheckpointWatcher>,
         cache: Arc<RedirectCache>,
         tasks: &mut Tasks,
@@ -96,7 +96,7 @@ impl Redirects {
         Self {
             reads: SharedReads::start(&databases.read, tasks),
             holders: SharedReads::start(&databases.log, tasks),
-            pool: databases.read,
+            lagging: SharedReads::start(&databases.read, tasks),
             watcher,
             cache,
             flights: SingleFlight::default(),
@@ -202,8 +202,9 @@ impl Redirects {
         };
         let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                read_in_time(|| {
-                    redirects::find_with_visibility(&self.pool, slug, holder.account_id)
+                self.lagging.read(OwnedSlug {
+                    slug: slug.clone(),
+                    owner: holder.account_id,
                 })
             })
             .await?;

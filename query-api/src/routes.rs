@@ -46,8 +46,8 @@ pub(crate) struct ApiState {
     pub(crate) read: ReadServers,
     pub(crate) figures: FigureReads,
     pub(crate) histories: HistoryReads,
-    /// A page of tags counts up to a million links: an account has two pages at a time.
-    pub(crate) tag_pages: AccountShares,
+    /// A page of tags counts up to a million links, and a search looks at 10,000.
+    pub(crate) costly_pages: AccountShares,
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,

@@ -12,7 +12,7 @@ use sqlx::PgPool;
 use crate::read_model::{
     SnapshotRead,
     links::{self, LinkRange, LinkRead, LinkView},
-    redirects::{self, Redirect},
+    redirects::{self, OwnedSlug, Redirect},
 };
 
 impl SharedRead for LinkRead {
@@ -61,6 +61,17 @@ impl SharedRead for HolderOf {
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
         slugs::find_holders(pool, &folded(keys.iter().map(|key| &key.0))).await
+    }
+}
+
+/// Slug that the log has and the read table lacked a moment ago.
+impl SharedRead for OwnedSlug {
+    type Value = SnapshotRead<Option<Redirect>>;
+    const TASK: &'static str = "lagging redirect reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        redirects::find_each_with_visibility(pool, keys).await
     }
 }
 

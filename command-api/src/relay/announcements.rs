@@ -34,6 +34,11 @@ impl Announcements {
         }
     }
 
+    /// Forgets the last refusal: without the lease this process does not know whether its cause is fixed.
+    pub(super) fn forget_refusal(&mut self) {
+        self.set_refused(None);
+    }
+
     /// Logs the start or the end of a pause, if the stored `pause` has changed since the last call.
     pub(super) fn announce_pause(&mut self, pause: Option<Pause>) {
         gauge!(RELAY_PAUSED).set(if pause.is_some() { 1.0 } else { 0.0 });

@@ -16,8 +16,11 @@ pub struct Pause {
     pub reason: String,
 }
 
-/// Pauses every shard; an earlier pause keeps its reason. Returns true if at least one
-/// shard was running.
+/// Value of `paused_by` while a refill is in progress. The pause of an operator replaces that of a refill,
+/// which ends with the refill; otherwise an earlier pause keeps its reason.
+pub(super) const REFILL: &str = "relay refill";
+
+/// Pauses every shard. Returns true if the pause of at least one shard is new.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -26,12 +29,14 @@ pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool
         "
         UPDATE event_store.relay_cursors AS c
         SET paused_at = now(), paused_by = $1, pause_reason = $2
-        FROM (SELECT shard FROM event_store.relay_cursors WHERE paused_at IS NULL
+        FROM (SELECT shard FROM event_store.relay_cursors
+              WHERE paused_at IS NULL OR paused_by = $3
               ORDER BY shard FOR NO KEY UPDATE) AS running
         WHERE c.shard = running.shard
         ",
         by,
-        reason
+        reason,
+        REFILL
     )
     .execute(pool)
     .await

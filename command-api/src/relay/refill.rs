@@ -24,11 +24,12 @@
 
 mod silence;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use linkledger_core::{
     event_store::log::PerShard,
     kafka_config::KafkaConfig,
     kafka_errors::KafkaErrors,
+    lifecycle,
     shard::{Position, Shard},
 };
 use serde::Serialize;
@@ -36,12 +37,10 @@ use sqlx::PgPool;
 
 use super::{
     cursor::{self, Cursor},
-    pause, producers,
+    pause::{self, REFILL},
+    producers,
     topic::{self, Topic},
 };
-
-/// Value of `paused_by` while a refill is in progress.
-const REFILL: &str = "relay refill";
 
 /// Request to publish the log again.
 #[derive(Debug, Clone)]
@@ -96,8 +95,14 @@ pub async fn refill(
     empty_topic(kafka, refill).await?;
     backlog(refill, &cursor::read(pool).await?)?;
     silence::check_ended(pool, &refill.ended).await?;
+    let interrupted = lifecycle::interrupted()?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
-    let refilled = refill_in_silence(pool, kafka, refill).await;
+    let refilled = tokio::select! {
+        refilled = refill_in_silence(pool, kafka, refill) => refilled,
+        () = interrupted => Err(anyhow!(
+            "ended by a signal; `command-api relay status` shows whether it was done"
+        )),
+    };
     if refilled.is_err() {
         pause::end(pool, Some(REFILL)).await?;
     }

@@ -17,6 +17,7 @@ mod idempotency;
 mod kafka_without_tls;
 mod later_release;
 mod link_price;
+mod log_copy;
 mod log_epoch;
 mod log_export;
 mod log_verify;

@@ -166,9 +166,7 @@ async fn check(pool: &PgPool, account_id: AccountId) {
         after: 100,
         up_to: 200,
     };
-    let mut session = pool.acquire().await.unwrap();
-    stored::read_stored(&mut session, stretch).await.unwrap();
-    drop(session);
+    stored::read_stored(pool, stretch).await.unwrap();
     accounts::read_after(pool, account_id, 100).await.unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! `relay refill`: publishing the log again.
 
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use linkledger_command_api::relay::{
     lease::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
@@ -8,6 +8,10 @@ use linkledger_command_api::relay::{
 use linkledger_core::{lifecycle::Tasks, shard::Shard};
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +29,11 @@ pub(crate) fn publisher(broker: &TestBroker) -> KafkaPublisher {
 }
 
 pub(crate) fn refill(database: &TestDatabase, broker: &TestBroker, arguments: &[&str]) -> Output {
+    let output = refill_command(database, broker, arguments).output();
+    output.expect("the command runs")
+}
+
+fn refill_command(database: &TestDatabase, broker: &TestBroker, arguments: &[&str]) -> Command {
     let (brokers, topic) = (broker.bootstrap_servers(), broker.topic());
     let to = [
         "relay",
@@ -35,7 +44,7 @@ pub(crate) fn refill(database: &TestDatabase, broker: &TestBroker, arguments: &[
         topic,
         "--json",
     ];
-    admin::run(database.url(), &[&to[..], arguments].concat())
+    admin::command(database.url(), &[&to[..], arguments].concat())
 }
 
 pub(crate) fn refilled(output: &Output) -> Value {
@@ -202,6 +211,42 @@ async fn refill_names_producer_that_does_not_end() {
     })
     .await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
+}
+
+/// Ends a refill by SIGTERM while it waits for a producer, and returns who has paused the relay then.
+async fn interrupted_refill(meanwhile: impl FnOnce(&TestDatabase)) -> Value {
+    let broker = TestBroker::embedded();
+    let database = TestDatabase::create().await;
+    let shard = Shard::of(with_links(&database, 3).await);
+    let mut zombie = relay(&database, Recorder::default(), "zombie");
+    step_until_stored(&mut zombie, &database, (shard, EVENTS)).await;
+    let mut refilling = refill_command(&database, &broker, &["--from", "0"]);
+    let refilling = refilling.stderr(Stdio::piped()).spawn().unwrap();
+    testing::eventually("the refill pauses the relay", async || {
+        (status(&database)["paused"]["by"] == "relay refill").then_some(())
+    })
+    .await;
+    meanwhile(&database);
+    let pid = Pid::from_raw(refilling.id().try_into().unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    let ended = refusal(&refilling.wait_with_output().unwrap());
+    assert!(ended.starts_with("error: ended by a signal"), "{ended}");
+    assert_eq!(stored(&database, shard).await, EVENTS);
+    status(&database)["paused"]["by"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupted_refill_ends_its_pause() {
+    assert_eq!(interrupted_refill(|_| {}).await, Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_pause_outlasts_refill() {
+    let pause = |database: &TestDatabase| {
+        let paused = admin::json(database.url(), &PAUSE);
+        assert_eq!(paused, json!({ "paused": true, "changed": true }));
+    };
+    assert_eq!(interrupted_refill(pause).await, "operator");
 }
 
 #[tokio::test(flavor = "multi_thread")]

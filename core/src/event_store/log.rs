@@ -121,10 +121,11 @@ pub struct ReadFrom {
     pub after: Position,
 }
 
-/// Reads up to `limit` events of each shard, in order within each shard.
+/// Reads up to `limit` events of each shard, in order within each shard and without a gap.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns an error if the database fails, cannot read one of the events, or lacks one before another: the
+/// log is damaged ([`is_of_stored_data`]).
 pub async fn read_after(
     pool: &PgPool,
     from: &[ReadFrom],
@@ -154,10 +155,31 @@ pub async fn read_after(
     )
     .fetch_all(pool)
     .await?;
-    rows.into_iter().map(EventRow::into_event).collect()
+    let events = rows.into_iter().map(EventRow::into_event);
+    let events = events.collect::<sqlx::Result<Vec<_>>>()?;
+    check_for_gaps(from, &events)?;
+    Ok(events)
 }
 
-/// Reads up to `limit` events of one shard, in order, and stops before an unreadable event: the
+/// Returns an error if a position is missing between the start of a shard and the last of its events.
+fn check_for_gaps(from: &[ReadFrom], events: &[RecordedEvent]) -> sqlx::Result<()> {
+    let mut last = PerShard::<Position>::default();
+    for from in from {
+        last[from.shard.index()] = from.after;
+    }
+    for event in events {
+        let last = &mut last[event.shard.index()];
+        *last += 1;
+        if event.position != *last {
+            let (shard, position) = (event.shard, *last);
+            let missing = format!("the event at position {position} of shard {shard} is missing");
+            return Err(sqlx::Error::Decode(missing.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Reads up to `limit` events of one shard, in order, and stops before an unreadable or missing event: the
 /// events before it must not wait for the operator. Each statement reads half as many as the one before.
 ///
 /// # Errors

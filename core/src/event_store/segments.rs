@@ -1,6 +1,6 @@
 //! Sealed segments: a chain of hashes over the log of each shard.
 
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 use super::log::{PerShard, stored};
@@ -122,7 +122,8 @@ pub async fn read_after(
         .collect()
 }
 
-/// Hashes the events at `place` and stores their segment, which follows the segment `before`.
+/// Hashes the events at `place`, read in sessions of `pool`, and stores their segment in `session`. The
+/// segment follows the segment `before`.
 ///
 /// The segment depends on the events alone: sealing a segment twice stores and returns the same
 /// segment.
@@ -132,6 +133,7 @@ pub async fn read_after(
 /// events at this place; [`SealError::Epoch`] if the epoch of the log was raised after `place` was
 /// computed; [`SealError::Database`] if the database fails.
 pub async fn seal(
+    pool: &PgPool,
     session: &mut PgConnection,
     place: SegmentPlace,
     before: Option<&Segment>,
@@ -148,7 +150,7 @@ pub async fn seal(
             after,
             up_to: place.last_position.min(after + stored::EVENTS_PER_READ),
         };
-        let events = stored::read_stored(session, stretch).await?;
+        let events = stored::read_stored(pool, stretch).await?;
         for event in events.iter() {
             let event = event?;
             if event.position != after + 1 {

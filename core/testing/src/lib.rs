@@ -51,7 +51,7 @@ pub use self::{
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
     random::Random,
-    unreadable_event::{damage_event, mend_log},
+    unreadable_event::{damage_event, hide_event, mend_log},
 };
 
 /// Longest time until a condition holds, before a test fails.

@@ -27,7 +27,18 @@ pub async fn damage_event(pool: &PgPool, shard: Shard, position: i64) {
     run(pool, sql).await;
 }
 
-/// Ends the damage of [`damage_event`].
+/// Replaces the log by a view that lacks one event, as a page of zeros does. Nothing can be appended until
+/// [`mend_log`].
+pub async fn hide_event(pool: &PgPool, shard: Shard, position: i64) {
+    let sql = format!(
+        "ALTER TABLE event_store.events RENAME TO sound_events;
+         CREATE VIEW event_store.events AS SELECT * FROM event_store.sound_events
+         WHERE (shard, position) <> ({shard}, {position})"
+    );
+    run(pool, sql).await;
+}
+
+/// Ends the damage of [`damage_event`] or [`hide_event`].
 pub async fn mend_log(pool: &PgPool) {
     let sql = "DROP VIEW event_store.events;
                ALTER TABLE event_store.sound_events RENAME TO events";

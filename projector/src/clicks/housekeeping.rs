@@ -3,7 +3,10 @@
 //!
 //! A failed step is retried within a minute. Meanwhile, countings create missing partitions themselves.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use anyhow::ensure;
 use linkledger_core::{
@@ -23,6 +26,8 @@ use crate::pipeline::periodic::Periodic;
 
 /// Interval of the housekeeping.
 const INTERVAL: Duration = Duration::from_mins(1);
+/// Interval of the pruning of sequences, which reads all of them.
+const SEQUENCES_INTERVAL: Duration = Duration::from_hours(1);
 /// Days ahead of which partitions exist.
 const DAYS_AHEAD: i64 = 40;
 /// Days between two days of which partitions are created; the shortest partition is a week.
@@ -32,7 +37,7 @@ const UNDEFINED_TABLE: &str = "42P01";
 /// Maximum number of rows that one statement deletes.
 const PRUNED_MAX: i64 = 1_000;
 
-/// Runs the housekeeping once per `INTERVAL` until the shutdown. Where clicks are switched off, nothing new is
+/// Runs the housekeeping once per `INTERVAL`, with sequences once per `SEQUENCES_INTERVAL`, until the shutdown. Where clicks are switched off, nothing new is
 /// created, but retention continues.
 ///
 /// # Errors
@@ -44,6 +49,7 @@ pub async fn keep(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut periodic = Periodic::new(INTERVAL, shutdown);
+    let mut sequences_pruned_at: Option<Instant> = None;
     while periodic.is_due().await {
         let mut results = Vec::new();
         if !clicks.no_clicks {
@@ -53,7 +59,10 @@ pub async fn keep(
         results.push(attempt("delete the salts of the past", delete_salts(&pool)).await);
         results.push(attempt("drop an expired partition", drop_expired(&pool)).await);
         results.push(attempt("prune recorders", prune_recorders(&pool)).await);
-        results.push(attempt("prune sequences", prune_sequences(&pool)).await);
+        if sequences_pruned_at.is_none_or(|at| at.elapsed() >= SEQUENCES_INTERVAL) {
+            results.push(attempt("prune sequences", prune_sequences(&pool)).await);
+            sequences_pruned_at = Some(Instant::now());
+        }
         ensure!(
             results.iter().all(Result::is_ok),
             "the housekeeping of clicks has failed"

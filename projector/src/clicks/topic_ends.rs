@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use linkledger_core::event_store::time_limit::{self, within};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},
@@ -73,7 +74,7 @@ impl TopicEndsRequests {
         counted: BTreeMap<u8, i64>,
     ) -> sqlx::Result<()> {
         self.begun_at = Some(Instant::now());
-        let at = position::clock(pool).await?;
+        let at = within(time_limit::ANSWER_TIME_MAX, position::clock(pool)).await?;
         let list = consumer.list(counted.keys().copied());
         let handle = consumer.handle();
         self.running = Some(RunningRequest {

@@ -21,16 +21,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     event_store::time_limit::{ANSWER_TIME_MAX, within},
-    failure, timestamp,
+    failure,
+    lifecycle::interrupted,
+    timestamp,
 };
 use sqlx::{PgConnection, PgPool};
-use tokio::{
-    signal::{
-        self,
-        unix::{SignalKind, signal},
-    },
-    time::{self, Instant},
-};
+use tokio::time::{self, Instant};
 
 pub use self::table::{RecordedCommand, record_in_tx, recorded};
 use crate::read_models::Projection;
@@ -132,6 +128,7 @@ pub async fn hold<T>(
     work: impl Future<Output = anyhow::Result<T>>,
     describe: impl Fn(&T, Projection) -> (OperationOutcome, String),
 ) -> anyhow::Result<T> {
+    let interrupted = interrupted()?;
     let mut session = session(pool).await.context("cannot record the command")?;
     let ids = begin(&mut session, command).await?;
     let result = tokio::select! {
@@ -139,8 +136,7 @@ pub async fn hold<T>(
         biased;
         error = keep(pool, &mut session, &ids) => Err(error),
         result = Box::pin(OPERATION_IDS.scope(ids.clone(), work)) => result,
-        signal = interrupted() => {
-            signal?;
+        () = interrupted => {
             let detail = "ended by a signal".to_owned();
             finish(pool, &ids, command, |_| (OperationOutcome::Interrupted, detail.clone())).await?;
             bail!("ended by a signal; finished work is kept: run the command again to continue");
@@ -283,16 +279,4 @@ async fn finish(
     table::finish(pool, ids, &ends)
         .await
         .context("cannot record the outcome of the command")
-}
-
-/// Waits for SIGINT or SIGTERM.
-///
-/// # Errors
-/// Returns an error if the process cannot listen for signals.
-pub(super) async fn interrupted() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
-    tokio::select! {
-        ended = signal::ctrl_c() => ended.context("cannot listen for signals"),
-        _ = terminate.recv() => Ok(()),
-    }
 }

@@ -11,7 +11,9 @@ use linkledger_projector::{
     },
     pipeline::engine::Engine,
 };
-use linkledger_testing::{damage_event, mend_log};
+use linkledger_testing::{damage_event, hide_event, mend_log};
+
+use sqlx::PgPool;
 
 use crate::{
     events::disabled,
@@ -102,7 +104,38 @@ async fn unreadable_event_stops_only_its_shard() {
 }
 
 #[tokio::test]
+async fn missing_event_stops_only_its_shard() {
+    const MISSING: i64 = 30;
+    let stage = Stage::set().await;
+    let [damaged, sound] = accounts_of_two_shards(&stage).await.map(Shard::of);
+    hide_event(stage.database.pool(), damaged, MISSING).await;
+    let mut engine = stage.engine();
+    cycle_until(&stage, &mut engine, (sound, head(&stage, sound).await)).await;
+    cycle_until(&stage, &mut engine, (damaged, MISSING - 1)).await;
+    for _ in 0..20 {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(floor(&stage, damaged).await, MISSING - 1);
+    let reported = engine.unreported_refusal().unwrap().to_string();
+    let missing = format!("the event at position {MISSING} of shard {damaged} is missing");
+    assert!(reported.contains(&missing), "{reported}");
+
+    mend_log(stage.database.pool()).await;
+    cycle_until_complete(&stage, &mut engine).await;
+}
+
+#[tokio::test]
 async fn unreadable_event_of_lagging_projection_delays_no_other() {
+    damage_before_lagging_projection(damage_event).await;
+}
+
+#[tokio::test]
+async fn missing_event_of_lagging_projection_delays_no_other() {
+    damage_before_lagging_projection(hide_event).await;
+}
+
+/// Damages the log behind the other projections of the shard: only the projection that lags waits.
+async fn damage_before_lagging_projection(damage: impl AsyncFnOnce(&PgPool, Shard, i64)) {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("long", 2_100).await;
@@ -116,7 +149,7 @@ async fn unreadable_event_of_lagging_projection_delays_no_other() {
     engine.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "more", 1).await;
     let end = head(&stage, shard).await;
-    damage_event(pool, shard, 100).await;
+    damage(pool, shard, 100).await;
     change(PauseChange::Resume).await;
     let of_links = "SELECT position FROM read_model.checkpoints
                     WHERE projection = 'links' AND shard = $1 AND role = 'live'";

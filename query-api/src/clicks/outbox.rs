@@ -124,8 +124,8 @@ impl Outbox {
         }
     }
 
-    /// Appends a record, and returns false if there is no room. One partition has at most half of the room, so
-    /// that a partition without a leader does not make the others fold.
+    /// Appends a record, and returns false if there is no room. A partition may have as many bytes as are free:
+    /// one without a leader gets half of the room, two get a third each, and the others need not fold.
     fn push(&mut self, number: u8, click: &Click) -> bool {
         let partition = &mut self.partitions[usize::from(number)];
         let record = OutboxRecord {
@@ -134,7 +134,7 @@ impl Outbox {
             count: click.count,
         };
         let bytes = record.bytes();
-        if self.bytes + bytes > self.bytes_max || partition.bytes + bytes > self.bytes_max / 2 {
+        if partition.bytes + bytes > self.bytes_max.saturating_sub(self.bytes) {
             return false;
         }
         if partition.records.is_empty() {
@@ -152,8 +152,7 @@ impl Outbox {
         for number in 0..CLICK_PARTITIONS {
             let index = usize::from(number);
             let partition = &self.partitions[index];
-            let has_room =
-                self.bytes < self.bytes_max / 4 * 3 && partition.bytes < self.bytes_max / 4;
+            let has_room = partition.bytes < self.bytes_max.saturating_sub(self.bytes) / 2;
             if !partition.is_folding || !has_room {
                 continue;
             }

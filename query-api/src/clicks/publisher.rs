@@ -271,7 +271,8 @@ fn is_full(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
 }
 
-/// Returns true if the error is about the content or the size of the record or its batch.
+/// Returns true if the error is about the content or the size of the record or its batch. A refused timestamp is
+/// that of the sending: once the clock is right, the record is taken.
 fn is_of_record(error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -281,7 +282,6 @@ fn is_of_record(error: &KafkaError) -> bool {
                 | Code::MessageBatchTooLarge
                 | Code::InvalidRecord
                 | Code::InvalidDifferentRecord
-                | Code::InvalidTimestamp
         )
     )
 }

@@ -180,55 +180,88 @@ pub(crate) async fn find_each(
     Ok(redirects)
 }
 
-/// Reads the redirect of a slug, and how far the events of `owner` are visible. Does not check that
-/// `owner` owns the slug.
-pub(crate) async fn find_with_visibility(
+/// Slug of a link, and the owner of the link by the log.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedSlug {
+    pub(crate) slug: Slug,
+    pub(crate) owner: AccountId,
+}
+
+/// Reads the redirect of each slug, and how far the events of the slug's owner are visible, in the order of
+/// the slugs. Does not check that the owner owns the slug.
+pub(crate) async fn find_each_with_visibility(
     pool: &PgPool,
-    slug: &Slug,
-    owner: AccountId,
-) -> sqlx::Result<SnapshotRead<Option<Redirect>>> {
-    let row = sqlx::query!(
+    slugs: &[OwnedSlug],
+) -> sqlx::Result<Vec<SnapshotRead<Option<Redirect>>>> {
+    let shards: Vec<i16> = slugs
+        .iter()
+        .map(|slug| Shard::of(slug.owner).number())
+        .collect();
+    let folded: Vec<String> = slugs.iter().map(|slug| slug.slug.folded()).collect();
+    let owners: Vec<Uuid> = slugs.iter().map(|slug| slug.owner.uuid()).collect();
+    let rows = sqlx::query!(
         r#"
-        SELECT c.epoch, c.position,
+        SELECT c.epoch AS "epoch!", c.position AS "position!",
                EXISTS (
                    SELECT FROM read_model.parked_accounts AS p
-                   WHERE p.account_id = $3 AND p.projection = c.projection
+                   WHERE p.account_id = wanted.owner_id AND p.projection = 'redirects'
                      AND p.generation = c.generation
                ) AS "is_parked!",
                r.account_id AS "account_id?", r.link_id AS "link_id?",
                r.destination_url AS "destination_url?", r.state AS "state?",
                r.expires_at AS "expires_at?", r.expired_url AS "expired_url?",
-               EXISTS (
-                   SELECT FROM read_model.stopped_accounts
-                   WHERE generation = r.generation AND account_id = r.account_id
-               ) AS "is_stopped!"
-        FROM read_model.checkpoints AS c
-        LEFT JOIN read_model.redirects AS r
-               ON r.generation = c.generation AND r.slug_folded = $2
-        WHERE c.projection = 'redirects' AND c.shard = $1
-          AND c.generation = (
-              SELECT active_generation FROM read_model.projections WHERE projection = 'redirects'
-          )
+               -- Not EXISTS: planned for many rows, that would read all stopped accounts.
+               (
+                   SELECT account_id FROM read_model.stopped_accounts
+                   WHERE generation = c.generation AND account_id = r.account_id
+                   LIMIT 1
+               ) IS NOT NULL AS "is_stopped!"
+        FROM unnest($1::smallint[], $2::text[], $3::uuid[])
+            WITH ORDINALITY AS wanted (shard, slug_folded, owner_id, nth)
+        CROSS JOIN LATERAL (
+            SELECT epoch, position, generation
+            FROM read_model.checkpoints
+            WHERE projection = 'redirects' AND shard = wanted.shard
+              AND generation = (
+                  SELECT active_generation FROM read_model.projections
+                  WHERE projection = 'redirects'
+              )
+            LIMIT 1
+        ) AS c
+        -- Not a join: planned on empty tables, that would read all redirects.
+        LEFT JOIN LATERAL (
+            SELECT account_id, link_id, destination_url, state, expires_at, expired_url
+            FROM read_model.redirects
+            WHERE generation = c.generation AND slug_folded = wanted.slug_folded
+            LIMIT 1
+        ) AS r ON true
+        ORDER BY wanted.nth
         "#,
-        Shard::of(owner).number(),
-        slug.folded(),
-        owner.uuid()
+        &shards,
+        &folded,
+        &owners
     )
-    .fetch_one(pool)
+    .fetch_all(pool)
     .await?;
-    let visibility = Visibility::new(row.epoch, row.position, row.is_parked);
-    let found = row.account_id.zip(row.link_id).zip(row.destination_url);
-    let redirect = found.map(|((account_id, link_id), destination_url)| {
-        Redirect::of(RedirectRow {
-            account_id,
-            link_id,
-            destination_url,
-            expires_at: row.expires_at,
-            expired_url: row.expired_url,
-            is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
-        })
+    if rows.len() != slugs.len() {
+        // A shard has no checkpoint.
+        return Err(sqlx::Error::RowNotFound);
+    }
+    let snapshots = rows.into_iter().map(|row| {
+        let found = row.account_id.zip(row.link_id).zip(row.destination_url);
+        let redirect = found.map(|((account_id, link_id), destination_url)| {
+            Redirect::of(RedirectRow {
+                account_id,
+                link_id,
+                destination_url,
+                expires_at: row.expires_at,
+                expired_url: row.expired_url,
+                is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
+            })
+        });
+        Visibility::new(row.epoch, row.position, row.is_parked).with(redirect)
     });
-    Ok(visibility.with(redirect))
+    Ok(snapshots.collect())
 }
 
 /// Row of a short link.

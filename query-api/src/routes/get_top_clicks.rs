@@ -14,6 +14,7 @@ use axum::{
 use linkledger_core::{
     api_key::Scope,
     click::Dimension,
+    event_store::log::{self, LinkEndState},
     http::{authentication::Caller, route_table},
     id::{AccountId, LinkId},
     problem::Problem,
@@ -172,7 +173,8 @@ async fn answer_links(
     Ok(answer(request.media_type, &body, &body.items))
 }
 
-/// Reads the links of the keys from one snapshot that contains all events up to `position`.
+/// Reads the links of the keys from one snapshot that contains all events up to `position`. If the read table
+/// lacks a link, the event store decides: an existing link must not be shown as deleted.
 async fn find_links(
     api: &ApiState,
     account_id: AccountId,
@@ -190,5 +192,28 @@ async fn find_links(
             read_in_time(|| links::find_together(&server.pool, keys))
         })
         .await?;
+    let missing = keys.iter().zip(&found.value);
+    let missing = missing.filter_map(|(key, link)| link.is_none().then_some(*key));
+    let Some(created_at) = last_creation(api, missing).await? else {
+        return Ok(found.value);
+    };
+    let from_primary = || read_in_time(|| links::find_together(&api.read.primary().pool, keys));
+    let found = wait.read_containing(created_at, from_primary).await?;
     Ok(found.value)
+}
+
+/// Returns the position of the last creation among the links that exist; `None` if none exists.
+async fn last_creation(
+    api: &ApiState,
+    links: impl Iterator<Item = LinkKey>,
+) -> Result<Option<LogPosition>, Problem> {
+    let mut last = None;
+    for key in links {
+        let extent =
+            read_in_time(|| log::link_extent(&api.log, key.account_id, key.link_id)).await?;
+        let extent = extent.filter(|extent| extent.end_state != LinkEndState::Deleted);
+        last = last.max(extent.map(|extent| extent.created_at));
+    }
+    let epoch = api.watcher.log_epoch();
+    Ok(last.map(|position| LogPosition { epoch, position }))
 }

@@ -36,6 +36,10 @@ use crate::{
     read_servers::ReadServer,
 };
 
+/// Detail of the problem if other searches of the account go on for too long.
+const SHARE_IN_USE: &str =
+    "Other searches of this account are running: retry later, with fewer requests at a time.";
+
 /// Lists links of the account.
 ///
 /// # Errors
@@ -87,9 +91,17 @@ pub(super) async fn list_links(
 
     let reading = filters.look_up(&api.log, page_of_list).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
-    // Later pages read from the primary: a replica may lag behind the page before.
+    let is_search = matches!(reading, ListRead::Search(_));
+    let _share = if is_search {
+        let searches = &api.costly_pages;
+        Some(searches.acquire_in_time(account_id, SHARE_IN_USE).await?)
+    } else {
+        None
+    };
+    // Later pages read from the primary: a replica may lag behind the page before. So do searches: a
+    // replica would be skipped for all accounts after one slow search.
     let replica = api.read.replica_of(account_id);
-    let replica = replica.filter(|_| page_of_list.last.is_none());
+    let replica = replica.filter(|_| page_of_list.last.is_none() && !is_search);
     let snapshot = api
         .read
         .read_containing(&wait, replica, position, |server| read(server, &reading))

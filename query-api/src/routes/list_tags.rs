@@ -29,8 +29,7 @@ use crate::{
 };
 
 /// Detail of the problem if other pages of the account are being read for too long.
-const SHARE_IN_USE: &str =
-    "Other tags of this account are being read: retry later, with one request at a time.";
+const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, with fewer requests at a time.";
 
 /// Lists the tags of the account's links. The cursor is the last tag of the page before.
 ///
@@ -70,7 +69,7 @@ pub(super) async fn list_tags(
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
-    let pages = &api.tag_pages;
+    let pages = &api.costly_pages;
     let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let range = TagRange {

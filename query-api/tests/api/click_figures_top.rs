@@ -152,6 +152,16 @@ async fn top_links_show_addresses_unless_deleted() {
 }
 
 #[tokio::test]
+async fn top_link_that_read_table_lacks_is_not_shown_as_deleted() {
+    let stage = ClickStage::set().await;
+    let (pool, account_id) = (stage.service.pool(), stage.caller.account_id);
+    let link_id = stage.link.link.link_id;
+    insert_link_day(pool, account_id, link_id, FIRST, row(1, &[1])).await;
+    let answer = stage.service.get(&stage.caller, "/v1/clicks/top?by=link");
+    answer.await.assert_read_model_behind();
+}
+
+#[tokio::test]
 async fn impossible_ranking_gets_advice() {
     let stage = ClickStage::set().await;
     let of_link = format!("/v1/links/{}/clicks/top", stage.link.link.link_id);

@@ -145,7 +145,7 @@ async fn later_page_of_list_is_read_from_primary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tags_are_read_from_primary() {
+async fn searches_and_tags_are_read_from_primary() {
     let stage = Stage::set().await;
     let pool = stage.database.primary.pool();
     let (account_id, link_id) = (stage.caller.account_id, stage.link.link.link_id);
@@ -157,6 +157,9 @@ async fn tags_are_read_from_primary() {
         .unwrap();
     let tags = stage.service.get(&stage.caller, "/v1/tags").await.json();
     assert_eq!(tags["items"][0]["tag"], "spring", "{tags}");
+    let found = stage.service.get(&stage.caller, "/v1/links?tag=spring");
+    let found = found.await.json();
+    assert_eq!(found["items"][0]["id"], link_id.to_string(), "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -69,8 +69,7 @@ pub(super) async fn next_events(
         up_to: rest.up_to.min(rest.after + EVENTS_PER_READ),
         ..*rest
     };
-    let mut session = pool.acquire().await.context("cannot read the log")?;
-    let events = stored::read_stored(&mut session, next).await;
+    let events = stored::read_stored(pool, next).await;
     rest.after = next.up_to;
     events.context("cannot read the log").map(Some)
 }

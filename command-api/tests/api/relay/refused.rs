@@ -5,6 +5,7 @@ use linkledger_core::shard::Shard;
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr::*};
+use sqlx::PgPool;
 
 use super::{
     Recorder,
@@ -164,20 +165,31 @@ async fn unreadable_event_stops_only_its_shard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_before_unreadable_event_are_published() {
-    const UNREADABLE: i64 = 30;
+    publishes_events_before_damage(testing::damage_event).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_before_missing_event_are_published() {
+    publishes_events_before_damage(testing::hide_event).await;
+}
+
+/// Damages the log at one position: the relay publishes the events before, and all others once the log is
+/// mended.
+async fn publishes_events_before_damage(break_log: impl AsyncFnOnce(&PgPool, Shard, i64)) {
+    const DAMAGED: i64 = 30;
     let database = TestDatabase::create().await;
     let shard = Shard::new(0).unwrap();
     let account_id = testing::account_of(database.pool(), shard, 0).await;
     let events: Vec<_> = (1..=40).map(|it| granted(account_id, it)).collect();
     testing::append_events(database.pool(), account_id, &events).await;
-    testing::damage_event(database.pool(), shard, UNREADABLE).await;
+    break_log(database.pool(), shard, DAMAGED).await;
     let recorder = Recorder::default();
     let mut relay = super::relay(&database, recorder.clone(), "one");
-    super::step_until_stored(&mut relay, &database, (shard, UNREADABLE - 1)).await;
+    super::step_until_stored(&mut relay, &database, (shard, DAMAGED - 1)).await;
     let is_stopped = async || !status(&database)["shards"][0]["refusal"].is_null();
     step_until(&mut relay, "the shard is stopped", is_stopped).await;
     assert_refused(&database, Some("the event after position 29 of shard 0"));
-    let before: Vec<i64> = (1..UNREADABLE).collect();
+    let before: Vec<i64> = (1..DAMAGED).collect();
     assert_eq!(recorder.taken(), before);
 
     testing::mend_log(database.pool()).await;

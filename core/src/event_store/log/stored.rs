@@ -4,7 +4,7 @@
 //! in this format are the bytes that segments hash.
 
 use futures::TryStreamExt as _;
-use sqlx::PgConnection;
+use sqlx::{PgPool, Postgres, pool::PoolConnection};
 use time::{Duration, OffsetDateTime, macros::datetime};
 use uuid::Uuid;
 
@@ -78,14 +78,26 @@ pub struct StoredEvent<'a> {
     pub idempotency_key: Option<&'a str>,
 }
 
+/// Session during a COPY. Closed when dropped, unless the COPY has ended: sqlx does not count the answer to
+/// a COPY as outstanding, and the next statement of the session would take that answer for its own.
+struct CopySession {
+    session: PoolConnection<Postgres>,
+    has_ended: bool,
+}
+
+impl Drop for CopySession {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.session.close_on_drop();
+        }
+    }
+}
+
 /// Reads the events of a range of positions.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn read_stored(
-    session: &mut PgConnection,
-    stretch: PositionRange,
-) -> sqlx::Result<StoredEvents> {
+pub async fn read_stored(pool: &PgPool, stretch: PositionRange) -> sqlx::Result<StoredEvents> {
     let PositionRange {
         shard,
         after,
@@ -98,11 +110,18 @@ pub async fn read_stored(
                ORDER BY position)
          TO STDOUT (FORMAT binary)"
     );
-    let mut parts = session.copy_out_raw(&statement).await?;
+    let mut copy = CopySession {
+        session: pool.acquire().await?,
+        has_ended: false,
+    };
+    let mut parts = copy.session.copy_out_raw(&statement).await?;
     let mut copied = Vec::new();
     while let Some(part) = parts.try_next().await? {
         copied.extend_from_slice(&part);
     }
+    drop(parts);
+    copy.has_ended = true;
+    drop(copy);
     if !copied.starts_with(HEADER) {
         return Err(malformed("another form of COPY"));
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
 use rdkafka::Offset;
 use tokio::time::Instant;
 
@@ -86,7 +87,8 @@ impl CountingLoop {
             return;
         }
         self.positions_read_at = Some(Instant::now());
-        match position::read(&self.pool, self.counting, &waiting).await {
+        let reading = position::read(&self.pool, self.counting, &waiting);
+        match within(ANSWER_TIME_MAX, reading).await {
             Ok(positions) => {
                 for (number, position) in positions {
                     if position.paused_at.is_some() {

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkledger_core::metrics::CLICKS_LAG_RECORDS;
+use linkledger_core::{
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    metrics::CLICKS_LAG_RECORDS,
+};
 use metrics::gauge;
 
 use super::CountingLoop;
@@ -77,8 +80,8 @@ impl CountingLoop {
         if ends.is_empty() {
             return;
         }
-        let recorded = position::record_read_to_end(&self.pool, self.counting, &ends).await;
-        if let Err(error) = recorded {
+        let recording = position::record_read_to_end(&self.pool, self.counting, &ends);
+        if let Err(error) = within(ANSWER_TIME_MAX, recording).await {
             self.warn_of(
                 &error,
                 "cannot record that the topic of clicks is read to its end",

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use linkledger_core::{
-    click::Counting, event_store::time_limit::within, kafka_config::KafkaConfig,
+    click::Counting, event_store::time_limit::within, kafka_config::KafkaConfig, lifecycle,
 };
 use serde::Serialize;
 use sqlx::{PgPool, Postgres, Transaction};
@@ -144,10 +144,11 @@ async fn replace(
     pause: &OwnPause,
     (operator, reason): OperatorName<'_>,
 ) -> anyhow::Result<Recounted> {
+    let interrupted = lifecycle::interrupted()?;
     let replaced = tokio::select! {
         biased;
         replaced = recount.replace_in_tx(&mut tx) => replaced,
-        signal = audit::interrupted() => signal.and_then(|()| bail!("ended by a signal")),
+        () = interrupted => Err(anyhow!("ended by a signal")),
     };
     let recounted = match replaced {
         Ok(recounted) => recounted,

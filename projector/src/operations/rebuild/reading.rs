@@ -25,14 +25,8 @@ pub(super) async fn read(
         after,
         up_to,
     };
-    let mut session = pool
-        .acquire()
-        .await
-        .context("cannot read the event store")?;
-    let stored = read_stored(&mut session, stretch)
-        .await
-        .context("cannot read the event store")?;
-    drop(session);
+    let stored = read_stored(pool, stretch).await;
+    let stored = stored.context("cannot read the event store")?;
     let mut events = Vec::with_capacity(usize::try_from(up_to - after)?);
     let mut next = after + 1;
     for event in stored.iter() {

@@ -38,8 +38,10 @@ const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 /// Begins a transaction that locks checkpoints, and is idle while the log is read in another session: for
 /// longer than the `statement_timeout` of that session, five seconds, but a frozen process must not hold the
-/// locks for long.
-const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '7s'";
+/// locks for long. The commit waits for the disk: rows behind a checkpoint that stays are not written again
+/// after a crash of Postgres.
+const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '7s'; \
+                             SET LOCAL synchronous_commit = on";
 
 /// Begins a transaction that locks checkpoints.
 pub(super) async fn begin_locking(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {

@@ -99,16 +99,35 @@ fn refused_record_is_dropped_alone() {
     assert_eq!(deliver(&mut outbox, number), [3, 4]);
 }
 
-#[test]
-fn stuck_partition_leaves_room_for_others() {
+/// Fills partitions up to the bound without a delivery, one after the other. Another partition still gets
+/// sequences for its clicks, also after it has folded some.
+fn others_are_published_beside_stuck_partitions(stuck: u8) {
     let mut outbox = Outbox::new(64 << 10);
-    let stuck = click_partition(click(1).link_id);
-    while outbox.add(&click(1)) == Added::Queued {}
-    let other = (2..1_000).find(|link| click_partition(click(*link).link_id) != stuck);
-    let other = click(other.unwrap());
+    let of_partition = |number: u8| {
+        let mut links = (1..10_000).map(click);
+        links.find(|click| click_partition(click.link_id) == number)
+    };
+    for number in 0..stuck {
+        let click = of_partition(number).unwrap();
+        while outbox.add(&click) == Added::Queued {}
+    }
+    let other = of_partition(stuck).unwrap();
+    while outbox.add(&other) == Added::Queued {}
+    while outbox.partitions[usize::from(stuck)].is_folding {
+        assert!(!deliver(&mut outbox, stuck).is_empty(), "nothing is sent");
+        outbox.unfold();
+    }
+    deliver(&mut outbox, stuck);
     for _ in 0..100 {
         assert_eq!(outbox.add(&other), Added::Queued);
-        deliver(&mut outbox, click_partition(other.link_id));
+        deliver(&mut outbox, stuck);
+    }
+}
+
+#[test]
+fn stuck_partitions_leave_room_for_others() {
+    for stuck in 1..8 {
+        others_are_published_beside_stuck_partitions(stuck);
     }
 }
 
