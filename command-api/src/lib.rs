@@ -58,9 +58,9 @@ const READER_CONNECTIONS_MAX: u32 = 6;
 /// Maximum number of sessions of the relay. The relay has a separate pool, so that a flood of
 /// invented keys does not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
-/// Maximum number of sessions of the sealer: one for its lock, one for reads, and one more while the
-/// server does not answer the ping of another ([`event_store::pool`]).
-const SEALER_CONNECTIONS_MAX: u32 = 3;
+/// Maximum number of sessions of the sealer, which runs one statement at a time: one, and one more while the
+/// server does not answer the ping of the other ([`event_store::pool`]).
+const SEALER_CONNECTIONS_MAX: u32 = 2;
 
 /// The running service without its sockets.
 pub struct CommandApi {

@@ -31,11 +31,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use linkledger_core::{
     clock::{Clock, SetBackWatch, SystemClock},
     cloud_event::PublishedEvent,
-    event_store::{errors::is_of_stored_data, log, time_limit::within},
+    event_store::{
+        errors::is_of_stored_data,
+        log::{self, ReadFrom},
+        time_limit::within,
+    },
     fail_point,
     metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
 };
@@ -303,8 +307,16 @@ impl<P: EventPublisher> Relay<P> {
             self.stop_unreadable(
                 place.shard,
                 &format!("the event at position {}", place.position),
-                error,
+                error.into(),
             );
+        }
+        // Its head is beyond the cursor, so the shard has a next event.
+        let lacks_next = |from: &&ReadFrom| events.iter().all(|event| event.shard != from.shard);
+        for ReadFrom { shard, after } in from.iter().filter(lacks_next) {
+            if self.stopped.admits(*shard) {
+                let event = format!("the event after position {after}");
+                self.stop_unreadable(*shard, &event, anyhow!("the log lacks the event"));
+            }
         }
         let log_epoch = end.epoch;
         let published = |event| PublishedEvent { event, log_epoch };

@@ -16,6 +16,7 @@ use std::{
 use linkledger_core::{
     clock::Clock,
     event_store::{
+        errors::is_of_storage,
         segments::{self, SealError, SealState},
         time_limit::within,
     },
@@ -25,6 +26,7 @@ use linkledger_core::{
 };
 use metrics::{counter, gauge};
 use sqlx::{Either, PgConnection, PgPool, postgres::PgAdvisoryLock};
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +36,7 @@ pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 
 /// Advisory lock of the instance that seals, for one round.
 ///
-/// The session that holds the lock also stores the round's segments. If Postgres ends that
+/// The session that holds the lock also does the round's reads and writes. If Postgres ends that
 /// session, the lock is released, the round fails, and another instance seals. Postgres notices a
 /// vanished client by the TCP keepalives of [`event_store::pool`](linkledger_core::event_store::pool)
 /// within some seconds, and ends the session of a frozen process after
@@ -72,7 +74,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Returns a sealer that uses up to two sessions of `pool` at a time.
+    /// Returns a sealer that uses one session of `pool` at a time.
     pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
         Self {
             pool,
@@ -135,7 +137,14 @@ impl Sealer {
         .await?;
         match within(SEALING_TIMEOUT, SEALER_LOCK.try_acquire(session)).await? {
             Either::Left(mut lock) => {
-                let sealed = self.seal_shards(&mut lock).await?;
+                let sealed = match self.seal_shards(&mut lock).await {
+                    Ok(sealed) => sealed,
+                    Err(error) => {
+                        // Closing releases the lock.
+                        lock.leak().close_on_drop();
+                        return Err(error);
+                    }
+                };
                 // After a failure, the drop of the guard releases the lock.
                 within(SEALING_TIMEOUT, lock.release_now()).await?;
                 Ok(sealed)
@@ -156,7 +165,13 @@ impl Sealer {
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
-            let sealing = self.seal_next(session, shard, state);
+            let sealing = seal_next(
+                session,
+                shard,
+                state,
+                self.events_per_segment,
+                self.clock.now(),
+            );
             match within(SEALING_TIMEOUT, sealing).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
@@ -164,10 +179,8 @@ impl Sealer {
                     report_sealed(shard, Some(&segment));
                     tokio::time::sleep(REST_MAX.min(begun.elapsed() * REST_FACTOR)).await;
                 }
-                // Without an error of the server, the session itself is broken.
-                Err(SealError::Database(error)) if error.as_database_error().is_none() => {
-                    return Err(error);
-                }
+                // A damaged page concerns one shard; after any other error the session cannot be used.
+                Err(SealError::Database(error)) if !is_of_storage(&error) => return Err(error),
                 Err(error) => {
                     failed += 1;
                     self.record_failure(&error);
@@ -179,27 +192,6 @@ impl Sealer {
             tracing::info!("segments of the log can be sealed again");
         }
         Ok(sealed)
-    }
-
-    /// Seals the next segment of a shard, unless the shard has too few unsealed events.
-    async fn seal_next(
-        &self,
-        session: &mut PgConnection,
-        shard: Shard,
-        state: &SealState,
-    ) -> Result<Option<Segment>, SealError> {
-        let last = state.last.as_ref();
-        report_sealed(shard, last);
-        let place = Segment::next(last, shard, state.epoch, self.events_per_segment);
-        if state.head + 1 < place.first_position {
-            let what = format!("the log ends at position {} already", state.head);
-            return Err(SealError::Unsound { place, what });
-        }
-        if state.head < place.last_position {
-            return Ok(None);
-        }
-        let sealed = segments::seal(&self.pool, session, place, last, self.clock.now());
-        sealed.await.map(Some)
     }
 
     fn record_failure(&mut self, error: &SealError) {
@@ -226,6 +218,27 @@ impl Sealer {
             }
         }
     }
+}
+
+/// Seals the next segment of a shard, unless the shard has too few unsealed events.
+async fn seal_next(
+    session: &mut PgConnection,
+    shard: Shard,
+    state: &SealState,
+    events_per_segment: i64,
+    now: OffsetDateTime,
+) -> Result<Option<Segment>, SealError> {
+    let last = state.last.as_ref();
+    report_sealed(shard, last);
+    let place = Segment::next(last, shard, state.epoch, events_per_segment);
+    if state.head + 1 < place.first_position {
+        let what = format!("the log ends at position {} already", state.head);
+        return Err(SealError::Unsound { place, what });
+    }
+    if state.head < place.last_position {
+        return Ok(None);
+    }
+    segments::seal(session, place, last, now).await.map(Some)
 }
 
 /// Reports the last sealed position of a shard as a metric.

@@ -83,9 +83,9 @@ const FIGURE_CONNECTIONS: u32 = 4;
 /// no other read.
 const HISTORY_CONNECTIONS: u32 = 4;
 
-/// Number of searches and pages of tags that an account may read at a time, in sessions that all reads of
-/// the API share.
-const COSTLY_PAGES_MAX: usize = 4;
+/// Maximum number of searches and pages of tags that an account may read at a time, in the sessions of the API;
+/// half of the sessions, if there are fewer.
+const COSTLY_PAGES_MAX: u32 = 4;
 
 /// Maximum number of sessions of the short host, for redirects that are not cached. The API has
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
@@ -165,10 +165,11 @@ pub fn start(
         };
         let figures = own_pool(config.databases.read_url(), FIGURE_CONNECTIONS)?;
         let histories = own_pool(config.databases.log_url(), HISTORY_CONNECTIONS)?;
+        let costly_pages_max = COSTLY_PAGES_MAX.min(config.connections_max / 2);
         let api = ApiState {
             figures: FigureReads::new(figures),
             histories: HistoryReads::new(histories),
-            costly_pages: AccountShares::new(COSTLY_PAGES_MAX),
+            costly_pages: AccountShares::new(costly_pages_max as usize),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,

@@ -64,7 +64,6 @@ impl SharedRead for HolderOf {
     }
 }
 
-/// Slug that the log has and the read table lacked a moment ago.
 impl SharedRead for OwnedSlug {
     type Value = SnapshotRead<Option<Redirect>>;
     const TASK: &'static str = "lagging redirect reader";

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     figures::counted,
     kafka_config::KafkaConfig,
+    lifecycle,
     operator::parse_text,
     shard::{Position, Shard},
 };
@@ -104,7 +105,8 @@ async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
         by: OPERATOR.to_owned(),
     };
     let pool = refill.options.pool().await?;
-    let refilled = refill::refill(&pool, &refill.kafka, &request).await?;
+    let interrupted = lifecycle::interrupted()?;
+    let refilled = refill::refill(&pool, &refill.kafka, &request, interrupted).await?;
     let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
         counted(refilled.events.unsigned_abs(), "event"),

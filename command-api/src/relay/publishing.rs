@@ -111,7 +111,7 @@ impl<P: EventPublisher> Relay<P> {
                     self.stop_unreadable(
                         shard,
                         &format!("the event after position {after}"),
-                        error,
+                        error.into(),
                     );
                 }
                 Err(error) => return Err(anyhow::Error::new(error).context("cannot read the log")),
@@ -121,8 +121,8 @@ impl<P: EventPublisher> Relay<P> {
     }
 
     /// Stops a shard whose `event` cannot be read.
-    pub(super) fn stop_unreadable(&mut self, shard: Shard, event: &str, error: sqlx::Error) {
-        let error = anyhow::Error::new(error).context(format!(
+    pub(super) fn stop_unreadable(&mut self, shard: Shard, event: &str, error: anyhow::Error) {
+        let error = error.context(format!(
             "{event} of shard {shard} cannot be read: the log is damaged, run `command-api log verify`"
         ));
         let retries_to = Arc::clone(&self.publisher).for_retries();

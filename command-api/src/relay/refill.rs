@@ -29,7 +29,6 @@ use linkledger_core::{
     event_store::log::PerShard,
     kafka_config::KafkaConfig,
     kafka_errors::KafkaErrors,
-    lifecycle,
     shard::{Position, Shard},
 };
 use serde::Serialize;
@@ -82,7 +81,8 @@ impl Refill {
     }
 }
 
-/// Moves the cursors back to a position, so that the relay publishes the later events again.
+/// Moves the cursors back to a position, so that the relay publishes the later events again. Ends early once
+/// `interrupted` ends.
 ///
 /// # Errors
 /// Returns an error if the topic is not empty or is refused, the position is beyond the log or
@@ -91,11 +91,11 @@ pub async fn refill(
     pool: &PgPool,
     kafka: &KafkaConfig,
     refill: &Refill,
+    interrupted: impl Future<Output = ()>,
 ) -> anyhow::Result<Refilled> {
     empty_topic(kafka, refill).await?;
     backlog(refill, &cursor::read(pool).await?)?;
     silence::check_ended(pool, &refill.ended).await?;
-    let interrupted = lifecycle::interrupted()?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
     let refilled = tokio::select! {
         refilled = refill_in_silence(pool, kafka, refill) => refilled,

@@ -13,15 +13,12 @@ use serde_json::Value;
 
 use crate::support::{TestApp, create, destination, fresh_key, send};
 
-pub(crate) fn command(url: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_command-api"));
-    command.args(arguments).env("DATABASE_URL", url);
-    command
-}
-
 pub(crate) fn run(url: &str, arguments: &[&str]) -> Output {
-    let output = command(url, arguments).output();
-    output.expect("the command runs")
+    Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .output()
+        .expect("the command runs")
 }
 
 pub(crate) fn json(url: &str, arguments: &[&str]) -> Value {

@@ -1,17 +1,16 @@
 //! `relay refill`: publishing the log again.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use linkledger_command_api::relay::{
-    lease::LeaseTable, producers::ProducerRegistration, publisher::KafkaPublisher,
+    lease::LeaseTable,
+    producers::ProducerRegistration,
+    publisher::KafkaPublisher,
+    refill::{self, Refill},
 };
 use linkledger_core::{lifecycle::Tasks, shard::Shard};
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -29,11 +28,6 @@ pub(crate) fn publisher(broker: &TestBroker) -> KafkaPublisher {
 }
 
 pub(crate) fn refill(database: &TestDatabase, broker: &TestBroker, arguments: &[&str]) -> Output {
-    let output = refill_command(database, broker, arguments).output();
-    output.expect("the command runs")
-}
-
-fn refill_command(database: &TestDatabase, broker: &TestBroker, arguments: &[&str]) -> Command {
     let (brokers, topic) = (broker.bootstrap_servers(), broker.topic());
     let to = [
         "relay",
@@ -44,7 +38,7 @@ fn refill_command(database: &TestDatabase, broker: &TestBroker, arguments: &[&st
         topic,
         "--json",
     ];
-    admin::command(database.url(), &[&to[..], arguments].concat())
+    admin::run(database.url(), &[&to[..], arguments].concat())
 }
 
 pub(crate) fn refilled(output: &Output) -> Value {
@@ -213,24 +207,33 @@ async fn refill_names_producer_that_does_not_end() {
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
 }
 
-/// Ends a refill by SIGTERM while it waits for a producer, and returns who has paused the relay then.
+/// Interrupts a refill that waits for a producer, and returns who has paused the relay then.
 async fn interrupted_refill(meanwhile: impl FnOnce(&TestDatabase)) -> Value {
     let broker = TestBroker::embedded();
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
     let mut zombie = relay(&database, Recorder::default(), "zombie");
     step_until_stored(&mut zombie, &database, (shard, EVENTS)).await;
-    let mut refilling = refill_command(&database, &broker, &["--from", "0"]);
-    let refilling = refilling.stderr(Stdio::piped()).spawn().unwrap();
-    testing::eventually("the refill pauses the relay", async || {
-        (status(&database)["paused"]["by"] == "relay refill").then_some(())
-    })
-    .await;
-    meanwhile(&database);
-    let pid = Pid::from_raw(refilling.id().try_into().unwrap());
-    kill(pid, Signal::SIGTERM).unwrap();
-    let ended = refusal(&refilling.wait_with_output().unwrap());
-    assert!(ended.starts_with("error: ended by a signal"), "{ended}");
+    let request = Refill {
+        from: 0,
+        shard: None,
+        ended: Vec::new(),
+        by: "ada".to_owned(),
+    };
+    let interrupted = async {
+        let refilling =
+            "SELECT bool_and(paused_by = 'relay refill') FROM event_store.relay_cursors";
+        testing::eventually("the refill pauses the relay", async || {
+            let is_paused = sqlx::query_scalar::<_, Option<bool>>(refilling);
+            let is_paused = is_paused.fetch_one(database.pool()).await.unwrap();
+            (is_paused == Some(true)).then_some(())
+        })
+        .await;
+        meanwhile(&database);
+    };
+    let ended = refill::refill(database.pool(), &broker.config(), &request, interrupted).await;
+    let ended = ended.unwrap_err().to_string();
+    assert!(ended.starts_with("ended by a signal"), "{ended}");
     assert_eq!(stored(&database, shard).await, EVENTS);
     status(&database)["paused"]["by"].clone()
 }

@@ -76,14 +76,7 @@ async fn seal_next(
     let place = Segment::next(state.last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);
     let now = linkledger_core::clock::Clock::now(&SystemClock);
     let mut session = database.pool().acquire().await.unwrap();
-    segments::seal(
-        database.pool(),
-        &mut session,
-        place,
-        state.last.as_ref(),
-        now,
-    )
-    .await
+    segments::seal(&mut session, place, state.last.as_ref(), now).await
 }
 
 #[tokio::test]

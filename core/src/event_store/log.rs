@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub use self::{
-    links::{LinkEndState, LinkExtent, link_beginnings, link_extent},
+    links::{LinkEndState, LinkExtent, link_beginnings, link_extent, link_extents},
     newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
     presence::{EventPlace, Presence, compare},
 };

@@ -1,6 +1,6 @@
 //! Sealed segments: a chain of hashes over the log of each shard.
 
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 
 use super::log::{PerShard, stored};
@@ -122,8 +122,8 @@ pub async fn read_after(
         .collect()
 }
 
-/// Hashes the events at `place`, read in sessions of `pool`, and stores their segment in `session`. The
-/// segment follows the segment `before`.
+/// Hashes the events at `place` and stores their segment, which follows the segment `before`. The caller must
+/// close the session after an error, as after one of [`stored::read_stored_on`].
 ///
 /// The segment depends on the events alone: sealing a segment twice stores and returns the same
 /// segment.
@@ -133,7 +133,6 @@ pub async fn read_after(
 /// events at this place; [`SealError::Epoch`] if the epoch of the log was raised after `place` was
 /// computed; [`SealError::Database`] if the database fails.
 pub async fn seal(
-    pool: &PgPool,
     session: &mut PgConnection,
     place: SegmentPlace,
     before: Option<&Segment>,
@@ -150,7 +149,7 @@ pub async fn seal(
             after,
             up_to: place.last_position.min(after + stored::EVENTS_PER_READ),
         };
-        let events = stored::read_stored(pool, stretch).await?;
+        let events = stored::read_stored_on(session, stretch).await?;
         for event in events.iter() {
             let event = event?;
             if event.position != after + 1 {

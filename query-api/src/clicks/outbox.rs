@@ -124,8 +124,9 @@ impl Outbox {
         }
     }
 
-    /// Appends a record, and returns false if there is no room. A partition may have as many bytes as are free:
-    /// one without a leader gets half of the room, two get a third each, and the others need not fold.
+    /// Appends a record, and returns false if there is no room. A partition may have as many bytes as are then
+    /// free, so that partitions without a leader leave room for the others: one takes half of all, several that
+    /// stall together take equal shares, and a later one half of what the earlier ones have left.
     fn push(&mut self, number: u8, click: &Click) -> bool {
         let partition = &mut self.partitions[usize::from(number)];
         let record = OutboxRecord {

@@ -202,22 +202,23 @@ pub(crate) async fn find_each_with_visibility(
     let rows = sqlx::query!(
         r#"
         SELECT c.epoch AS "epoch!", c.position AS "position!",
-               EXISTS (
-                   SELECT FROM read_model.parked_accounts AS p
-                   WHERE p.account_id = wanted.owner_id AND p.projection = 'redirects'
-                     AND p.generation = c.generation
-               ) AS "is_parked!",
+               -- Not EXISTS: planned for many rows, that would read all parked accounts.
+               (
+                   SELECT account_id FROM read_model.parked_accounts
+                   WHERE account_id = wanted.account_id AND projection = 'redirects'
+                     AND generation = c.generation
+                   LIMIT 1
+               ) IS NOT NULL AS "is_parked!",
                r.account_id AS "account_id?", r.link_id AS "link_id?",
                r.destination_url AS "destination_url?", r.state AS "state?",
                r.expires_at AS "expires_at?", r.expired_url AS "expired_url?",
-               -- Not EXISTS: planned for many rows, that would read all stopped accounts.
                (
                    SELECT account_id FROM read_model.stopped_accounts
                    WHERE generation = c.generation AND account_id = r.account_id
                    LIMIT 1
                ) IS NOT NULL AS "is_stopped!"
         FROM unnest($1::smallint[], $2::text[], $3::uuid[])
-            WITH ORDINALITY AS wanted (shard, slug_folded, owner_id, nth)
+            WITH ORDINALITY AS wanted (shard, slug_folded, account_id, nth)
         CROSS JOIN LATERAL (
             SELECT epoch, position, generation
             FROM read_model.checkpoints
@@ -249,17 +250,15 @@ pub(crate) async fn find_each_with_visibility(
     }
     let snapshots = rows.into_iter().map(|row| {
         let found = row.account_id.zip(row.link_id).zip(row.destination_url);
-        let redirect = found.map(|((account_id, link_id), destination_url)| {
-            Redirect::of(RedirectRow {
-                account_id,
-                link_id,
-                destination_url,
-                expires_at: row.expires_at,
-                expired_url: row.expired_url,
-                is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
-            })
+        let found = found.map(|((account_id, link_id), destination_url)| RedirectRow {
+            account_id,
+            link_id,
+            destination_url,
+            expires_at: row.expires_at,
+            expired_url: row.expired_url,
+            is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
         });
-        Visibility::new(row.epoch, row.position, row.is_parked).with(redirect)
+        Visibility::new(row.epoch, row.position, row.is_parked).with(found.map(Redirect::of))
     });
     Ok(snapshots.collect())
 }

@@ -193,27 +193,30 @@ async fn find_links(
         })
         .await?;
     let missing = keys.iter().zip(&found.value);
-    let missing = missing.filter_map(|(key, link)| link.is_none().then_some(*key));
-    let Some(created_at) = last_creation(api, missing).await? else {
+    let missing = missing.filter_map(|(key, link)| link.is_none().then_some(key.link_id));
+    let missing: Vec<LinkId> = missing.collect();
+    let Some(created_at) = last_creation(api, account_id, &missing).await? else {
         return Ok(found.value);
     };
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let from_primary = || read_in_time(|| links::find_together(&api.read.primary().pool, keys));
     let found = wait.read_containing(created_at, from_primary).await?;
     Ok(found.value)
 }
 
-/// Returns the position of the last creation among the links that exist; `None` if none exists.
+/// Returns the position of the last creation of those links that exist; `None` if none exists.
 async fn last_creation(
     api: &ApiState,
-    links: impl Iterator<Item = LinkKey>,
+    account_id: AccountId,
+    link_ids: &[LinkId],
 ) -> Result<Option<LogPosition>, Problem> {
-    let mut last = None;
-    for key in links {
-        let extent =
-            read_in_time(|| log::link_extent(&api.log, key.account_id, key.link_id)).await?;
-        let extent = extent.filter(|extent| extent.end_state != LinkEndState::Deleted);
-        last = last.max(extent.map(|extent| extent.created_at));
+    if link_ids.is_empty() {
+        return Ok(None);
     }
+    let extents = read_in_time(|| log::link_extents(&api.log, account_id, link_ids)).await?;
+    let extents = extents.iter();
+    let existing = extents.filter(|extent| extent.end_state != LinkEndState::Deleted);
+    let last = existing.map(|extent| extent.created_at).max();
     let epoch = api.watcher.log_epoch();
     Ok(last.map(|position| LogPosition { epoch, position }))
 }

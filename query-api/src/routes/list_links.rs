@@ -20,7 +20,7 @@ use linkledger_core::{
 };
 
 use self::filters::{FilterParameters, LinkFilters, ListRead, PARAMETERS, PageOfList};
-use super::ApiState;
+use super::{ApiState, list_tags::SHARE_IN_USE};
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
     paging::{CURSOR, LIMIT, Page, PageItems, PageRequest},
@@ -35,10 +35,6 @@ use crate::{
     },
     read_servers::ReadServer,
 };
-
-/// Detail of the problem if other searches of the account go on for too long.
-const SHARE_IN_USE: &str =
-    "Other searches of this account are running: retry later, with fewer requests at a time.";
 
 /// Lists links of the account.
 ///
@@ -90,7 +86,6 @@ pub(super) async fn list_links(
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let reading = filters.look_up(&api.log, page_of_list).await?;
-    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let is_search = matches!(reading, ListRead::Search(_));
     let _share = if is_search {
         let searches = &api.costly_pages;
@@ -98,6 +93,7 @@ pub(super) async fn list_links(
     } else {
         None
     };
+    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     // Later pages read from the primary: a replica may lag behind the page before. So do searches: a
     // replica would be skipped for all accounts after one slow search.
     let replica = api.read.replica_of(account_id);

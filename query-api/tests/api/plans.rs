@@ -258,6 +258,12 @@ async fn fill(pool: &PgPool, caller: &TestCaller, generation: i32) {
 
 /// Creates the rows of the links in one generation of the read tables.
 async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
+    let parked_accounts = |projection: &str| {
+        format!(
+            "INSERT INTO read_model.parked_accounts
+             SELECT '{projection}', {generation}, 0, link_id, n, 'x' || $1::uuid, 'unknown_event', 'x'"
+        )
+    };
     for insert in [
         format!(
             "INSERT INTO read_model.links
@@ -276,10 +282,8 @@ async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
             LINKS - DISABLED
         ),
         format!("INSERT INTO read_model.stopped_accounts SELECT {generation}, link_id"),
-        format!(
-            "INSERT INTO read_model.parked_accounts
-             SELECT 'links', {generation}, 0, link_id, n, 'x' || $1::uuid, 'unknown_event', 'x'"
-        ),
+        parked_accounts("links"),
+        parked_accounts("redirects"),
         format!(
             "INSERT INTO read_model.credit_entries
              SELECT {generation}, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()"

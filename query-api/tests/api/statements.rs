@@ -36,12 +36,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("links::link_beginnings", "event_store.events", "for operators: an audit of slugs"),
     ("idempotency::find_creates_in_tx", "event_store.events", "the charge right after the link that was asked for by the account"),
     ("links::load_in_tx", "event_store.events", "`first` and `last` of one stream; the account of `first` is compared outside"),
-    ("links::link_extent", "event_store.events", "the end of the stream whose beginning is asked for by the account"),
+    ("links::link_extents", "event_store.events", "the end of the stream whose beginning is asked for by the account"),
     ("slugs::find_holders", "event_store.events", "who follows a link has no account"),
     ("redirects::find_each", "read_model.redirects", "who follows a link has no account"),
     ("redirects::find_each", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
-    ("redirects::find_with_visibility", "read_model.redirects", "who follows a link has no account"),
-    ("redirects::find_with_visibility", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
+    ("redirects::find_each_with_visibility", "read_model.redirects", "who follows a link has no account"),
+    ("redirects::find_each_with_visibility", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
     ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
 ];
 

@@ -165,22 +165,26 @@ async fn unreadable_event_stops_only_its_shard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_before_unreadable_event_are_published() {
-    publishes_events_before_damage(testing::damage_event).await;
+    publishes_events_before_damage(40, testing::damage_event).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_before_missing_event_are_published() {
-    publishes_events_before_damage(testing::hide_event).await;
+    publishes_events_before_damage(40, testing::hide_event).await;
+    publishes_events_before_damage(30, testing::hide_event).await;
 }
 
-/// Damages the log at one position: the relay publishes the events before, and all others once the log is
-/// mended.
-async fn publishes_events_before_damage(break_log: impl AsyncFnOnce(&PgPool, Shard, i64)) {
+/// Damages a log of `head` events at one position: the relay publishes the events before, and all others once
+/// the log is mended.
+async fn publishes_events_before_damage(
+    head: i64,
+    break_log: impl AsyncFnOnce(&PgPool, Shard, i64),
+) {
     const DAMAGED: i64 = 30;
     let database = TestDatabase::create().await;
     let shard = Shard::new(0).unwrap();
     let account_id = testing::account_of(database.pool(), shard, 0).await;
-    let events: Vec<_> = (1..=40).map(|it| granted(account_id, it)).collect();
+    let events: Vec<_> = (1..=head).map(|it| granted(account_id, it)).collect();
     testing::append_events(database.pool(), account_id, &events).await;
     break_log(database.pool(), shard, DAMAGED).await;
     let recorder = Recorder::default();
@@ -193,8 +197,8 @@ async fn publishes_events_before_damage(break_log: impl AsyncFnOnce(&PgPool, Sha
     assert_eq!(recorder.taken(), before);
 
     testing::mend_log(database.pool()).await;
-    super::step_until_stored(&mut relay, &database, (shard, 40)).await;
-    assert_eq!(recorder.taken(), (1..=40).collect::<Vec<_>>());
+    super::step_until_stored(&mut relay, &database, (shard, head)).await;
+    assert_eq!(recorder.taken(), (1..=head).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]

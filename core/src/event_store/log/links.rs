@@ -49,31 +49,50 @@ pub async fn link_extent(
     account_id: AccountId,
     link_id: LinkId,
 ) -> sqlx::Result<Option<LinkExtent>> {
-    let row = sqlx::query!(
+    let extents = link_extents(pool, account_id, &[link_id]).await?;
+    Ok(extents.into_iter().next())
+}
+
+/// Finds the first positions and the final states of links. Skips links that the account does not have.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn link_extents(
+    pool: &PgPool,
+    account_id: AccountId,
+    link_ids: &[LinkId],
+) -> sqlx::Result<Vec<LinkExtent>> {
+    let link_ids: Vec<Uuid> = link_ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
         r#"
         SELECT first.position AS "created_at!", last.type AS "last_type!"
-        FROM event_store.events AS first
+        FROM unnest($2::uuid[]) AS link (link_id)
+        -- Not a plain join: planned while there are no events, it would read all events of the shard.
+        CROSS JOIN LATERAL (
+            SELECT position FROM event_store.events
+            WHERE shard = $1 AND stream_id = link.link_id AND version = 1 AND account_id = $3
+              -- The account's own stream is not a link.
+              AND stream_id <> account_id
+            LIMIT 1
+        ) AS first
         CROSS JOIN LATERAL (
             SELECT type FROM event_store.events
-            WHERE shard = $1 AND stream_id = $2
+            WHERE shard = $1 AND stream_id = link.link_id
             ORDER BY version DESC
             LIMIT 1
         ) AS last
-        WHERE first.shard = $1 AND first.stream_id = $2 AND first.version = 1
-          AND first.account_id = $3
-          -- The account's own stream is not a link.
-          AND first.stream_id <> first.account_id
         "#,
         Shard::of(account_id).number(),
-        link_id.uuid(),
+        &link_ids,
         account_id.uuid()
     )
-    .fetch_optional(pool)
+    .fetch_all(pool)
     .await?;
-    Ok(row.map(|row| LinkExtent {
+    let extents = rows.into_iter().map(|row| LinkExtent {
         created_at: row.created_at,
         end_state: LinkEndState::of_last_event(&row.last_type),
-    }))
+    });
+    Ok(extents.collect())
 }
 
 /// Reads the first events of these links. Skips links that do not exist.

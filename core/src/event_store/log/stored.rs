@@ -4,7 +4,7 @@
 //! in this format are the bytes that segments hash.
 
 use futures::TryStreamExt as _;
-use sqlx::{PgPool, Postgres, pool::PoolConnection};
+use sqlx::{PgConnection, PgPool, Postgres, pool::PoolConnection};
 use time::{Duration, OffsetDateTime, macros::datetime};
 use uuid::Uuid;
 
@@ -78,8 +78,7 @@ pub struct StoredEvent<'a> {
     pub idempotency_key: Option<&'a str>,
 }
 
-/// Session during a COPY. Closed when dropped, unless the COPY has ended: sqlx does not count the answer to
-/// a COPY as outstanding, and the next statement of the session would take that answer for its own.
+/// Session during a COPY. Closed when dropped, unless the COPY has ended.
 struct CopySession {
     session: PoolConnection<Postgres>,
     has_ended: bool,
@@ -93,11 +92,31 @@ impl Drop for CopySession {
     }
 }
 
-/// Reads the events of a range of positions.
+/// Reads the events of a range of positions in a session of the pool.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn read_stored(pool: &PgPool, stretch: PositionRange) -> sqlx::Result<StoredEvents> {
+    let mut copy = CopySession {
+        session: pool.acquire().await?,
+        has_ended: false,
+    };
+    let events = read_stored_on(&mut copy.session, stretch).await?;
+    copy.has_ended = true;
+    Ok(events)
+}
+
+/// Reads the events of a range of positions in this session. The caller must close the session after an error,
+/// and if the future is dropped: sqlx does not count the answer to a COPY as outstanding, and the next
+/// statement would take that answer for its own. Errors of storage
+/// ([`is_of_storage`](crate::event_store::errors::is_of_storage)) are answers to the end.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn read_stored_on(
+    session: &mut PgConnection,
+    stretch: PositionRange,
+) -> sqlx::Result<StoredEvents> {
     let PositionRange {
         shard,
         after,
@@ -110,18 +129,11 @@ pub async fn read_stored(pool: &PgPool, stretch: PositionRange) -> sqlx::Result<
                ORDER BY position)
          TO STDOUT (FORMAT binary)"
     );
-    let mut copy = CopySession {
-        session: pool.acquire().await?,
-        has_ended: false,
-    };
-    let mut parts = copy.session.copy_out_raw(&statement).await?;
+    let mut parts = session.copy_out_raw(&statement).await?;
     let mut copied = Vec::new();
     while let Some(part) = parts.try_next().await? {
         copied.extend_from_slice(&part);
     }
-    drop(parts);
-    copy.has_ended = true;
-    drop(copy);
     if !copied.starts_with(HEADER) {
         return Err(malformed("another form of COPY"));
     }

@@ -145,7 +145,7 @@ async fn seal(pool: &PgPool) -> anyhow::Result<()> {
                 break;
             }
             let now = SystemClock.now();
-            last = Some(segments::seal(pool, &mut session, place, last.as_ref(), now).await?);
+            last = Some(segments::seal(&mut session, place, last.as_ref(), now).await?);
         }
     }
     Ok(())
