@@ -5,11 +5,14 @@ use plotters::prelude::*;
 
 use crate::answer::QuestionAnswer;
 
+/// Width of a plot, without the names of rows that are longer than usual.
 const WIDTH: u32 = 960;
 const ROW_HEIGHT: u32 = 44;
 const MARGIN: u32 = 110;
-/// Width of the names of the rows.
-const LABELS_WIDTH: u32 = 330;
+/// Smallest width of the names of the rows.
+const LABELS_WIDTH_MIN: u32 = 330;
+/// Width of a character of a name, in pixels.
+const CHARACTER_WIDTH: usize = 6;
 const CURVES_HEIGHT: u32 = 480;
 const FONT: (&str, u32) = ("sans-serif", 15);
 const MEASURED: RGBColor = RGBColor(31, 97, 168);
@@ -57,12 +60,16 @@ pub(super) fn rows(answer: &QuestionAnswer) -> anyhow::Result<String> {
         .flat_map(|row| row.rounds.iter().copied())
         .fold(1.0, f64::max)
         * 1.1;
-    let count = u32::try_from(rows.len())?;
+    let longest = rows.iter().map(|row| row.what.chars().count()).max();
+    let labels_width = u32::try_from(longest.unwrap_or(0) * CHARACTER_WIDTH)? + 10;
+    let labels_width = labels_width.max(LABELS_WIDTH_MIN);
+    let width = WIDTH - LABELS_WIDTH_MIN + labels_width;
+    let height = MARGIN + u32::try_from(rows.len())? * ROW_HEIGHT;
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, MARGIN + count * ROW_HEIGHT))
-            .into_drawing_area();
-        draw_rows(&area, answer.title, &rows, right).map_err(|error| anyhow!("{error}"))?;
+        let area = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
+        draw_rows(&area, answer.title, (labels_width, &rows), right)
+            .map_err(|error| anyhow!("{error}"))?;
     }
     Ok(svg)
 }
@@ -73,7 +80,7 @@ type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Er
 fn draw_rows<'a>(
     area: &Area<'a>,
     title: &str,
-    rows: &[DrawnRow],
+    (labels_width, rows): (u32, &[DrawnRow]),
     right: f64,
 ) -> Result<(), DrawError<'a>> {
     area.fill(&WHITE)?;
@@ -82,7 +89,7 @@ fn draw_rows<'a>(
         .caption(title, ("sans-serif", 20))
         .margin(14)
         .x_label_area_size(44)
-        .y_label_area_size(LABELS_WIDTH)
+        .y_label_area_size(labels_width)
         .build_cartesian_2d(0.0..right, bottom..0.0)?;
     chart
         .configure_mesh()
