@@ -79,10 +79,10 @@ metrics! {
     COMMAND_API:
     COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Creates and changes that wait for a writer.";
     COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Creates and changes dropped because they waited too long in the queue.";
-    COMMAND_WAIT_SECONDS = Histogram "command_wait_seconds" [] "Time from when a create or change was queued to the start of its batch.";
+    COMMAND_WAIT_SECONDS = Histogram "command_wait_seconds" [] "Time from when a create or change was queued to the start of its batch; a retry counts again, from the first queueing.";
     APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Creates and changes in one transaction.";
-    APPEND_LOCK_WAIT_SECONDS = Histogram "append_lock_wait_seconds" [] "Time from BEGIN to the lock on the batch's accounts.";
-    APPEND_LOAD_SECONDS = Histogram "append_load_seconds" [] "Duration of a batch's look-ups of keys, links and slugs, with the reservation of slugs.";
+    APPEND_LOCK_WAIT_SECONDS = Histogram "append_lock_wait_seconds" [] "Time from BEGIN to the lock on the batch's accounts: only batches of one busy account wait for others.";
+    APPEND_LOAD_SECONDS = Histogram "append_load_seconds" [] "Duration of a batch's look-ups of keys, links, slugs and external ids, with the reservation of slugs: the first part of the lock's hold.";
     APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "Time from the lock on the batch's accounts to the end of COMMIT: for this time other processes cannot lock them.";
     APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "Duration of the COMMIT of a batch.";
     RELAY_POSITION = Gauge "relay_position" ["shard"] "Last position that the broker has acknowledged.";
