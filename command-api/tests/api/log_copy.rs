@@ -17,6 +17,8 @@ const RENAME: &str = "ALTER TABLE event_store.events RENAME TO sound_events;";
 async fn set() -> (TestDatabase, PgPool, PositionRange) {
     let database = TestDatabase::create().await;
     let account_id = testing::account(database.pool(), 5).await;
+    let links = [("spring", "https://example.com/")];
+    testing::append_links(database.pool(), account_id, &links).await;
     let stretch = PositionRange {
         shard: Shard::of(account_id),
         after: 0,
