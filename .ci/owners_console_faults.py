@@ -162,12 +162,12 @@ def older_token(console, proxy, api_url):
     check(tokens[0] != tokens[1], "the token of a later write is not kept")
     kept = console.driver.execute_async_script("""
         const [older, done] = arguments;
-        import('/console/session.js').then(({apiKey, consistencyToken, keepConsistencyToken}) => {
+        import(new URL('session.js', location.href)).then(({apiKey, consistencyToken, keepConsistencyToken}) => {
           keepConsistencyToken(older, apiKey());
           done(consistencyToken());
-        });
+        }).catch((error) => done(String(error)));
     """, tokens[0])
-    check(kept == tokens[1], "an older token is kept")
+    check(kept == tokens[1], f"an older token is kept: {kept}")
 
 
 def disabled_by_operator(console, proxy, api_url):
