@@ -310,7 +310,7 @@ impl<P: EventPublisher> Relay<P> {
                 error.into(),
             );
         }
-        // Its head is beyond the cursor, so the shard has a next event.
+        // The head of each shard of `from` is beyond the cursor, so the shard has a next event.
         let lacks_next = |from: &&ReadFrom| events.iter().all(|event| event.shard != from.shard);
         for ReadFrom { shard, after } in from.iter().filter(lacks_next) {
             if self.stopped.admits(*shard) {

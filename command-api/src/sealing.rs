@@ -140,12 +140,11 @@ impl Sealer {
                 let sealed = match self.seal_shards(&mut lock).await {
                     Ok(sealed) => sealed,
                     Err(error) => {
-                        // Closing releases the lock.
+                        // Closing the session releases the lock. A failed read may have left its answer there.
                         lock.leak().close_on_drop();
                         return Err(error);
                     }
                 };
-                // After a failure, the drop of the guard releases the lock.
                 within(SEALING_TIMEOUT, lock.release_now()).await?;
                 Ok(sealed)
             }

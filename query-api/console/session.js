@@ -16,7 +16,7 @@ export const apiKey = () => sessionStorage.getItem(KEY);
 /** Returns the latest token of all writes. */
 export const consistencyToken = () => sessionStorage.getItem(TOKEN);
 
-/** Returns the epoch and the position of a token, as text that compares like them (core/src/consistency.rs). */
+/** Returns epoch and position of a token, as text whose order is theirs (core/src/consistency.rs). */
 const placeOf = (token) => atob(token.replaceAll("-", "+").replaceAll("_", "/")).slice(1, 13);
 
 /**

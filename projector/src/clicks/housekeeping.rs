@@ -38,7 +38,7 @@ const UNDEFINED_TABLE: &str = "42P01";
 const PRUNED_MAX: i64 = 1_000;
 
 /// Runs the housekeeping once per `INTERVAL`, for sequences once per `SEQUENCES_INTERVAL`, until the shutdown.
-/// Where clicks are switched off, nothing new is created, but retention continues.
+/// Creates nothing new where clicks are switched off; retention continues.
 ///
 /// # Errors
 /// Returns an error if a step has failed for a reason that lasts, after all steps were tried: the task counts as

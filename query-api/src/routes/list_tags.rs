@@ -29,7 +29,8 @@ use crate::{
 };
 
 /// Detail of the problem if other costly pages of the account are being read for too long.
-pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, with fewer requests at a time.";
+pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, \
+                                       with fewer requests at a time.";
 
 /// Lists the tags of the account's links. The cursor is the last tag of the page before.
 ///
