@@ -3,7 +3,7 @@
 use std::{fs::File, net::SocketAddr, process::Stdio, time::Duration};
 
 use anyhow::Context as _;
-use linkledger_servers::free_port;
+use linkledger_servers::free_address;
 use nix::unistd::Pid;
 use tokio::{
     process::{Child, Command},
@@ -37,7 +37,7 @@ impl CommandApiProcess {
             .server
             .data_dir()
             .join(format!("command-api-{number}.log"));
-        let api = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let api = free_address()?;
         let child = Command::new(bench.programs.path("command-api"))
             .args(["serve", "--api-listen", &api.to_string()])
             .args(["--internal-listen", "127.0.0.1:0", "--rate-limit", "0"])

@@ -2,12 +2,13 @@
 
 use std::{
     fs::{self, File},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     process::Stdio,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail, ensure};
+use linkledger_servers::free_address;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -136,12 +137,4 @@ async fn is_ready(internal: SocketAddr) -> bool {
     };
     let answer = timeout(READY_TIMEOUT, answer).await;
     matches!(answer, Ok(Ok(200)))
-}
-
-/// Returns an address that no process uses now.
-///
-/// # Errors
-/// Returns an error if no port can be bound.
-pub fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -10,4 +10,4 @@ pub mod postgres_server;
 #[cfg(test)]
 mod test_programs;
 
-pub use local_server::free_port;
+pub use local_server::free_address;

@@ -1,14 +1,16 @@
 //! Common parts of the servers that linkledger starts on this machine: the lock on a data folder, a
 //! free port, and the log of one run.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::fs::{File, OpenOptions};
 use std::hash::BuildHasher as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use nix::errno::Errno;
@@ -20,6 +22,10 @@ pub(crate) const PORT_ATTEMPTS_MAX: u32 = 5;
 /// Ports of the servers that linkledger starts: Linux takes ports of outgoing connections from 32768
 /// on, macOS from 49152 on.
 const SERVER_PORTS: Range<u16> = 20_000..30_000;
+/// Ports of [`free_address`], apart from `SERVER_PORTS`: a server that starts meanwhile, in any process,
+/// takes none of them.
+const ADDRESS_PORTS: Range<u16> = 10_000..20_000;
+const _: () = assert!(ADDRESS_PORTS.end <= SERVER_PORTS.start);
 /// Maximum number of ports that are looked at for a free one.
 const FREE_PORT_ATTEMPTS_MAX: u32 = 100;
 /// Largest log that a start keeps; a larger log is truncated.
@@ -50,26 +56,45 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
     })
 }
 
-/// Returns a port of 127.0.0.1 that no process uses at the moment. The port is below the range from
-/// which Linux takes the ports of outgoing connections, so a server that restarts can have the port
-/// again.
+/// Returns a port of 127.0.0.1 that no process uses at the moment, for a server that tries another port
+/// if this one is taken. The port is below the range from which Linux takes the ports of outgoing
+/// connections, so a server that restarts can have the port again.
 ///
 /// # Errors
 /// Returns an error if many ports, taken at random, are all in use.
-pub fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    random_port(SERVER_PORTS, |_| true)
+}
+
+/// Returns an address of 127.0.0.1 that no process uses, and that no earlier call of this process
+/// returned: a service may bind the address late, and only this address.
+///
+/// # Errors
+/// Returns an error if many ports, taken at random, are all in use.
+pub fn free_address() -> anyhow::Result<SocketAddr> {
+    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let port = random_port(ADDRESS_PORTS, |port| {
+        let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
+        returned.insert(port)
+    })?;
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+/// Returns a port of the range that can be bound, and that `accept` returns true for.
+fn random_port(ports: Range<u16>, accept: impl Fn(u16) -> bool) -> anyhow::Result<u16> {
     for _ in 0..FREE_PORT_ATTEMPTS_MAX {
         // Each `RandomState` has keys of its own: random enough for processes not to meet.
         let random = RandomState::new().hash_one(std::process::id());
-        let offset = random % u64::from(SERVER_PORTS.end - SERVER_PORTS.start);
-        let port = SERVER_PORTS.start + u16::try_from(offset)?;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let offset = random % u64::from(ports.end - ports.start);
+        let port = ports.start + u16::try_from(offset)?;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && accept(port) {
             return Ok(port);
         }
     }
     anyhow::bail!(
         "no free port on 127.0.0.1 between {} and {}",
-        SERVER_PORTS.start,
-        SERVER_PORTS.end
+        ports.start,
+        ports.end
     )
 }
 

@@ -1,10 +1,12 @@
 //! The services as processes of their own, on the database and the broker of a test.
 
 use std::{
-    collections::BTreeSet,
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
     sync::{Mutex, Once},
+    thread,
 };
 
 use linkledger_servers::cargo;
@@ -47,29 +49,32 @@ fn build_programs(folder: &Path) {
 /// Returns an address that no process uses, and that no earlier call returned: a process may bind
 /// the address late.
 pub(crate) fn free_address() -> String {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = linkledger_servers::free_port().unwrap();
-        if GIVEN.lock().unwrap().insert(port) {
-            return format!("127.0.0.1:{port}");
-        }
-    }
+    linkledger_servers::free_address().unwrap().to_string()
 }
 
-/// A process of a service, killed with SIGKILL when the value is dropped.
-pub(crate) struct Service(Child);
+/// Maximum length of the log that a failed test prints, in bytes.
+const PRINTED_LOG_LENGTH_MAX: u64 = 32 * 1024;
+
+/// A process of a service, killed with SIGKILL when the value is dropped. The end of the log is printed if
+/// the test fails.
+pub(crate) struct Service {
+    process: Child,
+    log: File,
+}
 
 impl Service {
     pub(crate) fn start(mut command: Command) -> Self {
-        command.stderr(Stdio::null());
+        let log = tempfile::tempfile().unwrap();
+        command.stderr(log.try_clone().unwrap());
         record::logs_of(&mut command, "service");
-        Self(command.spawn().unwrap())
+        let process = command.spawn().unwrap();
+        Self { process, log }
     }
 
     /// Stops the process with SIGTERM, and returns the exit code.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
         kill(
-            Pid::from_raw(i32::try_from(self.0.id()).unwrap()),
+            Pid::from_raw(i32::try_from(self.process.id()).unwrap()),
             Signal::SIGTERM,
         )
         .unwrap();
@@ -78,16 +83,30 @@ impl Service {
 
     /// Waits for the end of the process, and returns the exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
-        let child = Mutex::new(&mut self.0);
+        let child = Mutex::new(&mut self.process);
         let has_ended = async || child.lock().unwrap().try_wait().unwrap();
         eventually("the process ends", has_ended).await.code()
+    }
+
+    #[expect(clippy::print_stderr, reason = "shown for a failed test only")]
+    fn print_log(&mut self) {
+        let mut log = Vec::new();
+        let length = self.log.seek(SeekFrom::End(0)).unwrap_or_default();
+        let start = length.saturating_sub(PRINTED_LOG_LENGTH_MAX);
+        self.log.seek(SeekFrom::Start(start)).ok();
+        self.log.read_to_end(&mut log).ok();
+        let (id, log) = (self.process.id(), String::from_utf8_lossy(&log));
+        eprintln!("log of process {id}:\n{log}");
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.process.kill().ok();
+        self.process.wait().ok();
+        if thread::panicking() {
+            self.print_log();
+        }
     }
 }
 

@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use linkledger_core::{cloud_event::TOPIC, shard::SHARD_COUNT};
+use linkledger_servers::free_address;
 use nix::unistd::Pid;
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 
-use crate::{
-    bench::BenchContext,
-    service_process::{ServiceProcess, free_address},
-};
+use crate::{bench::BenchContext, service_process::ServiceProcess};
 
 /// Names of the services, in the order of their figures.
 pub(super) const NAMES: [&str; 3] = ["command-api", "projector", "query-api"];

@@ -7,14 +7,10 @@ use linkledger_core::metrics::{
     CACHE_REQUESTS_TOTAL, CLICKS_FOLDED_TOTAL, CLICKS_LOST_TOTAL, CLICKS_RECORDED_TOTAL,
     CLICKS_UNACKNOWLEDGED,
 };
+use linkledger_servers::free_address;
 use tokio::time::{sleep, timeout};
 
-use crate::{
-    bench::BenchContext,
-    metrics,
-    service_process::{ServiceProcess, free_address},
-    stack::StackProcess,
-};
+use crate::{bench::BenchContext, metrics, service_process::ServiceProcess, stack::StackProcess};
 
 /// Cache of redirects, with room for all links.
 const CACHE_MIB: &str = "256";

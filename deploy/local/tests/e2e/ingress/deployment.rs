@@ -1,9 +1,6 @@
 //! Two processes of each service behind nginx, each with the rights of its role only.
 
-use std::{
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
+use std::{path::PathBuf, process::Command};
 
 use linkledger_core::{api_key::Scope, shard::Shard};
 use linkledger_testing as testing;
@@ -11,14 +8,10 @@ use linkledger_testing::{
     TestBroker, TestDatabase, eventually, record,
     stream::{Following, Stream},
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use tokio::net::TcpStream;
 
 use super::nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams};
-use crate::services::{ROLES, free_address, program};
+use crate::services::{ROLES, Service, free_address, program};
 
 /// Number of processes of each service.
 const REPLICAS: usize = 2;
@@ -161,7 +154,7 @@ impl Plan<'_> {
             arguments: [arguments, &more].concat(),
             environment: environment.into_iter().chain(kafka).collect(),
             internal,
-            child: None,
+            running: None,
         }
     }
 }
@@ -173,17 +166,16 @@ pub(crate) struct Process {
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     internal: String,
-    child: Option<Child>,
+    running: Option<Service>,
 }
 
 impl Process {
     /// Starts the process, and waits until the process is ready.
     pub(crate) async fn start(&mut self) {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).stderr(Stdio::null());
+        command.args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        record::logs_of(&mut command, "service");
-        self.child = Some(command.spawn().unwrap());
+        self.running = Some(Service::start(command));
         let client = nginx::client_of([]);
         let url = format!("http://{}/readyz", self.internal);
         eventually("the process is ready", async || {
@@ -196,29 +188,12 @@ impl Process {
 
     /// Stops the process with SIGTERM: accepted requests are finished.
     pub(crate) async fn drain(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        kill(pid, Signal::SIGTERM).unwrap();
-        let ended = std::sync::Mutex::new(&mut child);
-        let ended = eventually("the process ends", async || {
-            ended.lock().unwrap().try_wait().unwrap()
-        });
-        assert_eq!(ended.await.code(), Some(0), "{}", self.name);
+        let running = self.running.take().expect("it runs");
+        assert_eq!(running.terminate().await, Some(0), "{}", self.name);
     }
 
     /// Kills the process with SIGKILL: accepted requests are not finished.
     pub(crate) fn kill(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            child.kill().ok();
-            child.wait().ok();
-        }
+        drop(self.running.take().expect("it runs"));
     }
 }
