@@ -79,13 +79,20 @@ def watch(driver):
     def position(driver):
         return driver.find_element(By.CSS_SELECTOR, "td[data-label=Position]").text
 
+    def open_section(driver):
+        driver.find_element(By.CSS_SELECTOR, "#shards-of-links summary").click()
+        return True
+
+    def is_open(driver):
+        return driver.find_element(By.ID, "shards-of-links").get_attribute("open")
+
     emulate(driver, 1280, "light")
     driver.get(f"{CONSOLE_URL}/")
-    driver.find_element(By.CSS_SELECTOR, "#shards-of-links summary").click()
+    wait(driver, "the section of the shards", open_section)
     before = wait(driver, "the position of a shard", position)
     console_scene.call("POST", "/v1/links", {"destination_url": "https://example.com/"})
     wait(driver, "a new link is counted", lambda driver: position(driver) != before)
-    check(driver.find_element(By.ID, "shards-of-links").get_attribute("open"), "an update closes an opened section")
+    wait(driver, "an update leaves an opened section open", is_open)
     button = driver.find_element(By.CSS_SELECTOR, "#live-state button")
     button.click()
     check(button.text == "Go on" and "paused" in text_of(driver), "the updates can't be paused")

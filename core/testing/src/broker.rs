@@ -128,16 +128,6 @@ impl TestBroker {
         }
     }
 
-    /// Returns the timeout until another member of a group has the partitions of a member that does
-    /// not poll: 6 s until the expulsion, and a rebalance, which the embedded broker delays by 5 s;
-    /// doubled for a busy machine.
-    pub fn takes_over_within(&self) -> Duration {
-        Duration::from_secs(match self.kind {
-            BrokerKind::Embedded(_) => 30,
-            BrokerKind::Apache(_) => 20,
-        })
-    }
-
     /// Returns the settings of a client of this broker.
     pub fn client(&self) -> ClientConfig {
         let settings = self.config().client_settings();

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+pub use linkledger_servers::free_address;
 use sqlx::PgPool;
 use time::{OffsetDateTime, macros::datetime};
 

@@ -74,14 +74,26 @@ impl Heartbeat {
             .reported_at
             .is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
         {
-            self.report(reports).await;
+            self.report_in_time(reports).await;
         }
     }
 
-    /// Writes the reports. A failure is only logged.
-    pub async fn report(&mut self, reports: &[AssignmentReport]) {
+    /// Writes the reports. A failure or a timeout is only logged.
+    pub async fn report_in_time(&mut self, reports: &[AssignmentReport]) {
+        match timeout(REPORT_TIME_MAX, self.report(reports)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),
+            Err(_) => tracing::debug!("the report for operators timed out"),
+        }
+    }
+
+    /// Writes the reports.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The recorded error of the projector is then in the next report.
+    pub async fn report(&mut self, reports: &[AssignmentReport]) -> sqlx::Result<()> {
         if reports.is_empty() {
-            return;
+            return Ok(());
         }
         let now = Instant::now();
         self.reported_at = Some(now);
@@ -91,11 +103,9 @@ impl Heartbeat {
         }
         self.measured
             .retain(|shard, _| reports.iter().any(|report| report.shard == *shard));
-        match timeout(REPORT_TIME_MAX, self.write(&rows)).await {
-            Ok(Ok(())) => self.error = None,
-            Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),
-            Err(_) => tracing::debug!("the report for operators timed out"),
-        }
+        self.write(&rows).await?;
+        self.error = None;
+        Ok(())
     }
 
     /// Returns the events per second since the previous report on the shard.

@@ -40,7 +40,8 @@ impl RunLoop {
         let result = self.run_until_shutdown(&shutdown).await;
         if let Err(error) = &result {
             self.heartbeat.record_error(error);
-            self.heartbeat.report(&self.engine.reports()).await;
+            let reports = self.engine.reports();
+            self.heartbeat.report_in_time(&reports).await;
         }
         self.consumer.leave().await;
         result

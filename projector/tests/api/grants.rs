@@ -63,7 +63,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     prune(&pool).await.unwrap();
     let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
     for _ in 0..2 {
-        heartbeat.report(&engine.reports()).await;
+        heartbeat.report(&engine.reports()).await.unwrap();
     }
     let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
         .fetch_one(&pool)

@@ -45,12 +45,6 @@ fn shard_report(since: OffsetDateTime, positions: PerProjection<i64>) -> Assignm
     }
 }
 
-/// Returns a heartbeat with an open session, because a report times out after half a second.
-async fn heartbeat(pool: &PgPool, owner: &str) -> Heartbeat {
-    sqlx::query("SELECT 1").execute(pool).await.unwrap();
-    Heartbeat::new(pool.clone(), owner.to_owned())
-}
-
 #[tokio::test]
 async fn projector_reports_its_shards_every_second() {
     let stage = Stage::set().await;
@@ -90,14 +84,20 @@ async fn projector_reports_its_shards_every_second() {
 async fn rate_counts_events_since_previous_report() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut heartbeat = heartbeat(pool, "first").await;
+    let mut heartbeat = Heartbeat::new(pool.clone(), "first".to_owned());
     let since = SystemClock.now();
-    heartbeat.report(&[shard_report(since, in_all(5))]).await;
+    heartbeat
+        .report(&[shard_report(since, in_all(5))])
+        .await
+        .unwrap();
     let later = in_all_but(
         5,
         [(Projection::Links, 1_000_005), (Projection::Redirects, 4)],
     );
-    heartbeat.report(&[shard_report(since, later)]).await;
+    heartbeat
+        .report(&[shard_report(since, later)])
+        .await
+        .unwrap();
     let rates = reported(pool, Shard::new(3).unwrap()).await;
     let rates: Vec<f64> = rates.iter().map(|it| it.events_per_second).collect();
     let rate = |projection: Projection| rates[projection.index()];
@@ -113,12 +113,12 @@ async fn rate_counts_events_since_previous_report() {
 async fn error_stays_reported_after_recovery() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut heartbeat = heartbeat(pool, "first").await;
+    let mut heartbeat = Heartbeat::new(pool.clone(), "first".to_owned());
     let reports = [shard_report(SystemClock.now(), in_all(0))];
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     heartbeat.record_error(&error);
-    heartbeat.report(&reports).await;
-    heartbeat.report(&reports).await;
+    heartbeat.report(&reports).await.unwrap();
+    heartbeat.report(&reports).await.unwrap();
     let reported = reported(pool, reports[0].shard).await;
     assert_eq!(reported.len(), Projection::ALL.len());
     for it in reported {
@@ -136,21 +136,21 @@ async fn former_owner_does_not_overwrite_report() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let now = SystemClock.now();
-    let mut earlier = heartbeat(pool, "earlier").await;
-    let mut later = heartbeat(pool, "later").await;
+    let mut earlier = Heartbeat::new(pool.clone(), "earlier".to_owned());
+    let mut later = Heartbeat::new(pool.clone(), "later".to_owned());
     let before = [shard_report(now - Duration::minutes(1), in_all(0))];
     let after = [shard_report(now, in_all(0))];
     let owner = async || reported(pool, before[0].shard).await[0].owner.clone();
-    earlier.report(&before).await;
+    earlier.report(&before).await.unwrap();
     assert_eq!(owner().await, "earlier");
-    later.report(&after).await;
-    earlier.report(&before).await;
+    later.report(&after).await.unwrap();
+    earlier.report(&before).await.unwrap();
     assert_eq!(owner().await, "later");
     sqlx::query("UPDATE read_model.tenures SET seen_at = seen_at - interval '6 seconds'")
         .execute(pool)
         .await
         .unwrap();
-    earlier.report(&before).await;
+    earlier.report(&before).await.unwrap();
     assert_eq!(owner().await, "earlier");
 }
 

@@ -72,13 +72,17 @@ impl Stage {
         }
     }
 
-    /// Returns pools of sessions like those of a process. They wait longer for a session, because a test
-    /// does not retry on a slow machine.
+    /// Returns pools of sessions like those of a process. They wait longer for a session, and no timeout but
+    /// that of a lock ends a statement or a transaction, because a test does not retry on a slow machine.
     pub(crate) fn databases(&self, kind: SessionKind, connections_max: u32) -> Databases {
         let pools = self.settings().pools_by(|url| {
             let pool = event_store::pool(url, kind, connections_max)?;
             let options = pool.options().clone().acquire_timeout(SESSION_TIMEOUT);
-            Ok(options.connect_lazy_with((*pool.connect_options()).clone()))
+            let session = (*pool.connect_options()).clone().options([
+                ("statement_timeout", "2min"),
+                ("idle_in_transaction_session_timeout", "2min"),
+            ]);
+            Ok(options.connect_lazy_with(session))
         });
         pools.unwrap()
     }
@@ -89,8 +93,7 @@ impl Stage {
         let databases = self.databases(SessionKind::Writer, 2);
         for pool in [&databases.log, &databases.read] {
             let options = (*pool.connect_options()).clone();
-            let timeouts = [("lock_timeout", "2min"), ("statement_timeout", "2min")];
-            pool.set_connect_options(options.options(timeouts));
+            pool.set_connect_options(options.options([("lock_timeout", "2min")]));
         }
         Self::assign_all(Engine::new(databases))
     }

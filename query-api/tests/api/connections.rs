@@ -1,12 +1,9 @@
 //! The service as a process with very many connections.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    process::Stdio,
-};
+use std::{net::SocketAddr, process::Stdio};
 
 use linkledger_core::lifecycle::set_process_limits;
-use linkledger_testing::{TestDatabase, eventually};
+use linkledger_testing::{TestDatabase, eventually, free_address};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::TcpStream,
@@ -24,11 +21,7 @@ struct Process {
 impl Process {
     /// Starts the service after the shell command `limit`.
     async fn start(database: &TestDatabase, limit: &str) -> Self {
-        // The port was free a moment ago.
-        let api = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let api = free_address().unwrap();
         let mut child = Command::new("sh")
             .args(["-c", &format!("{limit} exec \"$0\" \"$@\"")])
             .arg(env!("CARGO_BIN_EXE_query-api"))

@@ -207,7 +207,18 @@ async fn slow_statement_is_logged_once_and_cut() {
             .await
             .unwrap();
         let release = async {
-            let held = sqlx::raw_sql("SELECT pg_sleep(1.5)").execute(&mut *holder);
+            eventually("the list waits", async || {
+                let waiting: i64 = sqlx::query_scalar(
+                    "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'",
+                )
+                .fetch_one(database.pool())
+                .await
+                .unwrap();
+                (waiting > 0).then_some(())
+            })
+            .await;
+            let held = sqlx::raw_sql("SELECT pg_sleep(1.2)").execute(&mut *holder);
             held.await.unwrap();
             holder.rollback().await.unwrap();
         };

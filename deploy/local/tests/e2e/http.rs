@@ -88,7 +88,7 @@ impl Http {
         body: Option<&Value>,
     ) -> Answer {
         let request = self.api_request(method, path, headers, body);
-        self.ask_while_behind(&request).await
+        self.ask_while_unavailable(&request).await
     }
 
     /// Sends JSON to the API; `None` if the connection fails before the whole answer has arrived.
@@ -132,7 +132,7 @@ impl Http {
 
     pub(crate) async fn follow(&self, short_url: &str) -> Answer {
         let request = Request::get(short_url).body(Full::default()).unwrap();
-        self.ask_while_behind(&request).await
+        self.ask_while_unavailable(&request).await
     }
 
     /// Lists every link of the account, page by page.
@@ -155,13 +155,18 @@ impl Http {
         format!("Bearer {}", self.api_key)
     }
 
-    /// Sends a request, and retries a read while the service answers 503: on a busy machine the read
-    /// tables can lag for longer than the second that the service waits.
-    async fn ask_while_behind(&self, request: &Request<Full<Bytes>>) -> Answer {
-        eventually("the read tables follow", async || {
+    /// Sends a request, and retries it while the service answers 503, as a client would: on a busy machine
+    /// the read tables can lag for longer than a read waits, and a write can wait for too long. A write
+    /// without an idempotency key or a precondition is sent once.
+    async fn ask_while_unavailable(&self, request: &Request<Full<Bytes>>) -> Answer {
+        let is_safe = [Method::GET, Method::DELETE].contains(request.method())
+            || ["idempotency-key", "if-match"]
+                .iter()
+                .any(|name| request.headers().contains_key(*name));
+        eventually("the service is available", async || {
             let answer = self.send(request.clone()).await;
-            let is_behind = request.method() == Method::GET && answer.status == 503;
-            (!is_behind).then_some(answer)
+            let is_retried = is_safe && answer.status == 503;
+            (!is_retried).then_some(answer)
         })
         .await
     }

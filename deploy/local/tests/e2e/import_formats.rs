@@ -189,7 +189,8 @@ fn import_waits_until_lists_contain_its_links() {
         body: answer.to_string(),
     };
     let behind = Reply::problem(503, "", "read_model_behind");
-    let server = ScriptedServer::start(vec![created, behind]);
+    let list = Reply::json(200, &json!({ "items": [] }));
+    let server = ScriptedServer::start(vec![created, behind, list]);
     let arguments = ["import", file.to_str().unwrap()];
     let output = command(&server.url, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -128,8 +128,8 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
     register(pool, recorder.id, started, Duration::ZERO).await;
     // Read to the end after the last heartbeat, and before the last acknowledgements.
     for statement in [
-        "UPDATE clicks.recorders SET seen_at = now() - interval '5 s', ended_at = now()",
-        "UPDATE clicks.positions SET read_to_end_at = now() - interval '2 s'",
+        "UPDATE clicks.recorders SET seen_at = now() - interval '50 s', ended_at = now()",
+        "UPDATE clicks.positions SET read_to_end_at = now() - interval '30 s'",
     ] {
         sqlx::query(statement).execute(pool).await.unwrap();
     }
@@ -183,7 +183,7 @@ async fn dead_recorder_counts_for_a_minute_longer() {
     counting.stop().await;
     // Silent for a little more than 60 s: records may still be on their way to the broker.
     register(pool, dead.id, started, Duration::seconds(61)).await;
-    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now() - interval '2 s'")
+    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now() - interval '30 s'")
         .execute(pool)
         .await
         .unwrap();
