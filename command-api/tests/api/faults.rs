@@ -138,6 +138,8 @@ async fn change_with_lost_commit_happens_once() {
         assert_eq!(proxy.broken(), changes);
         if fault == Fault::BeforeCommit && answer.status == 503 {
             // The commit was found to be missing, but after the deadline for a retry.
+            let appended = app.count("LinkDestinationChanged").await;
+            assert_eq!(usize::try_from(appended), Ok(changes - 1));
             answer = send(&app.router, change(&key, &id, &body)).await;
         }
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -74,12 +74,12 @@ impl Heartbeat {
             .reported_at
             .is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
         {
-            self.report_in_time(reports).await;
+            self.report_with_timeout(reports).await;
         }
     }
 
     /// Writes the reports. A failure or a timeout is only logged.
-    pub async fn report_in_time(&mut self, reports: &[AssignmentReport]) {
+    pub async fn report_with_timeout(&mut self, reports: &[AssignmentReport]) {
         match timeout(REPORT_TIME_MAX, self.report(reports)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "cannot write the report for operators"),

@@ -41,7 +41,7 @@ impl RunLoop {
         if let Err(error) = &result {
             self.heartbeat.record_error(error);
             let reports = self.engine.reports();
-            self.heartbeat.report_in_time(&reports).await;
+            self.heartbeat.report_with_timeout(&reports).await;
         }
         self.consumer.leave().await;
         result

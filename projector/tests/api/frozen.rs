@@ -8,7 +8,7 @@ use linkledger_projector::{
     operations::pause::{PauseChange, change},
     read_models::Projection,
 };
-use linkledger_testing::eventually;
+use linkledger_testing::{eventually, eventually_within};
 use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;
 
@@ -20,6 +20,10 @@ use crate::{
     stage::Stage,
     tables::Tables,
 };
+
+/// Longest time until another process has the shards of a frozen one: 6 s until the expulsion, and a rebalance,
+/// which the embedded broker delays by 5 s; the rest is for a busy machine.
+const TAKE_OVER_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Duration of the freeze.
 fn freeze() -> Duration {
@@ -104,7 +108,7 @@ async fn frozen_projector_is_replaced_and_applies_nothing_twice() {
     let frozen_at = Instant::now();
     gate.open().await;
     let expected = Tables::of_log(&stage.log().await);
-    eventually("the other takes over", async || {
+    eventually_within(TAKE_OVER_TIME_MAX, "the other takes over", async || {
         (Tables::read(pool).await == expected).then_some(())
     })
     .await;

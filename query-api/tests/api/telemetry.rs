@@ -210,7 +210,8 @@ async fn slow_statement_is_logged_once_and_cut() {
             eventually("the list waits", async || {
                 let waiting: i64 = sqlx::query_scalar(
                     "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'",
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'
+                       AND application_name = 'linkledger'",
                 )
                 .fetch_one(database.pool())
                 .await

@@ -9,6 +9,15 @@ use crate::{
     scripted_server::{Reply, ScriptedServer},
 };
 
+/// Waits until the lists contain what the commands have written. A command waits for 1 s, in which the projector of
+/// a slow machine may not get there.
+async fn until_listed(stack: &Stack, is_complete: impl Fn(&[Value]) -> bool) {
+    eventually("the lists contain the writes", async || {
+        is_complete(&stack.http().list_all().await).then_some(())
+    })
+    .await;
+}
+
 fn json(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -31,7 +40,7 @@ async fn commands_find_the_stack_by_data_folder() {
     assert_eq!(created["credits_balance"], 6);
     let id = created["id"].as_str().unwrap();
 
-    // The create returned after the lists contained the link.
+    until_listed(&stack, |links| links.len() == 1).await;
     let list = linkledger(&["links", "list", "--json"]);
     let page = stack.http().get("/v1/links").await;
     assert_eq!(text(&list.stdout), format!("{}\n", text(&page.body)));
@@ -50,7 +59,11 @@ async fn commands_find_the_stack_by_data_folder() {
     let answer = stack.http().get(&format!("/v1/links/{id}")).await;
     assert_eq!(text(&read.stdout), format!("{}\n", text(&answer.body)));
 
-    let balance = stack.http().get("/v1/credits").await;
+    let balance = eventually("the charge can be read", async || {
+        let balance = stack.http().get("/v1/credits").await;
+        (balance.json()["balance"] == 6).then_some(balance)
+    })
+    .await;
     let credits = linkledger(&["credits", "--json"]);
     assert_eq!(text(&credits.stdout), format!("{}\n", text(&balance.body)));
     assert_eq!(text(&linkledger(&["credits"]).stdout), "Balance  6\n");
@@ -87,6 +100,7 @@ async fn commands_find_change_and_delete_a_link() {
         let create = ["links", "create", "https://example.com/", "--slug", slug];
         assert_eq!(linkledger(&create).status.code(), Some(0));
     }
+    until_listed(&stack, |links| links.len() == 2).await;
     let found = json(&linkledger(&[
         "links", "list", "--slug", "spring", "--json",
     ]));
@@ -117,6 +131,8 @@ async fn commands_find_change_and_delete_a_link() {
         text(&stale.stderr).starts_with("error: etag_mismatch: "),
         "{stale:?}"
     );
+    let is_updated = |link: &Value| link["destination_url"] == "https://example.org/";
+    until_listed(&stack, |links| links.iter().any(is_updated)).await;
     let filter = [
         "links",
         "list",
@@ -130,6 +146,7 @@ async fn commands_find_change_and_delete_a_link() {
         let deleted = linkledger(&["links", "delete", id]);
         assert_eq!(deleted.status.code(), Some(0), "{deleted:?}");
     }
+    until_listed(&stack, |links| links.len() == 1).await;
     let gone = linkledger(&["links", "get", id]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
     let left = json(&linkledger(&["links", "list", "--json"]));

@@ -275,10 +275,6 @@ fn write_waits_until_lists_contain_the_link() {
             body: String::new(),
         },
         Reply::problem(503, "", "read_model_behind"),
-        Reply::json(
-            200,
-            &json!({ "items": [], "next_cursor": null, "has_more": false }),
-        ),
     ];
     let (output, server) = run(script, &["links", "delete", ID, "--if-match", "*"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -287,11 +283,9 @@ fn write_waits_until_lists_contain_the_link() {
     let request = server.request();
     assert_eq!(request.line(), format!("DELETE /v1/links/{ID}"));
     assert_eq!(request.header("if-match"), Some("*"));
-    for _ in 0..2 {
-        let request = server.request();
-        assert_eq!(request.line(), "GET /v1/links?limit=1");
-        assert_eq!(request.header("consistency-token"), Some("AQAA"));
-    }
+    let request = server.request();
+    assert_eq!(request.line(), "GET /v1/links?limit=1");
+    assert_eq!(request.header("consistency-token"), Some("AQAA"));
 }
 
 #[test]

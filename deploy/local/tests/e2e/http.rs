@@ -156,8 +156,8 @@ impl Http {
     }
 
     /// Sends a request, and retries it while the service answers 503, as a client would: on a busy machine
-    /// the read tables can lag for longer than a read waits, and a write can wait for too long. A write
-    /// without an idempotency key or a precondition is sent once.
+    /// the read tables can lag for longer than a read waits, and a write can wait for too long. A POST
+    /// without an idempotency key and a PATCH without a precondition are sent once.
     async fn ask_while_unavailable(&self, request: &Request<Full<Bytes>>) -> Answer {
         let is_safe = [Method::GET, Method::DELETE].contains(request.method())
             || ["idempotency-key", "if-match"]

@@ -183,7 +183,10 @@ async fn dead_recorder_counts_for_a_minute_longer() {
     counting.stop().await;
     // Silent for a little more than 60 s: records may still be on their way to the broker.
     register(pool, dead.id, started, Duration::seconds(61)).await;
-    sqlx::query("UPDATE clicks.positions SET read_to_end_at = now() - interval '30 s'")
+    let read = "UPDATE clicks.positions SET read_to_end_at =
+                    (SELECT seen_at + interval '59 s' FROM clicks.recorders WHERE recorder_id = $1)";
+    sqlx::query(read)
+        .bind(dead.id.0)
         .execute(pool)
         .await
         .unwrap();
