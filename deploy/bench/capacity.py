@@ -68,7 +68,8 @@ def costs():
     ]
     table(["a million of", "time of a core", "one core does", "write-ahead log"], rows)
     month = 10**10 / SECONDS_OF_A_MONTH
-    print(f"\n10^10 links in a month are {month:,.0f} creates/s on average, {month / (creates / cores):.1f} cores and {wal * month / 1e6:.0f} MB/s of write-ahead log, {wal_after_checkpoint * month / 1e6:.0f} MB/s after a checkpoint; in a year {10**10 / SECONDS_OF_A_YEAR:,.0f} creates/s.")
+    at_size = measured("growth", f"creates, {LARGEST_STORE}")
+    print(f"\n10^10 links in a month are {month:,.0f} creates/s on average, {month / (at_size / cores):.1f} cores at the rate of the largest measured store, and {wal * month / 1e6:.0f} MB/s of write-ahead log, {wal_after_checkpoint * month / 1e6:.0f} MB/s after a checkpoint; in a year {10**10 / SECONDS_OF_A_YEAR:,.0f} creates/s.")
 
 
 def busiest(accounts, exponent, servers):
