@@ -52,12 +52,12 @@ def footprint(rows):
 
 
 def filter_links(rows):
-    """Shows the filters that miss their goal, and the slowest one of the others."""
+    """Shows the filters that miss their goal, and the worst one of the others."""
     rows = sorted(rows, key=lambda row: -row["ratio"]["median"])
     missed = [row for row in rows if row["ratio"]["median"] > row["reach"]["at_most"]]
-    slowest = rows[len(missed)]
-    slowest = {**slowest, "what": f"{slowest['what']}, the slowest of {len(rows) - len(missed)} others" if missed else f"{slowest['what']}, the slowest of {len(rows)}"}
-    return "".join(line("filter-links", row) for row in [*missed, slowest])
+    worst = rows[len(missed)]
+    worst = {**worst, "what": f"{worst['what']}, the worst ratio of {len(rows) - len(missed)} others" if missed else f"{worst['what']}, the worst ratio of {len(rows)}"}
+    return "".join(line("filter-links", row) for row in [*missed, worst])
 
 
 def growth(rows):
