@@ -6,7 +6,10 @@ use std::{
     fs::{File, OpenOptions},
     io::Write as _,
     path::PathBuf,
-    sync::{Mutex, Once},
+    sync::{
+        Mutex, Once,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use axum::http::HeaderMap;
@@ -92,15 +95,23 @@ pub fn logs() {
     });
 }
 
-/// Makes a child process of a test log to a file, at level debug.
-pub fn logs_of(command: &mut std::process::Command, name: &str) {
-    if let Some(file) = open(&format!("{name}-{}.log", std::process::id())) {
-        command.env("RUST_LOG", "debug").stderr(file);
-    }
+/// Makes a child process of a test log to a file of its own, at level debug. Returns the file, or `None` if the
+/// tests record nothing.
+///
+/// # Panics
+/// Panics if the file cannot be written.
+pub fn logs_of(command: &mut std::process::Command, name: &str) -> Option<File> {
+    static PROCESSES: AtomicUsize = AtomicUsize::new(0);
+    let nth = PROCESSES.fetch_add(1, Ordering::Relaxed);
+    let file = open(&format!("{name}-{}-{nth}.log", std::process::id()))?;
+    let written = file.try_clone().expect("a file can be opened twice");
+    command.env("RUST_LOG", "debug").stderr(written);
+    Some(file)
 }
 
 fn open(name: &str) -> Option<File> {
     let path = PathBuf::from(std::env::var_os(FOLDER)?).join(name);
-    let file = OpenOptions::new().append(true).create(true).open(path);
+    let mut options = OpenOptions::new();
+    let file = options.append(true).read(true).create(true).open(path);
     Some(file.expect("the record can be written"))
 }

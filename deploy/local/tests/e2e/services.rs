@@ -64,9 +64,11 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(mut command: Command) -> Self {
-        let log = tempfile::tempfile().unwrap();
-        command.stderr(log.try_clone().unwrap());
-        record::logs_of(&mut command, "service");
+        let log = record::logs_of(&mut command, "service").unwrap_or_else(|| {
+            let log = tempfile::tempfile().unwrap();
+            command.stderr(log.try_clone().unwrap());
+            log
+        });
         let process = command.spawn().unwrap();
         Self { process, log }
     }
