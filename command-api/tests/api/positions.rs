@@ -82,14 +82,8 @@ async fn concurrent_appends_show_readers_no_gap() {
         position
     });
     testing::eventually("the second append waits for the counter", || async {
-        let waiting: (i64,) = sqlx::query_as(
-            "SELECT count(*) FROM pg_stat_activity
-             WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        .fetch_one(database.pool())
-        .await
-        .unwrap();
-        (waiting.0 == 1).then_some(())
+        let waiting = testing::sessions_waiting_for_lock(database.pool()).await;
+        (waiting == 1).then_some(())
     })
     .await;
     assert_eq!(read(&database, shard).await, [0; 0]);

@@ -117,6 +117,17 @@ pub async fn eventually_within<T, F: Future<Output = Option<T>>>(
     polled.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
 }
 
+/// Returns the number of sessions of the pool's database that wait for a lock.
+///
+/// # Panics
+/// Panics if the database fails.
+pub async fn sessions_waiting_for_lock(pool: &PgPool) -> i64 {
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let waiting = sqlx::query_scalar(waiting).fetch_one(pool).await;
+    waiting.expect("the sessions can be read")
+}
+
 /// Creates an account with a balance. The log has no event for the balance.
 pub async fn account(pool: &PgPool, balance: i64) -> AccountId {
     create_account(pool, new_account_id(), balance).await

@@ -14,7 +14,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
-use linkledger_testing::{eventually, in_background};
+use linkledger_testing::{eventually, in_background, sessions_waiting_for_lock};
 use sqlx::{PgConnection, PgPool, raw_sql};
 use tokio::sync::Mutex;
 
@@ -37,13 +37,7 @@ async fn hold(tx: &mut PgConnection, account_id: AccountId) {
 
 async fn eventually_a_session_waits_for_lock(pool: &PgPool) {
     let waits = async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity
-             WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        .fetch_one(pool)
-        .await
-        .unwrap();
+        let waiting = sessions_waiting_for_lock(pool).await;
         (waiting > 0).then_some(())
     };
     eventually("a session waits for a lock", waits).await;

@@ -11,7 +11,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{pipeline::engine::Engine, read_models::redirects::RedirectChanges};
-use linkledger_testing::{eventually, in_background};
+use linkledger_testing::{eventually, in_background, sessions_waiting_for_lock};
 use sqlx::{PgPool, raw_sql};
 use uuid::Uuid;
 
@@ -200,13 +200,7 @@ async fn numbers_become_visible_in_order() {
         second.commit().await.unwrap();
     });
     eventually("the second one waits", async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity
-             WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        .fetch_one(pool)
-        .await
-        .unwrap();
+        let waiting = sessions_waiting_for_lock(pool).await;
         (waiting == 1).then_some(())
     })
     .await;

@@ -11,7 +11,7 @@ use linkledger_core::{
     id::KeyId,
 };
 use linkledger_testing as testing;
-use linkledger_testing::{TestDatabase, eventually};
+use linkledger_testing::{TestDatabase, eventually, sessions_waiting_for_lock};
 use sqlx::{PgPool, Postgres, Transaction};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -373,13 +373,7 @@ async fn lock_keys(service: &TestService) -> Transaction<'static, Postgres> {
 }
 
 async fn waiting_look_ups(service: &TestService) -> i64 {
-    sqlx::query_scalar(
-        "SELECT count(*) FROM pg_stat_activity
-         WHERE datname = current_database() AND wait_event_type = 'Lock'",
-    )
-    .fetch_one(service.pool())
-    .await
-    .unwrap()
+    sessions_waiting_for_lock(service.pool()).await
 }
 
 #[tokio::test]

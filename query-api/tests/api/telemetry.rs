@@ -208,14 +208,7 @@ async fn slow_statement_is_logged_once_and_cut() {
             .unwrap();
         let release = async {
             eventually("the list waits", async || {
-                let waiting: i64 = sqlx::query_scalar(
-                    "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'
-                       AND application_name = 'linkledger'",
-                )
-                .fetch_one(database.pool())
-                .await
-                .unwrap();
+                let waiting = testing::sessions_waiting_for_lock(database.pool()).await;
                 (waiting > 0).then_some(())
             })
             .await;
