@@ -22,6 +22,7 @@ use linkledger_core::{
         errors::{ends_session, is_lock_timeout},
         external_ids, idempotency, links, log, slugs,
         time_limit::{ANSWER_TIME_MAX, within},
+        transaction::PoolTransaction,
     },
     fail_point,
     id::{AccountId, EventId, LinkId},
@@ -252,7 +253,7 @@ impl CommandHandler {
     }
 
     async fn look_up(&self, batch: &UncommittedBatch) -> sqlx::Result<bool> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = PoolTransaction::begin(&self.pool).await?;
         // Waits for the end of the transaction of the batch, which may still be running.
         accounts::lock_in_tx(&mut tx, &batch.account_ids).await?;
         let is_committed = match &batch.first_event {

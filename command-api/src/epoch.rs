@@ -10,6 +10,7 @@ use linkledger_core::{
     event_store::{
         log::{self, PerShard},
         log_meta,
+        transaction::PoolTransaction,
     },
     shard::{Position, Shard},
     timestamp,
@@ -108,9 +109,7 @@ pub struct Epochs {
 pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised> {
     // Read before the lock of the log, which must not wait for another server.
     let projected = projected_epoch(&databases.read).await?;
-    let mut tx = databases
-        .log
-        .begin()
+    let mut tx = PoolTransaction::begin(&databases.log)
         .await
         .context("cannot begin a transaction")?;
     // The lock keeps other raises out until the commit; relays acquire no lease meanwhile.

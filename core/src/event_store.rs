@@ -16,6 +16,7 @@ pub mod names;
 pub mod segments;
 pub mod slugs;
 pub mod time_limit;
+pub mod transaction;
 
 use sqlx::{
     ConnectOptions as _, Connection as _, PgPool,

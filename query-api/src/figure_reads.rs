@@ -1,6 +1,6 @@
 //! Reads of figures of clicks: figures and `complete_until` are read in one snapshot.
 
-use linkledger_core::problem::Problem;
+use linkledger_core::{event_store::transaction::PoolTransaction, problem::Problem};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
@@ -57,7 +57,7 @@ impl FigureReads {
         &self,
         query: &Q,
     ) -> Result<CompleteFigures<Q::Figures>, FiguresError> {
-        let mut snapshot = self.0.pool().begin_with(BEGIN).await?;
+        let mut snapshot = PoolTransaction::begin_with(self.0.pool(), BEGIN).await?;
         let complete_until = clicks::complete_until(&mut snapshot, Q::COUNTING).await?;
         let figures = query.read(&mut snapshot).await?;
         snapshot.commit().await?;

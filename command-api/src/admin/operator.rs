@@ -8,10 +8,10 @@ use linkledger_core::{
     credits::Credits,
     envelope::{IdempotencyMark, Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append},
+    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId},
 };
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 
 /// Actor of the events of operators.
@@ -19,7 +19,7 @@ pub(super) const OPERATOR: &str = "operator";
 
 /// Transaction that locks an account until an event is appended, or until the decision is dropped.
 pub(super) struct Decision {
-    pub(super) tx: Transaction<'static, Postgres>,
+    pub(super) tx: PoolTransaction,
     pub(super) account_id: AccountId,
     pub(super) credits: Credits,
     /// Time of the decision.
@@ -35,7 +35,7 @@ pub(super) async fn begin(
     clock: &dyn Clock,
     account_id: AccountId,
 ) -> anyhow::Result<Decision> {
-    let tx = pool.begin().await;
+    let tx = PoolTransaction::begin(pool).await;
     let mut tx = tx.context("cannot begin a transaction; retry the command")?;
     let accounts = accounts::lock_in_tx(&mut tx, &[account_id]).await;
     let accounts = accounts.context("cannot lock the account; retry the command")?;

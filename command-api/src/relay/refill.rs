@@ -26,7 +26,7 @@ mod silence;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use linkledger_core::{
-    event_store::log::PerShard,
+    event_store::{log::PerShard, transaction::PoolTransaction},
     kafka_config::KafkaConfig,
     kafka_errors::KafkaErrors,
     shard::{Position, Shard},
@@ -176,7 +176,9 @@ async fn set_cursors(
     lease_epochs: &PerShard<i64>,
     cluster_id: Option<&str>,
 ) -> anyhow::Result<PerShard<Cursor>> {
-    let mut tx = pool.begin().await.context("cannot begin a transaction")?;
+    let mut tx = PoolTransaction::begin(pool)
+        .await
+        .context("cannot begin a transaction")?;
     let cursors = cursor::lock_in_tx(&mut tx).await?;
     // A later statement sees registrations that were committed while this one waited for locks.
     let registered = producers::list(&mut *tx, &refill.ended).await?;

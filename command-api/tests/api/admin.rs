@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    event_store::api_keys,
+    event_store::{api_keys, transaction::PoolTransaction},
     migrations::{self, Schema},
 };
 use linkledger_testing as testing;
@@ -352,7 +352,7 @@ async fn blocked_migration_times_out_and_retry_succeeds() {
     .execute(database.pool())
     .await
     .unwrap();
-    let mut reader = database.pool().begin().await.unwrap();
+    let mut reader = PoolTransaction::begin(database.pool()).await.unwrap();
     sqlx::raw_sql("SELECT FROM event_store.accounts")
         .execute(&mut *reader)
         .await
@@ -378,7 +378,7 @@ async fn unusable_database_is_a_one_line_error() {
     assert_eq!(message.lines().count(), 1, "{message}");
 
     let database = TestDatabase::create().await;
-    let mut tx = database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(database.pool()).await.unwrap();
     sqlx::query(
         "DELETE FROM event_store._sqlx_migrations WHERE version = (
              SELECT max(version) FROM event_store._sqlx_migrations)",

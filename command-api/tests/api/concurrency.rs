@@ -5,7 +5,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use linkledger_core::api_key::ApiKey;
+use linkledger_core::{api_key::ApiKey, event_store::transaction::PoolTransaction};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -152,7 +152,7 @@ async fn busy_account_leaves_room_for_others() {
         let answer = send(&app.router, create(key, fresh_key(), &destination())).await;
         assert_eq!(answer.status, 201);
     }
-    let mut holder = app.database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
     linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
         .await
         .unwrap();
@@ -324,7 +324,7 @@ async fn create_waits_for_account_locked_elsewhere() {
     // Sessions are connected and statements prepared, so the request only waits for the account.
     let answer = send(&app.router, create(&free, fresh_key(), &destination())).await;
     assert_eq!(answer.status, 201);
-    let mut holder = app.database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
     linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();

@@ -24,6 +24,7 @@ mod log_verify;
 mod operator;
 mod order_of_checks;
 mod plans;
+mod pool_transaction;
 mod positions;
 mod proxy;
 mod raw_http;

@@ -5,7 +5,10 @@ mod fault;
 
 use axum::{body::Body, http::HeaderValue};
 use futures::future::select_all;
-use linkledger_core::{event_store::accounts, problem::Code};
+use linkledger_core::{
+    event_store::{accounts, transaction::PoolTransaction},
+    problem::Code,
+};
 
 use crate::support::{TestApp, create, fresh_key, link, send};
 use fault::{Operation, Stage};
@@ -124,7 +127,7 @@ async fn malformed_keys_and_bodies_are_rejected() {
 async fn key_of_running_request_is_in_use() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
-    let mut holder = app.database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
     accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();

@@ -10,6 +10,7 @@ use linkledger_core::{
     event_store::{
         self, SessionKind, accounts, append,
         log::{self, ReadFrom},
+        transaction::PoolTransaction,
     },
     id::{AccountId, EventId},
     shard::Shard,
@@ -71,12 +72,12 @@ async fn concurrent_appends_show_readers_no_gap() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
     let shard = Shard::of(first);
-    let mut tx = database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(database.pool()).await.unwrap();
     assert_eq!(grant_in_tx(&mut tx, first).await.unwrap(), 1);
 
     let pool = database.pool().clone();
     let waiting = testing::in_background(async move {
-        let mut tx = pool.begin().await.unwrap();
+        let mut tx = PoolTransaction::begin(&pool).await.unwrap();
         let position = grant_in_tx(&mut tx, second).await.unwrap();
         tx.commit().await.unwrap();
         position
@@ -97,10 +98,10 @@ async fn concurrent_appends_show_readers_no_gap() {
 async fn rolled_back_append_leaves_no_gap() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
-    let mut tx = database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(database.pool()).await.unwrap();
     assert_eq!(grant_in_tx(&mut tx, first).await.unwrap(), 1);
     tx.rollback().await.unwrap();
-    let mut tx = database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(database.pool()).await.unwrap();
     assert_eq!(grant_in_tx(&mut tx, second).await.unwrap(), 1);
     tx.commit().await.unwrap();
     assert_eq!(read(&database, Shard::of(first)).await, [1]);
@@ -112,11 +113,11 @@ async fn frozen_append_session_is_terminated() {
     let [first, second] = neighbours(&database).await;
     // A session with the settings of a writer that falls silent, as in a stopped process.
     let writers = event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
-    let mut frozen = writers.begin().await.unwrap();
+    let mut frozen = PoolTransaction::begin(&writers).await.unwrap();
     grant_in_tx(&mut frozen, first).await.unwrap();
 
     let position = testing::eventually("another append gets the counter", || async {
-        let mut tx = writers.begin().await.unwrap();
+        let mut tx = PoolTransaction::begin(&writers).await.unwrap();
         let position = grant_in_tx(&mut tx, second).await.ok()?;
         tx.commit().await.unwrap();
         Some(position)

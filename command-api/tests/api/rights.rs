@@ -3,7 +3,10 @@
 
 use std::{env, fs, path::PathBuf};
 
-use linkledger_core::migrations::{self, Schema};
+use linkledger_core::{
+    event_store::transaction::PoolTransaction,
+    migrations::{self, Schema},
+};
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, postgres::PgConnectOptions};
@@ -182,7 +185,7 @@ async fn process_roles_cannot_change_log_or_escalate() {
 #[tokio::test]
 async fn process_sessions_have_lock_timeouts() {
     let database = database_with_roles().await;
-    let mut holder = database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(database.pool()).await.unwrap();
     let lock = "SELECT FROM event_store.accounts FOR UPDATE";
     sqlx::query(lock).execute(&mut *holder).await.unwrap();
     let mut waiter = log_in(&database, "linkledger_command_api").await;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
     clock::SystemClock,
-    event_store::segments::{self, SealError, SealState},
+    event_store::{
+        segments::{self, SealError, SealState},
+        transaction::PoolTransaction,
+    },
     id::AccountId,
     segment::Segment,
     shard::Shard,
@@ -146,7 +149,7 @@ async fn sealing_a_segment_again_changes_nothing() {
 #[tokio::test]
 async fn second_sealer_waits_until_the_first_ends() {
     let (database, account_id) = log_of(4).await;
-    let mut blocking = database.pool().begin().await.unwrap();
+    let mut blocking = PoolTransaction::begin(database.pool()).await.unwrap();
     sqlx::raw_sql("LOCK TABLE event_store.log_segments IN SHARE MODE")
         .execute(&mut *blocking)
         .await

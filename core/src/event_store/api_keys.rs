@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::time_limit::read_on_live_session;
+use super::{time_limit::read_on_live_session, transaction::PoolTransaction};
 use crate::{
     api_key::{ApiKey, Scope},
     id::{AccountId, KeyId},
@@ -277,7 +277,7 @@ const SET_UNIMPORTANT: &str =
 pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
     let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
         uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     sqlx::raw_sql(SET_UNIMPORTANT).execute(&mut *tx).await?;
     sqlx::query!(
         r#"

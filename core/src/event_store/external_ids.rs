@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::log::PerShard;
+use super::{log::PerShard, transaction::PoolTransaction};
 use crate::{
     batch::ExternalIdKey,
     envelope::NewEvent,
@@ -189,7 +189,7 @@ const ROWS_PER_READ: i64 = 5_000;
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn read_all(pool: &PgPool) -> sqlx::Result<PerShard<ExternalIdsAtHead>> {
-    let mut tx = pool.begin_with(SNAPSHOT).await?;
+    let mut tx = PoolTransaction::begin_with(pool, SNAPSHOT).await?;
     let mut read = PerShard::<ExternalIdsAtHead>::default();
     let heads = sqlx::query!("SELECT shard, head FROM event_store.log_shards");
     for row in heads.fetch_all(&mut *tx).await? {

@@ -8,7 +8,7 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     envelope::{Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append},
+    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
     link::{Link, LinkState},
     shard::{Position, Shard},
@@ -22,7 +22,9 @@ pub async fn append_events(
     account_id: AccountId,
     events: &[Event],
 ) -> Vec<Position> {
-    let mut tx = pool.begin().await.expect("a transaction begins");
+    let mut tx = PoolTransaction::begin(pool)
+        .await
+        .expect("a transaction begins");
     let mut accounts = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("the account is locked");

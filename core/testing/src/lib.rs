@@ -34,6 +34,7 @@ use linkledger_core::{
         accounts,
         api_keys::{self, NewKey},
         append, slugs,
+        transaction::PoolTransaction,
     },
     http::link_request::NewLink,
     id::{AccountId, EventId, KeyId, LinkId},
@@ -196,7 +197,9 @@ pub async fn append_drafts(
     account_id: AccountId,
     drafts: Vec<LinkDraft>,
 ) -> Vec<SettledCreate> {
-    let mut tx = pool.begin().await.expect("a transaction begins");
+    let mut tx = PoolTransaction::begin(pool)
+        .await
+        .expect("a transaction begins");
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("the account is locked");

@@ -5,6 +5,7 @@ use linkledger_core::{
         Counting, RecorderId,
         tally::{PartitionRecord, Sequences, Tally, TallyLimits},
     },
+    event_store::transaction::PoolTransaction,
     fail_point,
 };
 use sqlx::{PgConnection, PgPool};
@@ -60,7 +61,7 @@ pub(super) async fn count<'a>(
         partition,
         ..
     } = place;
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     let locked = position::lock_in_tx(&mut tx, counting, partition, place.position).await?;
     let Some(now) = locked else {
         tx.rollback().await?;

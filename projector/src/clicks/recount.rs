@@ -14,10 +14,11 @@ use linkledger_core::{
         Counting, RecorderId,
         tally::{PartitionRecord, Sequences, Tally},
     },
+    event_store::transaction::PoolTransaction,
     fail_point,
     kafka_config::KafkaConfig,
 };
-use sqlx::{Acquire as _, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{Acquire as _, PgConnection, PgPool};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime, UtcOffset};
 
@@ -103,7 +104,7 @@ impl<'a> Recount<'a> {
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn preview(&mut self) -> anyhow::Result<Recounted> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = PoolTransaction::begin(self.pool).await?;
         figures::set_read_only_in_tx(&mut tx).await?;
         figures::set_timeouts_in_tx(&mut tx).await?;
         let plan = self.plan(&mut tx).await?;
@@ -138,8 +139,8 @@ impl<'a> Recount<'a> {
     ///
     /// # Errors
     /// Returns [`RecountRefusal::InProgress`], or an error of the database.
-    pub async fn begin(&self) -> anyhow::Result<Transaction<'static, Postgres>> {
-        let mut tx = self.pool.begin().await?;
+    pub async fn begin(&self) -> anyhow::Result<PoolTransaction> {
+        let mut tx = PoolTransaction::begin(self.pool).await?;
         figures::set_timeouts_in_tx(&mut tx).await?;
         if !figures::try_lock_in_tx(&mut tx).await? {
             bail!(RecountRefusal::InProgress);

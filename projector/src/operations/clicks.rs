@@ -5,7 +5,7 @@ pub mod recount;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{click::Counting, timestamp};
+use linkledger_core::{click::Counting, event_store::transaction::PoolTransaction, timestamp};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -209,7 +209,7 @@ async fn try_change(
     since: Option<OffsetDateTime>,
     operator: OperatorName<'_>,
 ) -> sqlx::Result<Vec<PausedCounting>> {
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     let states = change_in_tx(&mut tx, countings, change, since, operator).await?;
     tx.commit().await?;
     Ok(states)

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{shard::SHARD_COUNT, timestamp};
+use linkledger_core::{event_store::transaction::PoolTransaction, shard::SHARD_COUNT, timestamp};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -115,7 +115,7 @@ async fn try_change(
     change: PauseChange,
 ) -> sqlx::Result<Vec<Paused>> {
     let projections = command.projections;
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     lock_in_tx(&mut tx, projections).await?;
     let before = read(&mut tx, projections).await?;
     set_in_tx(&mut tx, projections, change == PauseChange::Pause).await?;

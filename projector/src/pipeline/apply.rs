@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use linkledger_core::{
     databases::Databases,
+    event_store::transaction::PoolTransaction,
     projection::Projection,
     shard::{Position, Shard},
 };
@@ -162,7 +163,7 @@ impl PreparedRows<'_> {
         pool: &PgPool,
         creation: Creation,
     ) -> sqlx::Result<Result<(), ApplyConflict>> {
-        let mut tx = pool.begin().await?;
+        let mut tx = PoolTransaction::begin(pool).await?;
         let written = self.write_in_tx(&mut tx, creation).await?;
         match written {
             Ok(()) => tx.commit().await?,

@@ -1,7 +1,7 @@
 //! Releases in conflict with another session or with a transient failure.
 
 use linkledger_core::{
-    event_store::{self, SessionKind},
+    event_store::{self, SessionKind, transaction::PoolTransaction},
     id::AccountId,
     shard::Shard,
 };
@@ -117,7 +117,7 @@ async fn concurrent_release_keeps_lost_shards_assigned() {
     let delivered = stage.log().await;
 
     // The account is released after the cycle has read the parking, and before the cycle writes.
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
         engine.cycle(delivered).await.unwrap();
@@ -145,7 +145,7 @@ async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str
     engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 2).await;
     let delivered = stage.log().await;
-    let mut tx = stage.database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
         engine.cycle(delivered).await.unwrap();
@@ -196,7 +196,7 @@ async fn retry_reports_generation_swap() {
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
     rebuild_all(&sessions(&stage), NO_SWAP).await;
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     let retry = {
         let (pool, account_id) = (pool.clone(), parked.account_id);
@@ -218,7 +218,7 @@ async fn automatic_release_is_retried_after_lock_timeout() {
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
     let mut engine = stage.engine();
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     for _ in 0..4 {
         // The lock timeout passes in each cycle.
@@ -246,7 +246,7 @@ async fn overtaken_release_keeps_newer_parking_cause() {
     let parked = Parked::set_up(&stage).await;
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     rewrite(pool, parking.account.shard, 8, "schema_version = 2").await;
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     let late = {
         let (pool, parking) = (

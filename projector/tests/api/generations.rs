@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use linkledger_core::event_store::transaction::PoolTransaction;
 use linkledger_projector::{
     operations::{
         rebuild::{generation, plan},
@@ -71,7 +72,7 @@ async fn locked_table_does_not_block_rebuild() {
     let stage = served_stage().await;
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
-    let mut other = stage.database.pool().begin().await.unwrap();
+    let mut other = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     // As an ANALYZE or a VACUUM that takes long.
     sqlx::query("LOCK TABLE read_model.links_2 IN SHARE UPDATE EXCLUSIVE MODE")
         .execute(&mut *other)

@@ -2,6 +2,7 @@
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
+    event_store::transaction::PoolTransaction,
     shard::Shard,
 };
 use linkledger_projector::{
@@ -157,7 +158,7 @@ async fn former_owner_does_not_overwrite_report() {
 #[tokio::test]
 async fn failed_report_delays_nothing() {
     let stage = Stage::set().await;
-    let mut tx = stage.database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     sqlx::query("LOCK TABLE read_model.tenures")
         .execute(&mut *tx)
         .await

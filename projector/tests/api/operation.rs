@@ -2,6 +2,7 @@
 
 use std::future;
 
+use linkledger_core::event_store::transaction::PoolTransaction;
 use linkledger_projector::{
     operations::audit::{
         self, Collision, CommandSuperseded, OperationOutcome, OperatorCommand,
@@ -130,7 +131,7 @@ async fn short_command_is_recorded_in_its_transaction() {
         ..DROP
     };
     for is_committed in [false, true] {
-        let mut tx = pool.begin().await.unwrap();
+        let mut tx = PoolTransaction::begin(pool).await.unwrap();
         audit::record_in_tx(&mut tx, &skip, OperationOutcome::Done, "1 event")
             .await
             .unwrap();

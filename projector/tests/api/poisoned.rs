@@ -2,6 +2,7 @@
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
+    event_store::transaction::PoolTransaction,
     id::AccountId,
     shard::{Position, Shard},
 };
@@ -12,7 +13,7 @@ use crate::tables::{Tables, checkpoints_of};
 
 /// Changes a stored event, as if it had been written like that.
 pub(crate) async fn rewrite(pool: &PgPool, shard: Shard, position: Position, change: &str) {
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     // A trigger forbids the update otherwise.
     sqlx::query("SET LOCAL session_replication_role = replica")
         .execute(&mut *tx)

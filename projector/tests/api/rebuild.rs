@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_core::event_store::{self, SessionKind, transaction::PoolTransaction};
 use linkledger_projector::{
     operations::rebuild::{
         self, CONNECTIONS_MAX, RebuildReport, RebuildSettings,
@@ -283,7 +283,7 @@ async fn verification_before_swap_survives_lost_sessions() {
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
     // Of a rebuild without new events, only the verification reads waiting events.
-    let mut lock = stage.database.pool().begin().await.unwrap();
+    let mut lock = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     sqlx::query("LOCK TABLE read_model.parked_events IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
         .await
@@ -341,7 +341,7 @@ async fn rebuild_refuses_log_with_missing_event() {
     stage.engine().cycle(log.clone()).await.unwrap();
     let place = &log[5].event;
     let (shard, position) = (place.shard, place.position);
-    let mut tx = stage.database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     for statement in [
         // Without the trigger that forbids it.
         "SET LOCAL session_replication_role = replica".to_owned(),

@@ -6,7 +6,7 @@ use linkledger_core::{
     account::AccountEvent,
     cloud_event::PublishedEvent,
     event::Event,
-    event_store::{self, SessionKind},
+    event_store::{self, SessionKind, transaction::PoolTransaction},
     link::{LinkCreated, LinkEvent},
     shard::Shard,
 };
@@ -188,9 +188,9 @@ async fn numbers_become_visible_in_order() {
         changes.add_slug(slug);
         changes
     };
-    let mut first = pool.begin().await.unwrap();
+    let mut first = PoolTransaction::begin(pool).await.unwrap();
     change_of("first").append_in_tx(&mut first).await.unwrap();
-    let mut second = pool.begin().await.unwrap();
+    let mut second = PoolTransaction::begin(pool).await.unwrap();
     sqlx::raw_sql("SET LOCAL statement_timeout = '2min'")
         .execute(&mut *second)
         .await
@@ -218,7 +218,7 @@ async fn rolled_back_number_is_reused() {
     for commits in [false, true] {
         let mut changed = RedirectChanges::default();
         changed.add_account(Uuid::nil());
-        let mut tx = pool.begin().await.unwrap();
+        let mut tx = PoolTransaction::begin(pool).await.unwrap();
         changed.append_in_tx(&mut tx).await.unwrap();
         if commits {
             tx.commit().await.unwrap();

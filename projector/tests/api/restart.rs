@@ -1,6 +1,6 @@
 //! A projector resumes at its checkpoint after a restart.
 
-use linkledger_core::cloud_event::PublishedEvent;
+use linkledger_core::{cloud_event::PublishedEvent, event_store::transaction::PoolTransaction};
 use proptest::{prelude::*, sample::Index};
 use tokio::runtime;
 
@@ -73,7 +73,7 @@ async fn commits_lost_in_crash_are_applied_again() {
     let projector = stage.projector("group").await;
     stage.eventually_complete().await;
     // The state after a crash: rows and checkpoints of one earlier moment, and no new event.
-    let mut tx = stage.database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     for statement in [
         "DELETE FROM read_model.links",
         "DELETE FROM read_model.redirects",

@@ -6,7 +6,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use linkledger_core::{click::RecorderId, clock::Clock, metrics::CLICKS_HEARTBEAT_AGE_SECONDS};
+use linkledger_core::{
+    click::RecorderId, clock::Clock, event_store::transaction::PoolTransaction,
+    metrics::CLICKS_HEARTBEAT_AGE_SECONDS,
+};
 use metrics::gauge;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -148,7 +151,7 @@ impl Heartbeats {
 
     /// Writes a heartbeat.
     async fn beat(&self, progress: &RecordingProgress) -> sqlx::Result<()> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = PoolTransaction::begin(&self.pool).await?;
         self.upsert_recorder(&mut *tx, progress).await?;
         let recorder_id = self.recorder_id.0;
         let recorded_until = instant_of(progress.recorded_until_ms);

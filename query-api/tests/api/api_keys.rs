@@ -7,12 +7,15 @@ use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock},
-    event_store::api_keys::{self, ListedKey, NewKey},
+    event_store::{
+        api_keys::{self, ListedKey, NewKey},
+        transaction::PoolTransaction,
+    },
     id::KeyId,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually, sessions_waiting_for_lock};
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -363,8 +366,8 @@ async fn concurrent_requests_share_key_look_ups() {
 }
 
 /// Blocks every look-up of a key until the transaction ends.
-async fn lock_keys(service: &TestService) -> Transaction<'static, Postgres> {
-    let mut lock = service.pool().begin().await.unwrap();
+async fn lock_keys(service: &TestService) -> PoolTransaction {
+    let mut lock = PoolTransaction::begin(service.pool()).await.unwrap();
     sqlx::query("LOCK TABLE event_store.api_keys IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
         .await

@@ -1,6 +1,8 @@
 //! Clicks over time, of a link and of an account.
 
-use linkledger_core::{api_key::Scope, batch::SettledCreate};
+use linkledger_core::{
+    api_key::Scope, batch::SettledCreate, event_store::transaction::PoolTransaction,
+};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 use time::{
@@ -415,7 +417,7 @@ async fn figures_and_completeness_are_of_one_snapshot() {
         .await
         .unwrap();
     stage.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
-    let mut counting = stage.service.pool().begin().await.unwrap();
+    let mut counting = PoolTransaction::begin(stage.service.pool()).await.unwrap();
     sqlx::raw_sql("LOCK TABLE clicks.link_days IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *counting)
         .await
@@ -435,7 +437,7 @@ async fn figures_and_completeness_are_of_one_snapshot() {
 #[tokio::test]
 async fn cancelled_read_advises_a_shorter_range() {
     let stage = ClickStage::set().await;
-    let mut holder = stage.service.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(stage.service.pool()).await.unwrap();
     sqlx::raw_sql("LOCK TABLE clicks.link_days IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *holder)
         .await

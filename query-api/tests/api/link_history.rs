@@ -6,7 +6,7 @@ use linkledger_core::{
     clock::new_uuid,
     envelope::{Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append},
+    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
     link::{Link, LinkDetails, LinkEvent},
     timestamp,
@@ -82,7 +82,7 @@ impl Stream {
             },
             idempotency: None,
         };
-        let mut tx = pool.begin().await.unwrap();
+        let mut tx = PoolTransaction::begin(pool).await.unwrap();
         let locked = accounts::lock_in_tx(&mut tx, &[self.account_id]).await;
         append::append_in_tx(&mut tx, &[new_event], &locked.unwrap())
             .await

@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::http::StatusCode;
 use futures::future::join_all;
-use linkledger_core::databases::DatabaseSettings;
+use linkledger_core::{databases::DatabaseSettings, event_store::transaction::PoolTransaction};
 use linkledger_testing::{TestDatabase, eventually, in_background, wire::Wire};
 use sqlx::{Executor as _, PgPool};
 
@@ -273,7 +273,7 @@ async fn unknown_slugs_do_not_delay_the_api() {
     insert_appended_link(service.pool(), &link).await;
     let path = format!("/v1/links/{}", link.link.link_id);
     assert_eq!(service.get(&caller, &path).await.status, 200);
-    let mut holder = service.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(service.pool()).await.unwrap();
     holder
         .execute("LOCK TABLE event_store.slugs IN ACCESS EXCLUSIVE MODE")
         .await
@@ -328,7 +328,7 @@ async fn concurrent_requests_share_one_load() {
     let caller = service.caller().await;
     link_to_old(&service, &caller, "popular").await;
     // The lock blocks every read of the row.
-    let mut tx = service.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(service.pool()).await.unwrap();
     tx.execute("LOCK TABLE read_model.redirects IN ACCESS EXCLUSIVE MODE")
         .await
         .unwrap();

@@ -12,6 +12,7 @@ use hyper::{Request, Response, body::Incoming};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use linkledger_core::{
     api_key::Scope,
+    event_store::transaction::PoolTransaction,
     lifecycle::{self, Tasks, listen},
 };
 use linkledger_testing as testing;
@@ -201,7 +202,7 @@ async fn slow_statement_is_logged_once_and_cut() {
     let headers = [("authorization", bearer.as_str())];
     let process = Process::start(&database, &[]).await;
     for _ in 0..2 {
-        let mut holder = database.pool().begin().await.unwrap();
+        let mut holder = PoolTransaction::begin(database.pool()).await.unwrap();
         sqlx::raw_sql("LOCK TABLE read_model.links IN ACCESS EXCLUSIVE MODE")
             .execute(&mut *holder)
             .await

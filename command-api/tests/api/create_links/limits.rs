@@ -1,7 +1,7 @@
 //! Batches at the rate limit, without room in the queue, and with keys that are in use.
 
 use futures::future::select_all;
-use linkledger_core::event_store::accounts;
+use linkledger_core::event_store::{accounts, transaction::PoolTransaction};
 use serde_json::Value;
 
 use super::{batch, statuses};
@@ -34,7 +34,7 @@ async fn items_count_for_the_rate_limit() {
 async fn batch_without_room_is_refused_as_a_whole() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(2_000).await;
-    let mut holder = app.database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
     accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();
@@ -67,7 +67,7 @@ async fn batch_without_room_is_refused_as_a_whole() {
 async fn keys_of_running_batch_are_in_use() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(10).await;
-    let mut holder = app.database.pool().begin().await.unwrap();
+    let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
     accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();

@@ -7,10 +7,13 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use linkledger_core::{
-    click::Counting, event_store::time_limit::within, kafka_config::KafkaConfig, lifecycle,
+    click::Counting,
+    event_store::{time_limit::within, transaction::PoolTransaction},
+    kafka_config::KafkaConfig,
+    lifecycle,
 };
 use serde::Serialize;
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::{OperatorName, change, change_in_tx, change_since};
@@ -139,7 +142,7 @@ pub async fn recount(
 /// Replaces the figures, resumes the countings, and records the command, in one transaction. A signal before the
 /// commit rolls back.
 async fn replace(
-    mut tx: Transaction<'_, Postgres>,
+    mut tx: PoolTransaction,
     mut recount: Recount<'_>,
     pause: &OwnPause,
     (operator, reason): OperatorName<'_>,

@@ -2,7 +2,11 @@
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
-    databases::Databases, envelope::RecordedEvent, event_store::log, id::AccountId, shard::Position,
+    databases::Databases,
+    envelope::RecordedEvent,
+    event_store::{log, transaction::PoolTransaction},
+    id::AccountId,
+    shard::Position,
 };
 use serde::Serialize;
 
@@ -50,7 +54,9 @@ pub async fn skip(databases: &Databases, request: SkipRequest<'_>) -> anyhow::Re
     let (mut parkings, event) = find(databases, request).await?;
     // Every writer locks checkpoints in the same order.
     parkings.sort_by_key(|it| it.account);
-    let mut tx = databases.read.begin().await.context("cannot begin")?;
+    let mut tx = PoolTransaction::begin(&databases.read)
+        .await
+        .context("cannot begin")?;
     for parking in &parkings {
         let projection = parking.account.projection;
         let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, Role::Live).await;

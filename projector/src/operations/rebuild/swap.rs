@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use linkledger_core::{
-    event_store::log::PerShard,
+    event_store::{log::PerShard, transaction::PoolTransaction},
     fail_point,
     shard::{Position, Shard},
 };
@@ -101,7 +101,9 @@ pub(super) async fn swap(
 }
 
 async fn attempt(loader: &Loader, build: GenerationBuild) -> anyhow::Result<SwapAttempt> {
-    let mut tx = loader.databases.read.begin().await.context("cannot swap")?;
+    let mut tx = PoolTransaction::begin(&loader.databases.read)
+        .await
+        .context("cannot swap")?;
     ensure_held_in_tx(&mut tx).await?;
     // The projector waits: the generation reaches the served positions exactly.
     let served = lock_and_read_in_tx(&mut tx, build, (build.live, Role::Live)).await?;

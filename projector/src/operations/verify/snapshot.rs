@@ -3,12 +3,15 @@
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     databases::Databases,
-    event_store::log::{self, PerShard},
+    event_store::{
+        log::{self, PerShard},
+        transaction::PoolTransaction,
+    },
     log_identity,
     shard::{Position, Shard},
 };
 use serde::Serialize;
-use sqlx::{PgExecutor, PgPool, Postgres, Transaction};
+use sqlx::{PgExecutor, PgPool};
 
 use crate::read_models::{Projection, redirects::RedirectChanges};
 
@@ -44,14 +47,14 @@ const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeou
                              SET LOCAL synchronous_commit = on";
 
 /// Begins a transaction that locks checkpoints.
-pub(super) async fn begin_locking(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
-    let tx = pool.begin_with(BEGIN_LOCKING).await;
+pub(super) async fn begin_locking(pool: &PgPool) -> anyhow::Result<PoolTransaction> {
+    let tx = PoolTransaction::begin_with(pool, BEGIN_LOCKING).await;
     tx.context("cannot begin a transaction")
 }
 
 /// Begins a transaction that reads one snapshot.
-pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<Transaction<'static, Postgres>> {
-    let snapshot = pool.begin_with(BEGIN).await;
+pub(crate) async fn begin(pool: &PgPool) -> anyhow::Result<PoolTransaction> {
+    let snapshot = PoolTransaction::begin_with(pool, BEGIN).await;
     snapshot.context("cannot begin a snapshot")
 }
 
@@ -60,7 +63,7 @@ pub(crate) struct ShardSnapshot {
     /// Sessions with the log, which only grows: what is read is cut off at the checkpoint.
     pub(crate) log: PgPool,
     /// Snapshot of the read tables.
-    pub(crate) tx: Transaction<'static, Postgres>,
+    pub(crate) tx: PoolTransaction,
     pub(crate) target: GenerationTarget,
     pub(crate) shard: Shard,
     /// Position of the checkpoint: the rows hold all events up to here but the waiting ones.
@@ -108,7 +111,7 @@ impl ShardSnapshot {
 
     async fn of(
         databases: &Databases,
-        mut tx: Transaction<'static, Postgres>,
+        mut tx: PoolTransaction,
         target: GenerationTarget,
         shard: Shard,
     ) -> anyhow::Result<Self> {

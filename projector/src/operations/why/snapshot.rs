@@ -2,6 +2,7 @@
 
 use linkledger_core::{
     envelope::RecordedEvent,
+    event_store::transaction::PoolTransaction,
     id::AccountId,
     shard::{Position, Shard},
     timestamp,
@@ -65,9 +66,9 @@ impl RowsSnapshot {
         link: Option<&LinkRecord>,
         events: &[RecordedEvent],
     ) -> sqlx::Result<Self> {
-        let mut tx = pool
-            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .await?;
+        let mut tx =
+            PoolTransaction::begin_with(pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                .await?;
         let mut checkpoints = checkpoints_in_tx(&mut tx, account_id).await?;
         let waiting = waiting_in_tx(&mut tx, account_id, events).await?;
         for checkpoint in &mut checkpoints {

@@ -3,7 +3,7 @@
 use linkledger_core::{
     databases::Databases,
     envelope::RecordedEvent,
-    event_store::{errors::is_of_stored_data, log},
+    event_store::{errors::is_of_stored_data, log, transaction::PoolTransaction},
     projection::Projection,
     shard::{Position, Shard},
 };
@@ -78,7 +78,7 @@ fn is_table_fault(error: &anyhow::Error) -> bool {
 }
 
 async fn pause(pool: &PgPool, projection: Projection, cause: &anyhow::Error) -> anyhow::Result<()> {
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     pause::lock_in_tx(&mut tx, &[projection]).await?;
     pause::set_in_tx(&mut tx, &[projection], true).await?;
     tx.commit().await?;

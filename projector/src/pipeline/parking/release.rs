@@ -5,7 +5,10 @@
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    databases::Databases, envelope::RecordedEvent, event_store::log, shard::Position,
+    databases::Databases,
+    envelope::RecordedEvent,
+    event_store::{log, transaction::PoolTransaction},
+    shard::Position,
 };
 use sqlx::PgPool;
 
@@ -196,7 +199,7 @@ impl Chunk {
             .collect();
         let rows = Rows::of(databases, &events).await?;
         let last = self.positions.last().copied().unwrap_or(0);
-        let mut tx = databases.read.begin().await?;
+        let mut tx = PoolTransaction::begin(&databases.read).await?;
         if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {
             tx.rollback().await?;
             return Ok(ChunkOutcome::NotApplied(state));
@@ -256,7 +259,7 @@ async fn record_cause(
 }
 
 async fn update_cause(pool: &PgPool, parking: Parking, role: Role) -> sqlx::Result<ReleaseState> {
-    let mut tx = pool.begin().await?;
+    let mut tx = PoolTransaction::begin(pool).await?;
     let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, role).await?;
     let state = match obstacle(&lock) {
         Some(state) => state,

@@ -3,6 +3,7 @@
 use linkledger_core::{
     click::{ClickRecord, Counting, Dimension},
     clock::{Clock as _, SystemClock},
+    event_store::transaction::PoolTransaction,
 };
 use linkledger_testing::eventually;
 use time::Duration;
@@ -118,7 +119,7 @@ async fn locked_partition_does_not_delay_the_others() {
     let stage = ClickStage::set().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
-    let mut tx = stage.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.pool()).await.unwrap();
     sqlx::query("SELECT FROM clicks.positions WHERE partition = 3 FOR UPDATE")
         .execute(&mut *tx)
         .await

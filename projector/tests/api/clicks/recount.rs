@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use linkledger_core::{
     click::{Click, ClickKind, Counting},
     clock::{Clock as _, SystemClock},
-    event_store::SessionKind,
+    event_store::{SessionKind, transaction::PoolTransaction},
     failure,
 };
 use linkledger_projector::{
@@ -289,7 +289,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
 #[tokio::test]
 async fn recount_refuses_another_recount_in_progress() {
     let stage = ClickStage::set().await;
-    let mut other = stage.pool().begin().await.unwrap();
+    let mut other = PoolTransaction::begin(stage.pool()).await.unwrap();
     raw_sql("SELECT pg_advisory_xact_lock(hashtext('linkledger clicks recount'))")
         .execute(&mut *other)
         .await

@@ -4,6 +4,7 @@ use hyper::Method;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     event::Event,
+    event_store::transaction::PoolTransaction,
     id::{AccountId, LinkId},
     link::{LinkCreated, LinkEvent},
     shard::Shard,
@@ -351,7 +352,7 @@ async fn overview_shows_command_subject_and_outcome_lines() {
         operator: "ada",
         reason: None,
     };
-    let mut tx = stage.database.pool().begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     let detail = "left out\nrun `projector parked list`";
     record_in_tx(&mut tx, &command, OperationOutcome::Done, detail)
         .await

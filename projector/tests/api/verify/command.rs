@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use linkledger_core::event_store::transaction::PoolTransaction;
 use linkledger_projector::{operations::verify::outcome, read_models::Projection};
 use serde_json::Value;
 use sqlx::raw_sql;
@@ -168,7 +169,7 @@ async fn repair_is_refused_during_a_rebuild() {
     assert!(error.contains("`rebuild links` by eve"), "{error}");
 
     let end = "UPDATE read_model.operations SET finished_at = now(), outcome = 'done'";
-    let mut tx = pool.begin().await.unwrap();
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
     raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
     raw_sql(end).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use linkledger_core::{click::click_partition, clock::Clock as _};
+use linkledger_core::{
+    click::click_partition, clock::Clock as _, event_store::transaction::PoolTransaction,
+};
 use linkledger_testing as testing;
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -174,7 +176,7 @@ async fn set_back_clock_never_claims_uncounted_clicks() {
     let ahead = assert_promise(&stage, &[], 0).await;
     assert_eq!(ahead, before + Duration::from_secs(3_601));
     // No heartbeat can be written after the step back.
-    let mut outage = pool.begin().await.unwrap();
+    let mut outage = PoolTransaction::begin(pool).await.unwrap();
     sqlx::query("LOCK TABLE clicks.heartbeats IN SHARE MODE")
         .execute(&mut *outage)
         .await

@@ -47,6 +47,11 @@ fn parse(smaps_rollup: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        hint::black_box,
+        process::{Command, Stdio},
+    };
+
     use nix::unistd::Pid;
 
     use super::{parse, resident_mib};
@@ -62,11 +67,19 @@ mod tests {
         assert_eq!(parse("Rss:               many kB\n"), None);
     }
 
+    /// Other tests of this process use and free memory meanwhile, so only bounds that no test moves are
+    /// compared.
     #[test]
-    fn used_memory_is_counted() {
-        let before = resident_mib(Pid::this()).unwrap();
-        let used = vec![1_u8; 64 << 20];
-        let after = resident_mib(Pid::this()).unwrap();
-        assert!(after - before > 60.0, "{before} {after} {}", used.len());
+    fn only_process_with_used_memory_has_it() {
+        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(other.id()).unwrap());
+        let of_other = resident_mib(pid).unwrap();
+        let used = black_box(vec![1_u8; 64 << 20]);
+        let of_this = resident_mib(Pid::this()).unwrap();
+        drop(used);
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        assert!(of_this >= 64.0, "{of_this}");
+        assert!(of_other < 64.0, "{of_other}");
     }
 }
