@@ -1,52 +1,80 @@
 //! Transactions of pools that are cancelled.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
-};
+use std::time::Duration;
 
-use linkledger_core::event_store::{self, SessionKind, transaction::PoolTransaction};
-use linkledger_testing::TestDatabase;
-use sqlx::PgPool;
+use futures::FutureExt as _;
+use linkledger_core::event_store::transaction::PoolTransaction;
+use linkledger_testing::{TestDatabase, eventually, sessions_waiting_for_lock};
+use sqlx::{Acquire as _, PgPool, postgres::PgPoolOptions};
 
-/// Most polls before a future is dropped. BEGIN is sent after four or five.
-const POLLS_MAX: usize = 50;
+/// Begins a transaction with a lock that one transaction holds at a time.
+const BEGIN_LOCKED: &str = "BEGIN; LOCK TABLE event_store.accounts";
 
-/// Polls the future a number of times, or until it is done, and drops it.
-async fn drop_after<T>(polls: usize, future: impl Future<Output = T>) {
-    let mut future = pin!(future);
-    for _ in 0..polls {
-        tokio::task::yield_now().await;
-        let is_done =
-            poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await;
-        if is_done {
-            return;
-        }
-    }
+/// Returns a pool of one session without timeouts of the server.
+fn pool_of_one(database: &TestDatabase) -> PgPool {
+    let options = PgPoolOptions::new().max_connections(1);
+    let options = options.acquire_timeout(Duration::from_mins(2));
+    options.connect_lazy(database.url()).unwrap()
 }
 
-/// Returns the id of the server process that the next statement of the pool runs in.
-async fn server_process(pool: &PgPool) -> i32 {
-    let pid = sqlx::query_scalar("SELECT pg_backend_pid()");
-    pid.fetch_one(pool).await.unwrap()
+/// Waits until one session of the database waits for a lock.
+async fn lock_is_awaited(database: &TestDatabase) {
+    eventually("a session waits for a lock", async || {
+        (sessions_waiting_for_lock(database.pool()).await == 1).then_some(())
+    })
+    .await;
+}
+
+/// Returns what the session of the pool does after its statement, as Postgres names it.
+async fn state_of_session(pool: &PgPool, database: &TestDatabase) -> String {
+    let process = sqlx::query_scalar("SELECT pg_backend_pid()");
+    let process: i32 = process.fetch_one(pool).await.unwrap();
+    let state = sqlx::query_scalar("SELECT state FROM pg_stat_activity WHERE pid = $1");
+    state
+        .bind(process)
+        .fetch_one(database.pool())
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
 async fn cancelled_begin_leaves_no_transaction_in_pool() {
     let database = TestDatabase::create().await;
-    let pool = event_store::pool(database.url(), SessionKind::Writer, 1).unwrap();
-    for polls in 0..POLLS_MAX {
-        // A session that exists is used at once.
-        server_process(&pool).await;
-        drop_after(polls, PoolTransaction::begin(&pool)).await;
-        let process = server_process(&pool).await;
-        let state = sqlx::query_scalar("SELECT state FROM pg_stat_activity WHERE pid = $1");
-        let state: String = state
-            .bind(process)
-            .fetch_one(database.pool())
-            .await
-            .unwrap();
-        assert_eq!(state, "idle", "dropped after {polls} polls");
+    let (holders, pool) = (pool_of_one(&database), pool_of_one(&database));
+    let holder = PoolTransaction::begin_with(&holders, BEGIN_LOCKED)
+        .await
+        .unwrap();
+    tokio::select! {
+        begun = PoolTransaction::begin_with(&pool, BEGIN_LOCKED) => panic!("{begun:?}"),
+        () = lock_is_awaited(&database) => {}
     }
+    holder.rollback().await.unwrap();
+    assert_eq!(state_of_session(&pool, &database).await, "idle");
+}
+
+#[tokio::test]
+async fn dropped_transaction_is_rolled_back() {
+    let database = TestDatabase::create().await;
+    let pool = pool_of_one(&database);
+    drop(
+        PoolTransaction::begin_with(&pool, BEGIN_LOCKED)
+            .await
+            .unwrap(),
+    );
+    assert_eq!(state_of_session(&pool, &database).await, "idle");
+}
+
+#[tokio::test]
+async fn commit_after_cancelled_savepoint_is_an_error() {
+    let database = TestDatabase::create().await;
+    let mut tx = PoolTransaction::begin(&pool_of_one(&database))
+        .await
+        .unwrap();
+    // The first poll sends SAVEPOINT.
+    assert!(tx.begin().now_or_never().is_none());
+    let error = tx.commit().await.unwrap_err();
+    assert!(
+        error.to_string().contains("rolled the transaction back"),
+        "{error}"
+    );
 }

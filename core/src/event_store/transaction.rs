@@ -1,23 +1,26 @@
 //! Transaction on a session of a pool, which may be cancelled at any moment.
 //!
 //! Replaces the method `begin` of the pools of sqlx 0.9.0: if its future is dropped while BEGIN is under
-//! way, the session returns to the pool within a transaction. The next statements on the session then read
-//! an old snapshot, or write rows that nobody commits (sqlx, pull request 4394).
+//! way, the session returns to the pool within a transaction. The next statements then run in that
+//! transaction: nobody commits their writes, their locks stay, and reads may show an old snapshot. A release
+//! of sqlx with pull request 4394 makes this file superfluous.
 
 use std::ops::{Deref, DerefMut};
 
 use sqlx::{
-    Database, PgConnection, PgPool, Postgres, SqlSafeStr as _, SqlStr, pool::PoolConnection,
+    Connection as _, Database, PgConnection, PgPool, Postgres, SqlSafeStr as _, SqlStr,
+    pool::PoolConnection,
 };
 use sqlx_core::transaction::TransactionManager as _;
 
 type Manager = <Postgres as Database>::TransactionManager;
 
-/// Transaction on a session of a pool. A transaction that is dropped is rolled back; one that is dropped
-/// while BEGIN is under way closes its session.
+/// Transaction on a session of a pool. A dropped transaction is rolled back. If BEGIN fails or is cancelled,
+/// the session is closed.
 #[derive(Debug)]
 pub struct PoolTransaction {
     session: PoolConnection<Postgres>,
+    /// False until the answer to BEGIN was read.
     has_begun: bool,
 }
 
@@ -30,7 +33,7 @@ impl PoolTransaction {
         Self::begin_as(pool, None).await
     }
 
-    /// Begins a transaction by `statement`, which may also set what holds for the transaction.
+    /// Begins a transaction with `statement`, a BEGIN that may set the isolation level and timeouts.
     ///
     /// # Errors
     /// Returns an error if the pool has no session before its timeout, or the database fails.
@@ -51,8 +54,13 @@ impl PoolTransaction {
     /// Commits the transaction.
     ///
     /// # Errors
-    /// Returns an error if the database fails; the outcome of the transaction may then be unknown.
+    /// Returns an error if the database fails, or if a cancelled savepoint has rolled the transaction back.
+    /// After an error of the database, or a cancelled commit, the outcome may be unknown.
     pub async fn commit(mut self) -> sqlx::Result<()> {
+        if !self.session.is_in_transaction() {
+            let error = "a cancelled savepoint has rolled the transaction back";
+            return Err(sqlx::Error::Protocol(error.into()));
+        }
         Manager::commit(&mut self.session).await
     }
 
@@ -61,7 +69,9 @@ impl PoolTransaction {
     /// # Errors
     /// Returns an error if the database fails.
     pub async fn rollback(mut self) -> sqlx::Result<()> {
-        Manager::rollback(&mut self.session).await
+        Manager::rollback(&mut self.session).await?;
+        // A cancelled savepoint has only queued the statement.
+        self.session.flush().await
     }
 }
 

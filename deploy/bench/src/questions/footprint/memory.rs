@@ -67,10 +67,9 @@ mod tests {
         assert_eq!(parse("Rss:               many kB\n"), None);
     }
 
-    /// Other tests of this process use and free memory meanwhile, so only bounds that no test moves are
-    /// compared.
+    // Compares no difference: other tests of this process allocate and free memory meanwhile.
     #[test]
-    fn only_process_with_used_memory_has_it() {
+    fn resident_memory_is_of_the_given_process() {
         let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = Pid::from_raw(i32::try_from(other.id()).unwrap());
         let of_other = resident_mib(pid).unwrap();
