@@ -15,8 +15,9 @@ use crate::{
 
 /// Shortest outage, in seconds.
 const OUTAGE_MIN: Duration = Duration::from_secs(2);
-/// Time for which a command waits for the server. An earlier failure would have had time left.
-const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
+/// Shortest time for which a create waits for the server: that of the look-up of a key. An earlier failure
+/// would have had time left.
+const WAITING_TIME_MIN: Duration = Duration::from_secs(3);
 const CLIENTS: usize = 16;
 /// Number of failures after which a client gives up.
 const FAILURES_MAX: usize = 1_000;
@@ -39,7 +40,7 @@ async fn create_until(
             if answer.status == 201 {
                 break;
             }
-            if sent_at.elapsed() < WAITING_TIME_MAX {
+            if sent_at.elapsed() < WAITING_TIME_MIN {
                 failures.push((answer.status.as_u16(), answer.problem()));
                 assert!(failures.len() < FAILURES_MAX, "{failures:?}");
             }

@@ -104,6 +104,7 @@ mod tests {
         let done = std::process::Command::new("sh").args(["-c", busy]).status();
         assert!(done.unwrap().success());
         assert!(of_children() > before);
-        assert!(family_seconds(Pid::this()).unwrap() > family_before);
+        // A child of another test that ends between two readings is missing in the sum.
+        assert!((0..1_000).any(|_| family_seconds(Pid::this()).unwrap() > family_before));
     }
 }

@@ -71,7 +71,7 @@ async fn session_ended(pool: &PgPool) {
         );
         locks.fetch_one(pool).await.unwrap()
     };
-    assert_eq!(locks().await, 1);
+    assert!(locks().await <= 1);
     eventually("the session of the frozen command has ended", async || {
         (locks().await == 0).then_some(())
     })

@@ -50,6 +50,18 @@ pub(crate) async fn cycle_until(
     }
 }
 
+/// Runs cycles until the engine has no work. A refused shard is checked again now and then, and must not make
+/// the loop spin.
+pub(crate) async fn cycle_until_idle(engine: &mut Engine) {
+    for _ in 0..100 {
+        engine.cycle(Vec::new()).await.unwrap();
+        if !engine.has_work() {
+            return;
+        }
+    }
+    panic!("a refused shard makes the loop spin");
+}
+
 #[tokio::test]
 async fn shard_of_other_log_is_refused_until_repaired() {
     let stage = Stage::set().await;
@@ -84,8 +96,7 @@ async fn shard_of_other_log_is_refused_until_repaired() {
         let mut engine = stage.engine();
         cycle_until(&stage, &mut engine, (other, other_head)).await;
         assert_eq!(floor(&stage, shard).await, 0);
-        // A refused shard must not make the loop spin.
-        assert!(!engine.has_work());
+        cycle_until_idle(&mut engine).await;
         run(&stage, &set(repaired, shard)).await;
         cycle_until(&stage, &mut engine, (shard, head)).await;
     }
@@ -167,6 +178,6 @@ async fn running_projector_stops_at_raised_epoch() {
     let log = stage.log().await.into_iter();
     let log = log.map(|it| PublishedEvent { log_epoch: 2, ..it });
     engine.cycle(log.collect()).await.unwrap();
-    assert!(!engine.has_work());
+    cycle_until_idle(&mut engine).await;
     assert_eq!(floor(&stage, shard).await, 7);
 }

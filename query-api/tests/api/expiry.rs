@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::{
     read_tables::insert_redirect,
-    redirect_cache::{OLD, caching_service_on, link_to_old, until_cached},
+    redirect_cache::{OLD, link_to_old, tolerant_service_on, until_cached},
     service::{Answer, TestService},
 };
 
@@ -55,8 +55,8 @@ async fn expired_link_is_gone_or_leads_to_expired_url() {
 /// No row changes and no change is announced: each cache compares the instant with its clock.
 #[tokio::test]
 async fn caches_of_two_processes_obey_the_instant() {
-    let one = caching_service_on(TestDatabase::create().await).await;
-    let other = caching_service_on(one.database.share()).await;
+    let one = tolerant_service_on(TestDatabase::create().await).await;
+    let other = tolerant_service_on(one.database.share()).await;
     let caller = one.caller().await;
     link_to_old(&one, &caller, "fest").await;
     let at = one.clock.now() + HOUR;

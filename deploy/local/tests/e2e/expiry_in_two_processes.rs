@@ -85,9 +85,9 @@ async fn create_links(writer: &Http, attempt: usize) -> Vec<ExpiringLink> {
         let items = batch.iter().map(|(number, link)| link.item(*number));
         let body = json!({ "items": items.collect::<Vec<_>>() });
         let answer = writer.try_post("/v1/links/batch", &[], &body).await;
-        let items = answer.unwrap().json();
-        let items = items["items"].as_array().unwrap().iter();
-        statuses.extend(items.map(|item| item["status"].as_u64()));
+        let items = answer.unwrap().json()["items"].take();
+        // A batch that is refused as a whole has no items.
+        statuses.extend((0..batch.len()).map(|index| items[index]["status"].as_u64()));
     }
     let links = links.into_iter().zip(statuses);
     let created = links.filter(|(_, status)| *status == Some(201));
