@@ -5,7 +5,10 @@
 
 use std::{
     error::Error,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -14,11 +17,26 @@ use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
+    statistics::Statistics,
 };
 
 /// Time for which an error counts if librdkafka does not repeat it, in minutes: librdkafka
 /// suppresses repetitions for 30 s.
 const RECENT_FOR: Duration = Duration::from_mins(1);
+
+/// Setting of a client that shows whether it knows brokers: the interval of its statistics.
+pub const STATISTICS_INTERVAL: (&str, &str) = ("statistics.interval.ms", "10000");
+/// Number of statistics without a broker after which a client counts as lost: after one, the client may be about
+/// to connect to the configured brokers again.
+const STATISTICS_MAX: u32 = 2;
+
+/// A Kafka client that knows no broker any more, and never connects again.
+///
+/// If a broker that is stopping answers a request for metadata and names no broker, librdkafka forgets all of
+/// them, also the configured ones (librdkafka 2.12, issue 5301). The client must be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the Kafka client has forgotten its brokers while one was stopping: replacing the client")]
+pub struct LostBrokers;
 
 /// The most specific error of one Kafka client, or of several clients in turn. Clones share the
 /// state.
@@ -26,6 +44,8 @@ const RECENT_FOR: Duration = Duration::from_mins(1);
 pub struct KafkaErrors {
     rights: &'static str,
     kept: Arc<Mutex<Option<KeptError>>>,
+    /// Number of the last statistics in a row that name no broker.
+    without_broker: Arc<AtomicU32>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,6 +80,7 @@ impl KafkaErrors {
         Self {
             rights,
             kept: Arc::default(),
+            without_broker: Arc::default(),
         }
     }
 
@@ -76,6 +97,16 @@ impl KafkaErrors {
     /// Clears the error after a success.
     pub fn clear(&self) {
         *self.lock() = None;
+    }
+
+    /// Returns, once, the reason to replace a client that knows no broker any more. The client needs the setting
+    /// [`STATISTICS_INTERVAL`].
+    pub fn take_lost_brokers(&self) -> Option<LostBrokers> {
+        if self.without_broker.load(Ordering::Relaxed) < STATISTICS_MAX {
+            return None;
+        }
+        self.without_broker.store(0, Ordering::Relaxed);
+        Some(LostBrokers)
     }
 
     /// Returns the kind of the most specific error, and the advice on one line.
@@ -216,10 +247,22 @@ impl ClientContext for KafkaErrors {
         tracing::debug!(%error, reason, "librdkafka");
         self.record(&error, reason);
     }
+
+    fn stats(&self, statistics: Statistics) {
+        let is_of_cluster = |source: &str| matches!(source, "configured" | "learned");
+        let mut brokers = statistics.brokers.values();
+        if brokers.any(|broker| is_of_cluster(&broker.source)) {
+            self.without_broker.store(0, Ordering::Relaxed);
+        } else {
+            self.without_broker.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::statistics::Broker;
+
     use super::*;
 
     fn heard(recorded: &[(RDKafkaErrorCode, &str)]) -> String {
@@ -280,6 +323,37 @@ mod tests {
         );
         assert!(telling.ends_with("(no certificate)"), "{telling}");
         assert_eq!(told(anyhow!("not of Kafka")).as_str(), "not of Kafka");
+    }
+
+    /// Returns statistics with a broker of each source.
+    fn statistics(sources: &[&str]) -> Statistics {
+        let brokers = sources.iter().map(|source| {
+            let source = (*source).to_owned();
+            let broker = Broker {
+                source: source.clone(),
+                ..Broker::default()
+            };
+            (source, broker)
+        });
+        Statistics {
+            brokers: brokers.collect(),
+            ..Statistics::default()
+        }
+    }
+
+    #[test]
+    fn client_without_brokers_is_reported_once() {
+        let errors = KafkaErrors::new("");
+        for known in ["configured", "learned"] {
+            errors.stats(statistics(&["logical"]));
+            assert_eq!(errors.take_lost_brokers(), None);
+            errors.stats(statistics(&["logical", known]));
+        }
+        errors.stats(statistics(&[]));
+        assert_eq!(errors.take_lost_brokers(), None);
+        errors.stats(statistics(&["internal", "logical"]));
+        assert_eq!(errors.take_lost_brokers(), Some(LostBrokers));
+        assert_eq!(errors.take_lost_brokers(), None);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use super::{
 };
 
 impl<P: EventPublisher> Relay<P> {
-    /// Makes a producer, unless there is one, after the topic was compared with the cursors. Replaces the
-    /// producer after the wall clock was set back.
+    /// Makes a producer, unless there is one, after the topic was compared with the cursors. Replaces a
+    /// producer that may wait for ever.
     pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
-        if let Some(set_back) = self.wall_clock.set_back() {
-            tracing::warn!("{set_back}");
+        if let Some(stuck) = self.take_stuck() {
+            tracing::warn!("{stuck}");
             self.end_producer().await?;
         }
         answered(self.producer.register(lease)).await?;
@@ -38,6 +38,17 @@ impl<P: EventPublisher> Relay<P> {
             self.end_producer().await?;
         }
         bound.map(drop)
+    }
+
+    /// Returns, once, the reason why a producer may wait for ever: the wall clock was set back, or the producer
+    /// has lost its brokers.
+    pub(super) fn take_stuck(&mut self) -> Option<String> {
+        if let Some(set_back) = self.wall_clock.set_back() {
+            return Some(set_back.to_string());
+        }
+        let lost = self.publisher.take_lost_brokers();
+        let lost = lost.or_else(|| self.stopped.take_lost_brokers());
+        lost.map(|lost| lost.to_string())
     }
 
     /// Compares the cursors with the topic, and the records after the cursors with the log.

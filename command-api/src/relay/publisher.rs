@@ -5,8 +5,11 @@ use std::{mem, sync::Arc};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_config::KafkaConfig,
-    kafka_errors::KafkaErrors, shard::Position,
+    cloud_event::PublishedEvent,
+    event_store::log::PerShard,
+    kafka_config::KafkaConfig,
+    kafka_errors::{KafkaErrors, LostBrokers, STATISTICS_INTERVAL},
+    shard::Position,
 };
 use rdkafka::{
     ClientConfig,
@@ -111,6 +114,11 @@ pub trait EventPublisher: Send + Sync {
     fn trouble(&self) -> Option<String> {
         None
     }
+
+    /// Returns, once, the reason to replace the producer, if the producer knows no broker any more.
+    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+        None
+    }
 }
 
 /// Publishes to Kafka with an idempotent producer.
@@ -157,7 +165,8 @@ impl KafkaPublisher {
             .set("queue.buffering.max.ms", "0")
             // After an outage the relay reconnects within a second, not after 10 s.
             .set("reconnect.backoff.max.ms", "1000")
-            .set("allow.auto.create.topics", "false");
+            .set("allow.auto.create.topics", "false")
+            .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
         // A check only: librdkafka reads the files of certificates when a client is made, so a wrong path fails here.
         config
             .create::<BaseProducer>()
@@ -273,5 +282,9 @@ impl EventPublisher for KafkaPublisher {
 
     fn trouble(&self) -> Option<String> {
         self.trouble.most_specific().map(|(_, words)| words)
+    }
+
+    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+        self.trouble.take_lost_brokers()
     }
 }

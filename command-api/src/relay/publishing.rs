@@ -134,7 +134,7 @@ impl<P: EventPublisher> Relay<P> {
     /// meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the lease is lost, the wall clock is set back, or the database fails.
+    /// Returns an error if the lease is lost, the producer may wait for ever, or the database fails.
     pub(super) async fn wait_for<T>(
         &mut self,
         answer: impl Future<Output = T>,
@@ -146,8 +146,8 @@ impl<P: EventPublisher> Relay<P> {
                 answer = &mut answer => return Ok(Some(answer)),
                 () = tokio::time::sleep(RENEW_INTERVAL) => {}
             }
-            if let Some(set_back) = self.wall_clock.set_back() {
-                anyhow::bail!("{set_back}");
+            if let Some(stuck) = self.take_stuck() {
+                anyhow::bail!(stuck);
             }
             match answered(self.shards.renew()).await? {
                 Renewal::Kept => {}

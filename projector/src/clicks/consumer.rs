@@ -14,6 +14,7 @@ use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
     kafka_close,
     kafka_config::TopicName,
+    kafka_errors::{LostBrokers, STATISTICS_INTERVAL},
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
@@ -62,7 +63,8 @@ impl ClickConsumer {
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
-            .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB);
+            .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB)
+            .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
         match settings.group_protocol {
             GroupProtocol::Classic => config
                 .set("partition.assignment.strategy", "cooperative-sticky")
@@ -169,6 +171,11 @@ impl ClickConsumer {
         } else {
             self.inner.resume(&list)
         }
+    }
+
+    /// Returns the reason to replace this member, if its client knows no broker any more.
+    pub(super) fn take_lost_brokers(&self) -> Option<LostBrokers> {
+        self.inner.context().errors.take_lost_brokers()
     }
 
     /// Returns a handle for requests on other threads.

@@ -95,8 +95,8 @@ impl CountingLoop {
     /// Counts until one of the ends, and leaves the group.
     ///
     /// # Errors
-    /// Returns an error if the Kafka client has failed for good, or the wall clock was set back: a new loop
-    /// begins where this one was.
+    /// Returns an error if the Kafka client has failed for good, the wall clock was set back, or the client
+    /// has lost its brokers: a new loop begins where this one was.
     pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
         gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(0.0);
@@ -115,6 +115,9 @@ impl CountingLoop {
                 && !self.is_ending_at_topic_end
             {
                 bail!("{set_back}");
+            }
+            if let Some(lost) = self.consumer.take_lost_brokers() {
+                bail!(lost);
             }
             let wake_at = self.wake_at();
             let is_ending = self.is_ending_at_topic_end;

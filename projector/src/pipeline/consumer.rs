@@ -7,20 +7,24 @@
 mod group;
 mod record;
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, mem, time::Duration};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_close, kafka_config::TopicName,
-    kafka_errors::KafkaErrorKind, shard::Shard,
+    cloud_event::PublishedEvent,
+    event_store::log::PerShard,
+    kafka_close,
+    kafka_config::TopicName,
+    kafka_errors::{KafkaErrorKind, STATISTICS_INTERVAL},
+    shard::Shard,
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{CommitMode, Consumer as _, StreamConsumer},
     error::KafkaError,
 };
-use tokio::time::Instant;
+use tokio::{task::spawn_blocking, time::Instant};
 
 pub use self::group::AssignmentChange;
 use self::{group::GroupContext, record::UnreadableRecords};
@@ -48,6 +52,7 @@ pub struct Delivery {
 /// A member of the consumer group.
 pub struct Consumer {
     inner: StreamConsumer<GroupContext>,
+    settings: Config,
     topic: TopicName,
     /// Offset of the next record of each partition, if not committed yet.
     next_offsets: PerShard<Option<i64>>,
@@ -62,36 +67,10 @@ impl Consumer {
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
     pub fn join(settings: &Config) -> anyhow::Result<Self> {
-        let kafka = &settings.kafka;
-        let mut config: ClientConfig = kafka.client_settings()?.collect();
-        config
-            .set("group.id", &settings.group_id)
-            // A new group, or a group with expired offsets, must not skip the records on the topic.
-            .set("auto.offset.reset", "earliest")
-            .set("enable.auto.commit", "false")
-            .set("enable.auto.offset.store", "false")
-            .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-            // Fetching ahead would split the records of one transaction into many small fetches.
-            .set("queued.min.messages", "1")
-            .set("fetch.queue.backoff.ms", "2");
-        match settings.group_protocol {
-            GroupProtocol::Classic => config
-                .set("partition.assignment.strategy", "cooperative-sticky")
-                .set("session.timeout.ms", "6000")
-                // A member learns of a rebalance in the answer to its heartbeat: until then, the
-                // shards that it gains are idle.
-                .set("heartbeat.interval.ms", "1000"),
-            GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
-        };
-        let inner: StreamConsumer<GroupContext> = config
-            .create_with_context(GroupContext::new())
-            .context("cannot create the Kafka consumer")?;
-        inner
-            .subscribe(&[kafka.topic.as_str()])
-            .context("cannot subscribe to the topic")?;
         Ok(Self {
-            inner,
-            topic: kafka.topic.clone(),
+            inner: subscribed(settings)?,
+            settings: settings.clone(),
+            topic: settings.kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
             last_warning: None,
@@ -107,6 +86,10 @@ impl Consumer {
         records_max: usize,
         deadline: impl Future<Output = ()>,
     ) -> anyhow::Result<Delivery> {
+        if let Some(lost) = self.inner.context().errors.take_lost_brokers() {
+            tracing::warn!("{lost}");
+            return self.rejoin();
+        }
         let mut events = Vec::new();
         let mut unreadable = UnreadableRecords::default();
         let errors = &self.inner.context().errors;
@@ -163,13 +146,27 @@ impl Consumer {
         }
     }
 
+    /// Replaces the client by one that joins the group again. The events of the lost assignment are served from
+    /// the event store meanwhile.
+    fn rejoin(&mut self) -> anyhow::Result<Delivery> {
+        let former = mem::replace(&mut self.inner, subscribed(&self.settings)?);
+        drop(spawn_blocking(move || {
+            kafka_close::close_in_time(move || drop(former))
+        }));
+        self.next_offsets = PerShard::default();
+        Ok(Delivery {
+            assignment_changes: vec![AssignmentChange::Lost(Shard::all().collect())],
+            events: Vec::new(),
+        })
+    }
+
     /// Commits the remaining offsets and leaves the group.
     pub async fn leave(mut self) {
         self.commit_offsets();
         let inner = self.inner;
         // Dropping the consumer blocks until the brokers have answered, also to the commit above.
         let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, move || drop(inner));
-        if tokio::task::spawn_blocking(leaving).await.is_err() {
+        if spawn_blocking(leaving).await.is_err() {
             tracing::warn!("leaving the consumer group panicked");
         }
     }
@@ -227,3 +224,39 @@ impl Consumer {
         }
     }
 }
+
+/// Returns a client that joins the group in the background.
+fn subscribed(settings: &Config) -> anyhow::Result<StreamConsumer<GroupContext>> {
+    let kafka = &settings.kafka;
+    let mut config: ClientConfig = kafka.client_settings()?.collect();
+    config
+        .set("group.id", &settings.group_id)
+        // A new group, or a group with expired offsets, must not skip the records on the topic.
+        .set("auto.offset.reset", "earliest")
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
+        // Fetching ahead would split the records of one transaction into many small fetches.
+        .set("queued.min.messages", "1")
+        .set("fetch.queue.backoff.ms", "2")
+        .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
+    match settings.group_protocol {
+        GroupProtocol::Classic => config
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", "6000")
+            // A member learns of a rebalance in the answer to its heartbeat: until then, the
+            // shards that it gains are idle.
+            .set("heartbeat.interval.ms", "1000"),
+        GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
+    };
+    let inner: StreamConsumer<GroupContext> = config
+        .create_with_context(GroupContext::new())
+        .context("cannot create the Kafka consumer")?;
+    inner
+        .subscribe(&[kafka.topic.as_str()])
+        .context("cannot subscribe to the topic")?;
+    Ok(inner)
+}
+
+#[cfg(test)]
+mod tests;

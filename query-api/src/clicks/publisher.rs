@@ -100,6 +100,9 @@ impl ClickPublisher {
         } else if let Some(set_back) = self.wall_clock.set_back() {
             tracing::warn!("{set_back}");
             self.replace(outbox, now);
+        } else if let Some(lost) = self.errors.take_lost_brokers() {
+            tracing::warn!("{lost}");
+            self.replace(outbox, now);
         }
         self.outage.observe(outbox, &self.errors, now);
         self.take_refused()

@@ -16,6 +16,7 @@ use linkledger_core::{
     cloud_event::{PublishedEvent, TOPIC},
     event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
+    kafka_errors::LostBrokers,
     shard::{SHARD_COUNT, Shard},
 };
 use linkledger_testing as testing;
@@ -43,6 +44,7 @@ use crate::support::start_service;
 struct Sleeper {
     is_asked: Arc<AtomicBool>,
     is_awake: Arc<AtomicBool>,
+    has_lost_brokers: Arc<AtomicBool>,
     acknowledging: Recorder,
 }
 
@@ -65,10 +67,16 @@ impl EventPublisher for Sleeper {
         self.is_awake.store(is_asked, Ordering::SeqCst);
         true
     }
+
+    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+        let has_lost_brokers = self.has_lost_brokers.swap(false, Ordering::SeqCst);
+        has_lost_brokers.then_some(LostBrokers)
+    }
 }
 
-#[tokio::test]
-async fn clock_set_back_replaces_the_producer() {
+/// Makes a producer that never answers wait for ever by `disturb`, until another producer has published.
+/// Returns the failure of the relay's step.
+async fn replaced_producer(disturb: impl FnOnce(&FixedClock, &Sleeper)) -> String {
     let database = TestDatabase::create().await;
     let account_id = super::with_links(&database, 1).await;
     let clock = Arc::new(FixedClock::default());
@@ -87,13 +95,25 @@ async fn clock_set_back_replaces_the_producer() {
             publisher.is_asked.load(Ordering::SeqCst).then_some(())
         })
         .await;
-        clock.set_back(Duration::from_hours(1));
+        disturb(&clock, &publisher);
     });
-    let error = format!("{failure:#}");
-    assert!(error.contains("was set back by 3600 s"), "{error}");
     let shard = Shard::of(account_id);
     super::step_until_stored(&mut relay, &database, (shard, 2)).await;
     assert_eq!(publisher.acknowledging.taken(), [1, 2]);
+    format!("{failure:#}")
+}
+
+#[tokio::test]
+async fn clock_set_back_replaces_the_producer() {
+    let error = replaced_producer(|clock, _| clock.set_back(Duration::from_hours(1))).await;
+    assert!(error.contains("was set back by 3600 s"), "{error}");
+}
+
+#[tokio::test]
+async fn producer_without_brokers_is_replaced() {
+    let lose = |_: &FixedClock, of: &Sleeper| of.has_lost_brokers.store(true, Ordering::SeqCst);
+    let error = replaced_producer(lose).await;
+    assert!(error.contains("has forgotten its brokers"), "{error}");
 }
 
 /// Starts three brokers that ignore the sequence numbers of batches.

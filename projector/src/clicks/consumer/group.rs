@@ -18,6 +18,7 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     error::{KafkaError, KafkaResult},
+    statistics::Statistics,
     types::RDKafkaRespErr,
 };
 use tokio::time::Instant;
@@ -132,6 +133,10 @@ impl ClientContext for GroupContext {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.errors.error(error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.errors.stats(statistics);
     }
 }
 

@@ -11,6 +11,7 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance},
     error::{KafkaError, KafkaResult},
+    statistics::Statistics,
 };
 
 /// Rights that the Kafka user of the projector needs.
@@ -62,6 +63,10 @@ impl ClientContext for GroupContext {
     /// the reason.
     fn error(&self, error: KafkaError, reason: &str) {
         self.errors.error(error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.errors.stats(statistics);
     }
 }
 

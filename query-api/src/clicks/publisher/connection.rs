@@ -11,7 +11,7 @@ use linkledger_core::{
     click::CLICK_PARTITIONS,
     kafka_close,
     kafka_config::{KafkaConfig, TopicName},
-    kafka_errors::KafkaErrors,
+    kafka_errors::{KafkaErrors, STATISTICS_INTERVAL},
 };
 use rdkafka::{
     ClientConfig, ClientContext,
@@ -23,6 +23,7 @@ use rdkafka::{
         BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig,
         ThreadedProducer,
     },
+    statistics::Statistics,
 };
 use tokio::task::spawn_blocking;
 
@@ -59,6 +60,10 @@ impl ClientContext for DeliveryContext {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.errors.error(error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.errors.stats(statistics);
     }
 }
 
@@ -106,7 +111,8 @@ pub(super) fn client_config(kafka: &KafkaConfig) -> anyhow::Result<ClientConfig>
         .set("queue.buffering.max.ms", "5")
         // After an outage the producer reconnects within a second, not after 10 s.
         .set("reconnect.backoff.max.ms", "1000")
-        .set("allow.auto.create.topics", "false");
+        .set("allow.auto.create.topics", "false")
+        .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
     // librdkafka reads the files of certificates when a client is made.
     config
         .create::<BaseProducer>()

@@ -1,10 +1,11 @@
-//! A producer that a step back of the clock has put to sleep, on a broker inside the process.
+//! A producer that waits for ever, on a broker inside the process.
 
 use linkledger_core::{
     click::{Click, ClickDetails, ClickKind},
     id::{AccountId, LinkId},
 };
 use linkledger_testing::{FixedClock, TestBroker, eventually};
+use rdkafka::{ClientContext as _, statistics::Statistics};
 use time::OffsetDateTime;
 use tokio::sync::Mutex;
 use uuid::Uuid;
@@ -26,8 +27,8 @@ fn click() -> Click {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn clock_set_back_replaces_the_producer() {
+/// Makes the producer wait for ever by `disturb`, until another one has delivered its click.
+async fn assert_replaced_after(disturb: impl FnOnce(&FixedClock, &ClickPublisher)) {
     let broker = TestBroker::embedded();
     let mut kafka = broker.config();
     kafka.topic = TopicName::of_clicks();
@@ -50,9 +51,9 @@ async fn clock_set_back_replaces_the_producer() {
         outbox.add(&click());
         publisher.publish(outbox).await;
     }
-    clock.set_back(Duration::from_hours(1));
     {
         let (publisher, outbox) = &mut *stage.lock().await;
+        disturb(&clock, publisher);
         publisher.publish(outbox).await;
         assert!(matches!(publisher.state, State::Waiting(_)));
     }
@@ -63,6 +64,21 @@ async fn clock_set_back_replaces_the_producer() {
         outbox.is_empty().then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clock_set_back_replaces_the_producer() {
+    assert_replaced_after(|clock, _| clock.set_back(Duration::from_hours(1))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn producer_without_brokers_is_replaced() {
+    let forget = |_: &FixedClock, publisher: &ClickPublisher| {
+        for _ in 0..2 {
+            publisher.errors.stats(Statistics::default());
+        }
+    };
+    assert_replaced_after(forget).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
