@@ -35,7 +35,9 @@ const STATISTICS_MAX: u32 = 2;
 /// If a broker that is stopping answers a request for metadata and names no broker, librdkafka forgets all of
 /// them, also the configured ones (librdkafka 2.12, issue 5301). The client must be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the Kafka client has forgotten its brokers while one was stopping: replacing the client")]
+#[error(
+    "the Kafka client knows no broker any more, and would not connect again: replacing the client"
+)]
 pub struct LostBrokers;
 
 /// The most specific error of one Kafka client, or of several clients in turn. Clones share the
@@ -97,6 +99,7 @@ impl KafkaErrors {
     /// Clears the error after a success.
     pub fn clear(&self) {
         *self.lock() = None;
+        self.without_broker.store(0, Ordering::Relaxed);
     }
 
     /// Returns, once, the reason to replace a client that knows no broker any more. The client needs the setting
@@ -261,7 +264,9 @@ impl ClientContext for KafkaErrors {
 
 #[cfg(test)]
 mod tests {
-    use rdkafka::statistics::Broker;
+    use std::thread;
+
+    use rdkafka::{ClientConfig, producer::FutureProducer, statistics::Broker};
 
     use super::*;
 
@@ -354,6 +359,20 @@ mod tests {
         errors.stats(statistics(&["internal", "logical"]));
         assert_eq!(errors.take_lost_brokers(), Some(LostBrokers));
         assert_eq!(errors.take_lost_brokers(), None);
+    }
+
+    #[test]
+    fn statistics_of_client_without_brokers_are_understood() {
+        let errors = KafkaErrors::new("");
+        let mut config = ClientConfig::new();
+        config.set(STATISTICS_INTERVAL.0, "20");
+        // Without `bootstrap.servers` a client knows no broker.
+        let _client: FutureProducer<_> = config.create_with_context(errors.clone()).unwrap();
+        let until = Instant::now() + Duration::from_mins(2);
+        while errors.take_lost_brokers().is_none() {
+            assert!(Instant::now() < until, "no statistics arrive");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl StoppedShards {
         events
     }
 
-    /// Returns, once, the reason to replace the producers, if that of a retry knows no broker any more.
+    /// Returns, once, the reason to replace the producers, if the producer of a retry knows no broker any more.
     pub(super) fn take_lost_brokers(&self) -> Option<LostBrokers> {
         let mut stopped = self.shards.iter();
         stopped.find_map(|stopped| stopped.publisher.take_lost_brokers())

@@ -111,13 +111,13 @@ impl CountingLoop {
                 self.requests.reset();
             }
             // The last loop of a process has no successor.
-            if let Some(set_back) = self.wall_clock.set_back()
-                && !self.is_ending_at_topic_end
-            {
-                bail!("{set_back}");
-            }
-            if let Some(lost) = self.consumer.take_lost_brokers() {
-                bail!(lost);
+            if !self.is_ending_at_topic_end {
+                if let Some(set_back) = self.wall_clock.set_back() {
+                    bail!("{set_back}");
+                }
+                if let Some(lost) = self.consumer.take_lost_brokers() {
+                    bail!(lost);
+                }
             }
             let wake_at = self.wake_at();
             let is_ending = self.is_ending_at_topic_end;

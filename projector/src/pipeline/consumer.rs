@@ -88,7 +88,7 @@ impl Consumer {
     ) -> anyhow::Result<Delivery> {
         if let Some(lost) = self.inner.context().errors.take_lost_brokers() {
             tracing::warn!("{lost}");
-            return self.rejoin();
+            return Ok(self.rejoin().await);
         }
         let mut events = Vec::new();
         let mut unreadable = UnreadableRecords::default();
@@ -146,18 +146,31 @@ impl Consumer {
         }
     }
 
-    /// Replaces the client by one that joins the group again. The events of the lost assignment are served from
-    /// the event store meanwhile.
-    fn rejoin(&mut self) -> anyhow::Result<Delivery> {
-        let former = mem::replace(&mut self.inner, subscribed(&self.settings)?);
+    /// Replaces the client by one that joins the group again. The shards of the lost assignment are served from
+    /// the event store meanwhile. After a failure the former client stays, until its next statistics.
+    async fn rejoin(&mut self) -> Delivery {
+        let settings = self.settings.clone();
+        let joining = spawn_blocking(move || subscribed(&settings)).await;
+        let joining = joining.context("joining the consumer group panicked");
+        let joined = match joining.flatten() {
+            Ok(joined) => joined,
+            Err(error) => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot join the consumer group again; retrying within 20 s"
+                );
+                return Delivery::default();
+            }
+        };
+        let former = mem::replace(&mut self.inner, joined);
         drop(spawn_blocking(move || {
             kafka_close::close_in_time(move || drop(former))
         }));
         self.next_offsets = PerShard::default();
-        Ok(Delivery {
+        Delivery {
             assignment_changes: vec![AssignmentChange::Lost(Shard::all().collect())],
             events: Vec::new(),
-        })
+        }
     }
 
     /// Commits the remaining offsets and leaves the group.

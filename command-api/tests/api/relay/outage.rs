@@ -74,8 +74,8 @@ impl EventPublisher for Sleeper {
     }
 }
 
-/// Makes a producer that never answers wait for ever by `disturb`, until another producer has published.
-/// Returns the failure of the relay's step.
+/// Disturbs a producer that never answers, and steps the relay until another producer has published. Returns
+/// the failure of the step that waited.
 async fn replaced_producer(disturb: impl FnOnce(&FixedClock, &Sleeper)) -> String {
     let database = TestDatabase::create().await;
     let account_id = super::with_links(&database, 1).await;
@@ -113,7 +113,7 @@ async fn clock_set_back_replaces_the_producer() {
 async fn producer_without_brokers_is_replaced() {
     let lose = |_: &FixedClock, of: &Sleeper| of.has_lost_brokers.store(true, Ordering::SeqCst);
     let error = replaced_producer(lose).await;
-    assert!(error.contains("has forgotten its brokers"), "{error}");
+    assert!(error.contains("knows no broker any more"), "{error}");
 }
 
 /// Starts three brokers that ignore the sequence numbers of batches.

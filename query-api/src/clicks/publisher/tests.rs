@@ -3,6 +3,7 @@
 use linkledger_core::{
     click::{Click, ClickDetails, ClickKind},
     id::{AccountId, LinkId},
+    kafka_errors::STATISTICS_INTERVAL,
 };
 use linkledger_testing::{FixedClock, TestBroker, eventually};
 use rdkafka::{ClientContext as _, statistics::Statistics};
@@ -34,8 +35,12 @@ async fn assert_replaced_after(disturb: impl FnOnce(&FixedClock, &ClickPublisher
     kafka.topic = TopicName::of_clicks();
     let clock = Arc::new(FixedClock::default());
     let of_machine = Arc::clone(&clock) as Arc<dyn Clock>;
-    let publisher =
+    let mut publisher =
         ClickPublisher::new(&kafka, RecorderId(Uuid::from_u128(7)), of_machine).unwrap();
+    // The test sends the statistics.
+    let (interval, off) = (STATISTICS_INTERVAL.0, "0");
+    assert!(publisher.config.get(interval).is_some());
+    publisher.config.set(interval, off);
     let stage = Mutex::new((publisher, Outbox::new(1 << 20)));
     eventually("the publisher is connected", async || {
         let (publisher, outbox) = &mut *stage.lock().await;
