@@ -24,19 +24,20 @@ use rdkafka::{
 /// suppresses repetitions for 30 s.
 const RECENT_FOR: Duration = Duration::from_mins(1);
 
-/// Setting of a client that shows whether it knows brokers: the interval of its statistics.
+/// Interval of the statistics of a client, which [`KafkaErrors::take_lost_brokers`] needs.
 pub const STATISTICS_INTERVAL: (&str, &str) = ("statistics.interval.ms", "10000");
-/// Number of statistics without a broker after which a client counts as lost: after one, the client may be about
-/// to connect to the configured brokers again.
-const STATISTICS_MAX: u32 = 2;
+/// Number of statistics in a row without a broker after which a client is replaced: after one, the client may be
+/// about to connect to the configured brokers again.
+const LOST_AFTER_STATISTICS: u32 = 2;
 
-/// A Kafka client that knows no broker any more, and never connects again.
+/// A Kafka client that knows no broker any more, and may never connect again.
 ///
-/// If a broker that is stopping answers a request for metadata and names no broker, librdkafka forgets all of
-/// them, also the configured ones (librdkafka 2.12, issue 5301). The client must be replaced.
+/// If a broker that is stopping answers a request for metadata and names no broker, librdkafka 2.12.1 forgets
+/// all of them, also the configured ones, and can cancel its own return to the configured ones
+/// (confluentinc/librdkafka, issue 5301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the Kafka client knows no broker any more, and would not connect again: replacing the client"
+    "the Kafka client knows no broker any more, and may never connect again: replacing the client"
 )]
 pub struct LostBrokers;
 
@@ -47,7 +48,7 @@ pub struct KafkaErrors {
     rights: &'static str,
     kept: Arc<Mutex<Option<KeptError>>>,
     /// Number of the last statistics in a row that name no broker.
-    without_broker: Arc<AtomicU32>,
+    statistics_without_broker: Arc<AtomicU32>,
 }
 
 #[derive(Debug, Clone)]
@@ -82,7 +83,7 @@ impl KafkaErrors {
         Self {
             rights,
             kept: Arc::default(),
-            without_broker: Arc::default(),
+            statistics_without_broker: Arc::default(),
         }
     }
 
@@ -96,19 +97,19 @@ impl KafkaErrors {
         *kept = Some(error.or_more_specific(known));
     }
 
-    /// Clears the error after a success.
+    /// Clears the error, and the number of statistics without a broker, after a success.
     pub fn clear(&self) {
         *self.lock() = None;
-        self.without_broker.store(0, Ordering::Relaxed);
+        self.statistics_without_broker.store(0, Ordering::Relaxed);
     }
 
     /// Returns, once, the reason to replace a client that knows no broker any more. The client needs the setting
     /// [`STATISTICS_INTERVAL`].
     pub fn take_lost_brokers(&self) -> Option<LostBrokers> {
-        if self.without_broker.load(Ordering::Relaxed) < STATISTICS_MAX {
+        if self.statistics_without_broker.load(Ordering::Relaxed) < LOST_AFTER_STATISTICS {
             return None;
         }
-        self.without_broker.store(0, Ordering::Relaxed);
+        self.statistics_without_broker.store(0, Ordering::Relaxed);
         Some(LostBrokers)
     }
 
@@ -255,9 +256,10 @@ impl ClientContext for KafkaErrors {
         let is_of_cluster = |source: &str| matches!(source, "configured" | "learned");
         let mut brokers = statistics.brokers.values();
         if brokers.any(|broker| is_of_cluster(&broker.source)) {
-            self.without_broker.store(0, Ordering::Relaxed);
+            self.statistics_without_broker.store(0, Ordering::Relaxed);
         } else {
-            self.without_broker.fetch_add(1, Ordering::Relaxed);
+            self.statistics_without_broker
+                .fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_of_client_without_brokers_are_understood() {
+    fn client_without_bootstrap_servers_is_reported() {
         let errors = KafkaErrors::new("");
         let mut config = ClientConfig::new();
         config.set(STATISTICS_INTERVAL.0, "20");

@@ -12,8 +12,8 @@ use super::{
 };
 
 impl<P: EventPublisher> Relay<P> {
-    /// Makes a producer, unless there is one, after the topic was compared with the cursors. Replaces a
-    /// producer that may wait for ever.
+    /// Ends a producer that may wait for ever. Makes a producer, unless there is one, after the topic was compared
+    /// with the cursors.
     pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
         if let Some(stuck) = self.take_stuck() {
             tracing::warn!("{stuck}");
@@ -24,7 +24,7 @@ impl<P: EventPublisher> Relay<P> {
         let connected = match self.wait_for(publisher.connect()).await {
             Ok(Some(connected)) => connected,
             Ok(None) => return Ok(()),
-            // Retries of stopped shards may wait by a clock that was set back.
+            // Producers of stopped shards may wait for ever too.
             Err(error) => {
                 self.end_producer().await?;
                 return Err(error);

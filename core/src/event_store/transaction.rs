@@ -3,7 +3,7 @@
 //! Replaces the method `begin` of the pools of sqlx 0.9.0: if its future is dropped while BEGIN is under
 //! way, the session returns to the pool within a transaction. The next statements then run in that
 //! transaction: nobody commits their writes, their locks stay, and reads may show an old snapshot. A release
-//! of sqlx with pull request 4394 makes this file superfluous.
+//! of sqlx with pull request 4394 (launchbadge/sqlx) makes this file superfluous.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,7 +16,7 @@ use sqlx_core::transaction::TransactionManager as _;
 type Manager = <Postgres as Database>::TransactionManager;
 
 /// Transaction on a session of a pool. A dropped transaction is rolled back. If BEGIN fails or is cancelled,
-/// the session is closed.
+/// the session is closed; the server ends the transaction when it notices.
 #[derive(Debug)]
 pub struct PoolTransaction {
     session: PoolConnection<Postgres>,
@@ -54,11 +54,12 @@ impl PoolTransaction {
     /// Commits the transaction.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if a cancelled savepoint has rolled the transaction back.
+    /// Returns an error if the database fails, or if a SAVEPOINT in the transaction was cancelled: sqlx rolls
+    /// the whole transaction back then.
     /// After an error of the database, or a cancelled commit, the outcome may be unknown.
     pub async fn commit(mut self) -> sqlx::Result<()> {
         if !self.session.is_in_transaction() {
-            let error = "a cancelled savepoint has rolled the transaction back";
+            let error = "a cancelled SAVEPOINT has rolled the transaction back";
             return Err(sqlx::Error::Protocol(error.into()));
         }
         Manager::commit(&mut self.session).await
@@ -70,7 +71,7 @@ impl PoolTransaction {
     /// Returns an error if the database fails.
     pub async fn rollback(mut self) -> sqlx::Result<()> {
         Manager::rollback(&mut self.session).await?;
-        // A cancelled savepoint has only queued the statement.
+        // A cancelled SAVEPOINT has queued a ROLLBACK, which must be answered.
         self.session.flush().await
     }
 }

@@ -96,7 +96,7 @@ impl CountingLoop {
     ///
     /// # Errors
     /// Returns an error if the Kafka client has failed for good, the wall clock was set back, or the client
-    /// has lost its brokers: a new loop begins where this one was.
+    /// has lost its brokers: the supervisor starts a new loop at the stored positions.
     pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
         gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(0.0);
@@ -110,7 +110,7 @@ impl CountingLoop {
                 self.is_ending_at_topic_end = true;
                 self.requests.reset();
             }
-            // The last loop of a process has no successor.
+            // Nobody would start another loop after the last one of a process.
             if !self.is_ending_at_topic_end {
                 if let Some(set_back) = self.wall_clock.set_back() {
                     bail!("{set_back}");

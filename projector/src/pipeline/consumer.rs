@@ -146,8 +146,9 @@ impl Consumer {
         }
     }
 
-    /// Replaces the client by one that joins the group again. The shards of the lost assignment are served from
-    /// the event store meanwhile. After a failure the former client stays, until its next statistics.
+    /// Replaces the client by one that joins the group again. The projector keeps its shards, and reads them from
+    /// the event store, until the group assigns them again. If the new client cannot be made, the former one
+    /// stays until two more of its statistics name no broker.
     async fn rejoin(&mut self) -> Delivery {
         let settings = self.settings.clone();
         let joining = spawn_blocking(move || subscribed(&settings)).await;

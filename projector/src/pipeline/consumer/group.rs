@@ -24,7 +24,8 @@ pub enum AssignmentChange {
     Assigned(Vec<Shard>),
     /// The shards are no longer assigned to this process.
     Revoked(Vec<Shard>),
-    /// The group has expelled this process after a timeout. The new owner of the shards is unknown.
+    /// The group has expelled this process after a timeout, or the client was replaced. The new owner of the
+    /// shards is unknown; some of them may not have been assigned.
     Lost(Vec<Shard>),
 }
 
