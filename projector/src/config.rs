@@ -92,4 +92,18 @@ impl GroupProtocol {
             Self::Consumer => "consumer",
         }
     }
+
+    /// Returns the settings of the Kafka client of a member, as names and values.
+    pub(crate) const fn client_settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Classic => &[
+                ("partition.assignment.strategy", "cooperative-sticky"),
+                ("session.timeout.ms", "6000"),
+                // A member learns of a rebalance in the answer to its heartbeat: until then, the
+                // partitions that it gains are idle.
+                ("heartbeat.interval.ms", "1000"),
+            ],
+            Self::Consumer => &[("group.protocol", "consumer")],
+        }
+    }
 }

@@ -24,10 +24,7 @@ use rdkafka::{
 
 pub(super) use self::group::AssignmentChange;
 use self::group::GroupContext;
-use crate::{
-    config::{Config, GroupProtocol},
-    pipeline::consumer::LEAVE_TIME_MAX,
-};
+use crate::{config::Config, pipeline::consumer::LEAVE_TIME_MAX};
 
 /// Memory of records that the client fetches ahead, in KiB.
 const FETCHED_AHEAD_KIB: &str = "8192";
@@ -65,13 +62,9 @@ impl ClickConsumer {
             .set("enable.auto.offset.store", "false")
             .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB)
             .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
-        match settings.group_protocol {
-            GroupProtocol::Classic => config
-                .set("partition.assignment.strategy", "cooperative-sticky")
-                .set("session.timeout.ms", "6000")
-                .set("heartbeat.interval.ms", "1000"),
-            GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
-        };
+        for (name, value) in settings.group_protocol.client_settings() {
+            config.set(*name, *value);
+        }
         let inner: StreamConsumer<GroupContext> = config
             .create_with_context(GroupContext::new(counting))
             .context("cannot create the Kafka consumer of clicks")?;

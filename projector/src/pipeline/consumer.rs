@@ -28,7 +28,7 @@ use tokio::{task::spawn_blocking, time::Instant};
 
 pub use self::group::AssignmentChange;
 use self::{group::GroupContext, record::UnreadableRecords};
-use crate::config::{Config, GroupProtocol};
+use crate::config::Config;
 
 /// Shortest time between two commits of the offsets.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -254,15 +254,9 @@ fn subscribed(settings: &Config) -> anyhow::Result<StreamConsumer<GroupContext>>
         .set("queued.min.messages", "1")
         .set("fetch.queue.backoff.ms", "2")
         .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
-    match settings.group_protocol {
-        GroupProtocol::Classic => config
-            .set("partition.assignment.strategy", "cooperative-sticky")
-            .set("session.timeout.ms", "6000")
-            // A member learns of a rebalance in the answer to its heartbeat: until then, the
-            // shards that it gains are idle.
-            .set("heartbeat.interval.ms", "1000"),
-        GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
-    };
+    for (name, value) in settings.group_protocol.client_settings() {
+        config.set(*name, *value);
+    }
     let inner: StreamConsumer<GroupContext> = config
         .create_with_context(GroupContext::new())
         .context("cannot create the Kafka consumer")?;

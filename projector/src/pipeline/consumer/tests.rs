@@ -6,6 +6,7 @@ use rdkafka::{ClientContext as _, statistics::Statistics};
 use tokio::sync::Mutex;
 
 use super::*;
+use crate::config::GroupProtocol;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn member_without_brokers_joins_the_group_again() {
