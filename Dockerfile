@@ -13,16 +13,14 @@ COPY . .
 # build by the cache mounts, so what has not changed is not compiled again.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked \
+    cargo build --release --locked \
         --package linkledger-command-api --package linkledger-projector --package linkledger-query-api \
-        --features linkledger-command-api/production,linkledger-projector/production,linkledger-query-api/production \
         --features linkledger-command-api/tls,linkledger-projector/tls,linkledger-query-api/tls \
     && install -D --target-directory=/out \
-        target/dist/command-api target/dist/projector target/dist/query-api
+        target/release/command-api target/release/projector target/release/query-api
 # What is compiled into each program, by the lock file.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     PATH=/tools/bin:$PATH cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --override-filename bill \
-        --features linkledger-command-api/production,linkledger-projector/production,linkledger-query-api/production \
         --features linkledger-command-api/tls,linkledger-projector/tls,linkledger-query-api/tls \
     && install -D command-api/bill.json /out/command-api.cdx.json \
     && install -D projector/bill.json /out/projector.cdx.json \

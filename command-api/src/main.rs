@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 /// Allocates with jemalloc, which reuses memory that other threads have freed (ADR 11).
-#[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -21,7 +21,7 @@ pub mod transaction;
 use sqlx::{
     ConnectOptions as _, Connection as _, PgPool,
     error::BoxDynError,
-    postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
+    postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr as _, time::Duration};
 
@@ -108,10 +108,9 @@ pub async fn check_connection(url: &str) -> sqlx::Result<()> {
 /// Returns the connection options of a session of this kind.
 ///
 /// # Errors
-/// Returns an error if the address cannot be parsed, or asks for TLS and this build has none.
+/// Returns an error if the address cannot be parsed.
 pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.application_name("linkledger");
-    check_tls(&options)?;
     if kind == SessionKind::Migration {
         return Ok(options);
     }
@@ -144,23 +143,6 @@ pub fn session_options(url: &str, kind: SessionKind) -> sqlx::Result<PgConnectOp
             .options([("synchronous_commit", "off")]),
         SessionKind::Reader | SessionKind::Replica | SessionKind::Migration => options,
     })
-}
-
-/// Checks that this build has TLS if the address asks for TLS.
-///
-/// # Errors
-/// Returns an error if the address asks for TLS and this build has none.
-pub(crate) fn check_tls(options: &PgConnectOptions) -> sqlx::Result<()> {
-    let asks_for_tls = matches!(
-        options.get_ssl_mode(),
-        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
-    );
-    if asks_for_tls && !cfg!(feature = "production") {
-        let error = "this build has no TLS to Postgres, which the sslmode of the address asks for: \
-                     build with --features production";
-        return Err(sqlx::Error::Configuration(error.into()));
-    }
-    Ok(())
 }
 
 /// Decodes a stored event. An event that this release does not know is an error.

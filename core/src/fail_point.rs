@@ -2,15 +2,16 @@
 //!
 //! `LINKLEDGER_FAIL_AT=relay.sent:17` kills the process, as by `kill -9`, when it reaches
 //! `relay.sent` for the 17th time. `LINKLEDGER_STOP_AT` stops the process there until a SIGCONT.
-//! Only tests build with the feature `fail-points`; without the feature, a fail point does nothing.
+//! Only builds for development (those with debug assertions) have fail points: programs that are
+//! shipped cannot be told to kill themselves.
 
-/// Marks the place with this name. Does nothing without the feature `fail-points`.
-#[cfg(not(feature = "fail-points"))]
+/// Marks the place with this name. Does nothing without debug assertions.
+#[cfg(not(all(debug_assertions, feature = "service")))]
 #[inline]
 pub fn reached(_name: &str) {}
 
 /// Kills or stops the process if a variable names this place.
-#[cfg(feature = "fail-points")]
+#[cfg(all(debug_assertions, feature = "service"))]
 pub fn reached(name: &str) {
     use nix::sys::signal::{Signal, raise};
 
@@ -24,7 +25,7 @@ pub fn reached(name: &str) {
     }
 }
 
-#[cfg(feature = "fail-points")]
+#[cfg(all(debug_assertions, feature = "service"))]
 mod armed {
     use std::sync::{
         LazyLock,

@@ -79,8 +79,7 @@
 //! - `clicks`: classification of clicks by their requests.
 //! - `qr-codes`: QR codes of short addresses.
 //! - `schema`: JSON Schemas of the events.
-//! - `production`: traces to a collector, TLS to Postgres. `tls`: TLS and SCRAM for Kafka.
-//! - `fail-points`: places at which a test kills the process; in builds for tests only.
+//! - `tls`: TLS and SCRAM for Kafka.
 
 #![warn(missing_docs)]
 

@@ -8,10 +8,6 @@
 //! retries: `delay` and `attempt`; for listeners: `address`; for slow statements: `db.statement` (its beginning) and
 //! `elapsed`.
 
-#[cfg(feature = "production")]
-mod otlp;
-#[cfg(not(feature = "production"))]
-#[path = "telemetry/without_otlp.rs"]
 mod otlp;
 mod slow_statements;
 mod span_fields;

@@ -4,13 +4,13 @@
 #
 #   deploy/bench/command_impact.sh COMMAND [EVENTS [SECONDS [ROUNDS [CONNECTIONS [ACCOUNTS]]]]]
 #
-# COMMAND is one word for the shell, such as 'target/dist/projector rebuild --all'. A command that works only once,
-# such as 'target/dist/command-api migrate' on the stack of an earlier release, needs 1 as ROUNDS, and SECONDS near its
+# COMMAND is one word for the shell, such as 'target/release/projector rebuild --all'. A command that works only once,
+# such as 'target/release/command-api migrate' on the stack of an earlier release, needs 1 as ROUNDS, and SECONDS near its
 # duration: the creates after its end belong to its last round.
 # First creates fill the log up to EVENTS (default: 1,000,000). During the command a client pages through a list and
 # checks each scan.
-# Needs psql, Python, and a running stack (target/dist/linkledger), with the data folder .linkledger or the folder
-# in DATA_DIR. The variable BENCH names the load generator (default: target/dist/linkledger-bench).
+# Needs psql, Python, and a running stack (target/release/linkledger), with the data folder .linkledger or the folder
+# in DATA_DIR. The variable BENCH names the load generator (default: target/release/linkledger-bench).
 set -euo pipefail
 
 command=$1 events=${2:-1000000} seconds=${3:-30} rounds=${4:-3} connections=${5:-64} accounts=${6:-100}
@@ -18,7 +18,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 set -a
 . "${DATA_DIR:-.linkledger}/env"
 set +a
-bench=${BENCH:-$here/../../target/dist/linkledger-bench}
+bench=${BENCH:-$here/../../target/release/linkledger-bench}
 creates=("$bench" load --connections "$connections" --accounts "$accounts")
 
 echo "== a log of $events events"

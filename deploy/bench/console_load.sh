@@ -4,13 +4,13 @@
 #
 #   deploy/bench/console_load.sh [ROUNDS]
 #
-# Starts Postgres and the stack itself; needs target/dist/linkledger-bench. Installs the tools of .ci/contract.
+# Starts Postgres and the stack itself; needs target/release/linkledger-bench. Installs the tools of .ci/contract.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 .ci/contract --tools
 served=$(mktemp)
-target/dist/linkledger-bench serve-links >"$served" &
+target/release/linkledger-bench serve-links >"$served" &
 bench=$!
 trap 'kill -INT $bench && wait $bench; rm -f "$served"' EXIT
 # The first run makes the million links.

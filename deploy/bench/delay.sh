@@ -5,8 +5,8 @@
 #
 # First measures the maximum rate of creates, then creates links at half of this rate, while deploy/bench/delay.py
 # reads the topic. Needs Python with venv (Debian: apt-get install python3-venv), and a running stack
-# (target/dist/linkledger), with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
-# (default: target/dist/linkledger-bench).
+# (target/release/linkledger), with the data folder .linkledger or the folder in DATA_DIR. The variable BENCH names the program
+# (default: target/release/linkledger-bench).
 set -euo pipefail
 
 seconds=${1:-20} connections=${2:-64} accounts=${3:-100}
@@ -19,7 +19,7 @@ set -a
 set +a
 
 creates() {
-    "${BENCH:-$here/../../target/dist/linkledger-bench}" load \
+    "${BENCH:-$here/../../target/release/linkledger-bench}" load \
         --connections "$connections" --accounts "$accounts" "$@"
 }
 

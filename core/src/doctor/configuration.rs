@@ -8,7 +8,6 @@ use url::Url;
 use super::{Finding, Severity};
 use crate::{
     config::BaseUrl,
-    event_store,
     kafka_config::KafkaConfig,
     telemetry::{self, TelemetryConfig},
 };
@@ -18,8 +17,7 @@ const ENCRYPTION: &str = "encryption";
 /// Parameters of a database address that name files.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-/// Checks that the address is valid, that its files are readable, that the connection is encrypted
-/// and that this build has the encryption.
+/// Checks that the address is valid, that its files are readable, and that the connection is encrypted.
 pub fn database(url: &str) -> Vec<Finding> {
     let check = DATABASE;
     let options = match PgConnectOptions::from_str(url) {
@@ -29,11 +27,7 @@ pub fn database(url: &str) -> Vec<Finding> {
             return vec![Finding::error(check, error.to_string(), remedy)];
         }
     };
-    let encryption = match event_store::check_tls(&options) {
-        Ok(()) => encryption(&options),
-        Err(error) => Finding::error(ENCRYPTION, error.to_string(), ""),
-    };
-    let mut findings = vec![encryption];
+    let mut findings = vec![encryption(&options)];
     let url = Url::parse(url).ok();
     let parameters = url.iter().flat_map(Url::query_pairs);
     for (name, file) in parameters.filter(|(name, _)| FILES.contains(&name.as_ref())) {
@@ -120,14 +114,6 @@ mod tests {
 
     #[test]
     fn remote_database_without_verify_full_warns() {
-        // A build without TLS refuses every address that asks for TLS.
-        let with_tls = |verdict| {
-            if cfg!(feature = "production") {
-                verdict
-            } else {
-                Severity::Error
-            }
-        };
         for (url, verdict) in [
             ("postgres://u@127.0.0.1/d", Severity::Ok),
             ("postgres://u@localhost/d?sslmode=disable", Severity::Ok),
@@ -135,15 +121,15 @@ mod tests {
             ("postgres://u@%2Frun%2Fpostgresql/d", Severity::Ok),
             (
                 "postgres://u@db.example/d?sslmode=verify-full",
-                with_tls(Severity::Ok),
+                Severity::Ok,
             ),
             (
                 "postgres://u@db.example/d?sslmode=verify-ca",
-                with_tls(Severity::Warning),
+                Severity::Warning,
             ),
             (
                 "postgres://u@db.example/d?sslmode=require",
-                with_tls(Severity::Warning),
+                Severity::Warning,
             ),
             ("postgres://u@10.0.0.1/d", Severity::Warning),
             ("nonsense", Severity::Error),

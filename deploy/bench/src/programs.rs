@@ -1,5 +1,4 @@
-//! The measured programs, built as they are shipped: with the profile `dist` and the feature
-//! `production`.
+//! The measured programs, built as they are shipped: with the profile `release`.
 
 use std::{
     env,
@@ -28,25 +27,17 @@ impl ReleasePrograms {
     /// Builds the programs beside this program.
     ///
     /// # Errors
-    /// Returns an error if this program is not built with the profile `dist`, or if the build fails.
+    /// Returns an error if this program is not built with the profile `release`, or if the build fails.
     pub async fn build() -> anyhow::Result<Self> {
         let this = env::current_exe().context("can't find the folder of this program")?;
         let folder = this.parent().unwrap_or(Path::new("."));
         ensure!(
-            folder.ends_with("dist"),
-            "only programs as they are shipped are measured: cargo run --profile dist -p linkledger-bench"
+            folder.ends_with("release"),
+            "only programs as they are shipped are measured: cargo run --release -p linkledger-bench"
         );
         let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
         let built = Command::from(cargo::command())
-            .args([
-                "build",
-                "--quiet",
-                "--profile",
-                "dist",
-                "--locked",
-                "--bins",
-            ])
-            .args(["--features", "production"])
+            .args(["build", "--quiet", "--release", "--locked", "--bins"])
             .args(["--manifest-path", WORKSPACE])
             .args(packages)
             .status()

@@ -244,7 +244,6 @@ impl ApiClient {
 fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     // Building a client needs a provider of cryptography, with TLS and without. The error says that
     // another part of the process has installed the provider already.
-    #[cfg(feature = "https")]
     drop(rustls::crypto::ring::default_provider().install_default());
     let is_loopback = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -257,7 +256,6 @@ fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     } else {
         builder
     };
-    #[cfg(feature = "https")]
     if url.scheme() == "http" {
         return builder.tls_certs_only([]);
     }

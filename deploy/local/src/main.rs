@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 /// Returns memory of many threads to the system (ADR 11).
-#[cfg(feature = "production")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -62,6 +62,9 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     let mut tasks = Tasks::new(CancellationToken::new());
     lifecycle::shutdown_on_signal(&mut tasks)?;
     say("linkledger is starting …")?;
+    if cfg!(debug_assertions) {
+        say("This build is for development; to measure speed, use cargo run --release.")?;
+    }
     let shutdown = tasks.shutdown();
     let database = tokio::select! {
         database = StackDatabase::start(&folder, options.database_url.as_deref()) => database?,

