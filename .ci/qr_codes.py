@@ -18,9 +18,9 @@ from pathlib import Path
 LINKS = 200
 LEVELS = "LMQH"
 FORMATS = ("svg", "png")
-# Slugs of all lengths that the API accepts; the random numbers have a seed.
-SLUG_LENGTHS = range(3, 65)
-SLUG_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+# Slugs of all lengths from two characters on; the random numbers have a seed.
+SLUG_LENGTHS = range(2, 65)
+SLUG_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 # Pixels of a module, so that a decoder is asked to read what a camera can read.
 SIZES = (256, 300, 511, 1024)
 COLORS = (("000000", "ffffff"), ("102a43", "fff8e1"), ("767676", "ffffff"))

@@ -40,10 +40,10 @@ listed! {
         UrlSelfReference = ("url_self_reference", "A short link can't point to this service itself."),
         /// The URL is too long after serialisation.
         UrlTooLong = ("url_too_long", "The address is longer than 2,048 bytes after encoding."),
-        /// The slug has a character outside `[A-Za-z0-9_-]`, or `_` or `-` at its start or end.
-        SlugInvalidCharacter = ("slug_invalid_character", "Use A-Z, a-z, 0-9, '_' and '-'; begin and end with a letter or a digit."),
-        /// The slug has less than three characters.
-        SlugTooShort = ("slug_too_short", "A slug has at least 3 characters."),
+        /// The slug has a character outside `[A-Za-z0-9._-]`, or one of `.`, `_` and `-` at its start or end.
+        SlugInvalidCharacter = ("slug_invalid_character", "Use A-Z, a-z, 0-9, '.', '_' and '-'; begin and end with a letter or a digit."),
+        /// The slug is empty.
+        SlugTooShort = ("slug_too_short", "A slug has at least one character; to get a slug that the service draws, leave the member out."),
         /// The slug has more than 64 characters.
         SlugTooLong = ("slug_too_long", "A slug has at most 64 characters."),
         /// The slug is reserved for the service.

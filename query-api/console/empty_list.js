@@ -6,7 +6,7 @@ import { tagsIn } from "./format.js";
 
 /** Meanings of a text: the parameter, the sentence about nothing found, the offer to look for the text so. */
 const MEANINGS = [
-  { name: "slug_prefix", sentence: "No slug begins with", offer: "as the beginning of a slug", shape: /^[\w-]{1,64}$/ },
+  { name: "slug_prefix", sentence: "No slug begins with", offer: "as the beginning of a slug", shape: /^[A-Za-z0-9][\w.-]{0,63}$/ },
   { name: "slug", sentence: "No link has the slug" },
   { name: "tag", sentence: "No link has the tag", offer: "as a tag", shape: /^[\w.:-]{1,64}$/, parse: (text) => tagsIn(text).join(",") },
   { name: "destination_host", sentence: "No link leads to the host", offer: "as a host", shape: /^[^\s/]+\.[^\s/]+$/ },

@@ -42,7 +42,7 @@ export const MEMBERS = [
   {
     name: "slug",
     label: "Slug",
-    help: "The last part of the short address, 3 to 64 of A-Z, a-z, 0-9, _ and -. Without one the service draws 8 characters. A slug never changes.",
+    help: "The last part of the short address, 1 to 64 of A-Z, a-z, 0-9, ., _ and -; it begins and ends with a letter or a digit. Without one the service draws 8 characters. A slug never changes.",
     placeholder: "spring-sale",
   },
   {

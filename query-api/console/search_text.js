@@ -3,7 +3,9 @@
 import { ApiProblem, read } from "./api.js";
 import { tagsIn } from "./format.js";
 
-const HOST = /^[^/\s]+\.[^/\s]+$/;
+// The last label of a host is no number, that of a slug such as v2.1 may be one.
+const HOST = /^[^/\s]+\.(?!\d+$)[^/\s]+$/;
+const SLUG_BEGIN = /^[A-Za-z0-9][\w.-]{0,63}$/;
 const HOST_AND_PATH = /^[^/\s]+\.[^/\s]+\//;
 const SCHEME = /^https?:\/\//i;
 const SLUGS = ["slug", "slug_prefix"];
@@ -47,5 +49,6 @@ export const parameterOf = async (text, kind, signal) => {
   if (text.includes("://")) return ["destination_url", text];
   if (HOST_AND_PATH.test(text)) return ["destination_url", `https://${text}`];
   if (HOST.test(text)) return ["destination_host", text];
+  if (SLUG_BEGIN.test(text)) return ["slug_prefix", text];
   throw notSearched();
 };

@@ -71,7 +71,7 @@ impl PartialSchema for EntryId {
 impl PartialSchema for Slug {
     fn schema() -> RefOr<Schema> {
         text(json!({
-            "description": "The last part of the short link's path: letters, digits, `_` and `-`, beginning and ending with a letter or a digit. Shown as given and looked up case-insensitively. Some names are reserved.",
+            "description": "The last part of the short link's path: letters, digits, `.`, `_` and `-`, beginning and ending with a letter or a digit. Shown as given and looked up case-insensitively. Some names are reserved.",
             "minLength": slug::LENGTH_MIN,
             "maxLength": slug::LENGTH_MAX,
             "pattern": slug::PATTERN,

@@ -24,11 +24,11 @@ pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else {
         return false;
     };
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let is_slug = (3..=64).contains(&text.len())
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_slug = (1..=64).contains(&text.len())
         && text.bytes().all(is_inner)
-        && !text.starts_with(['-', '_'])
-        && !text.ends_with(['-', '_']);
+        && !text.starts_with(['-', '_', '.'])
+        && !text.ends_with(['-', '_', '.']);
     let stored = Slug::parse_stored(text);
     assert_eq!(stored.is_ok(), is_slug, "{text:?}");
     let is_reserved = RESERVED.contains(&text.to_ascii_lowercase().as_str());

@@ -166,7 +166,7 @@ mod tests {
         fn frames_are_read_as_written(
             ids in any::<[u128; 2]>(),
             clicked_at_ms in any::<i64>(),
-            slug in "[a-z0-9_-]{3,64}",
+            slug in "[a-z0-9._-]{1,64}",
             flags in any::<[bool; 4]>(),
             address in prop::option::of(any::<IpAddr>()),
             user_agent in prop::collection::vec(any::<u8>(), 0..8_192),

@@ -114,16 +114,13 @@ async fn malformed_slug_is_rejected_without_lookup() {
     let title = "The link can't be followed just now";
     assert_page(&service.follow("/well-formed").await, 503, title);
     for path in [
-        "/ab",
         "/-abc",
-        "/a.b",
         "/%61bc",
         "/abc%00",
         "/caf%C3%A9",
         "/%FF%FE",
         "/%3Cscript%3E",
-        "/robots.txt",
-        "/favicon.ico",
+        "/.well-known",
         &format!("/{}", "a".repeat(65)),
     ] {
         assert_no_such_link(&service.follow(path).await);

@@ -42,7 +42,7 @@ fn errors_of_known_members_are_kept() {
         JsonObject::parse(format!("{{{}{rest}}}", many.join(",")).as_bytes()).unwrap()
     };
     let own_hosts = OwnHosts::default();
-    let body = object(&|n| format!("a{n}"), r#","slug":"x""#);
+    let body = object(&|n| format!("a{n}"), r#","slug":"""#);
     let errors = parse_new_link(&body, &own_hosts).unwrap_err();
     assert_eq!(errors.len(), ERRORS_MAX);
     let known = [

@@ -37,8 +37,8 @@ async fn files_of_other_products_are_imported_once() {
         (
             "yourls",
             "yourls.json",
-            "1 created, 0 created before, 2 refused",
-            "slug_too_short",
+            "2 created, 0 created before, 1 refused",
+            "slug_taken",
         ),
         (
             "bitly",

@@ -144,7 +144,7 @@ fn shown(text: &str) -> String {
 fn find_by() -> Markup {
     html! {
         "Links and accounts are found by id (" code { "lnk_…" } ", " code { "acc_…" }
-        "), links by slug too: 3 to 64 letters, digits, " code { "-" } " and " code { "_" }
+        "), links by slug too: 1 to 64 letters, digits, " code { "." } ", " code { "_" } " and " code { "-" }
         ", or by the whole short link; accounts by a part of their name."
     }
 }

@@ -70,7 +70,7 @@ pub(super) struct FilterParameters {
     #[param(
         min_length = 1,
         max_length = 64,
-        pattern = "^[A-Za-z0-9][A-Za-z0-9_-]*$",
+        pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$",
         example = "spring-"
     )]
     slug_prefix: Option<String>,
@@ -348,7 +348,7 @@ fn error(code: FieldCode) -> ParameterError {
 fn prefix_error(code: FieldCode) -> ParameterError {
     let mut error = error(code);
     if code == FieldCode::SlugInvalidCharacter {
-        let detail = "Use A-Z, a-z, 0-9, '_' and '-'; begin with a letter or a digit.";
+        let detail = "Use A-Z, a-z, 0-9, '.', '_' and '-'; begin with a letter or a digit.";
         detail.clone_into(&mut error.detail);
     } else if code == FieldCode::SlugTooShort {
         "A prefix has at least one character.".clone_into(&mut error.detail);
