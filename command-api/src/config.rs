@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, Origin, Secret},
+    credits::LINK_PRICE_MAX,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
@@ -72,7 +73,7 @@ pub struct CommandApiConfig {
     pub short_base_url: BaseUrl,
     /// Price of a link, in credits.
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
-          value_parser = clap::value_parser!(i64).range(0..))]
+          value_parser = clap::value_parser!(i64).range(0..=LINK_PRICE_MAX))]
     pub link_price: i64,
     /// Maximum number of requests per second of each account, counted in this process; 0 for no
     /// limit.

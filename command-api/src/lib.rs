@@ -155,6 +155,7 @@ async fn start_unboxed(
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
         base_url: config.base_url.as_str().into(),
+        bodies: Arc::default(),
         rate_limits: gate.rate_limits(),
     };
     let settings = AnswerSettings {

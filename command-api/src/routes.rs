@@ -1,7 +1,7 @@
 //! The routes of the API that write. The methods of each path are listed in core's route table.
 
 mod answer;
-mod body;
+pub mod body;
 pub mod change_link;
 pub mod create_link;
 pub mod create_links;
@@ -18,7 +18,7 @@ use linkledger_core::{
     http::{
         answer::{AnswerSettings, with_problem_details},
         gate::RouteGate,
-        rate_limit::RateLimits,
+        rate_limit::{RateLimits, RequestClass},
         route_table,
     },
     link::OwnHosts,
@@ -27,6 +27,7 @@ use linkledger_core::{
 };
 use utoipa::OpenApi as _;
 
+use self::body::BodyRoom;
 use crate::{command_queue::CommandQueue, log_end::LogEpoch};
 
 /// State shared by the handlers.
@@ -42,7 +43,9 @@ pub struct WriteState {
     pub short_base_url: Arc<str>,
     /// Base address of the API, for the problems of items.
     pub base_url: Arc<str>,
-    /// Rate limits, for requests that count more than once; `None` for no limit.
+    /// Memory for the bodies of requests.
+    pub bodies: Arc<BodyRoom>,
+    /// Rate limits, for the items of batches; `None` for no limit.
     pub rate_limits: Option<Arc<RateLimits>>,
 }
 
@@ -127,7 +130,10 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Returns all routes, with the checks before their handlers and the form of their answers.
 pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> Router {
+    let mut batch_gate = gate.clone();
+    batch_gate.class = RequestClass::Batch;
     let guarded = middleware::from_fn_with_state(gate, RouteGate::pass);
+    let guarded_batch = middleware::from_fn_with_state(batch_gate, RouteGate::pass);
     let routes = Router::new()
         .route(
             route_table::LINKS,
@@ -135,7 +141,7 @@ pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> R
         )
         .route(
             route_table::LINK_BATCH,
-            post(create_links::create_links).route_layer(guarded.clone()),
+            post(create_links::create_links).route_layer(guarded_batch),
         )
         .route(
             route_table::LINK,

@@ -6,6 +6,9 @@ pub mod event;
 pub use command::{CreditsError, InsufficientCredits};
 pub use event::*;
 
+/// Highest price of a link: that of a whole batch is still a number of credits.
+pub const LINK_PRICE_MAX: i64 = 1_000_000_000_000;
+
 /// Credits of one account, derived from the events of the account's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Credits {

@@ -1,5 +1,7 @@
 //! HTTP code shared by both services, in the order in which a request passes through.
 
+#[cfg(feature = "service")]
+pub mod account_shares;
 pub mod answer;
 #[cfg(feature = "service")]
 pub mod authentication;

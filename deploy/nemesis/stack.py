@@ -299,7 +299,6 @@ class Stack:
             **os.environ,
             "DATABASE_URL": self.postgres.url(),
             "KAFKA_BROKERS": self.kafka.addresses,
-            "CURSOR_KEYS": "00" * 32,
             "RATE_LIMIT": "100000",
             "RUST_LOG": "info,linkledger::access=off",
             **(settings or {}),

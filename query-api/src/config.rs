@@ -46,10 +46,6 @@ pub struct QueryApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
-    /// Keys that sign cursors, of 32 bytes or more in hex or base64url, separated by commas: the
-    /// first one signs new cursors, all are accepted.
-    #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]
-    pub cursor_keys: Secret,
     /// Maximum number of requests per second of each account, counted in this process; 0 for no
     /// limit.
     #[arg(long, env = "RATE_LIMIT", default_value_t = 100)]
@@ -167,7 +163,7 @@ mod tests {
             config: QueryApiConfig,
         }
         let parse = |mib: &str| {
-            let required = "query-api --database-url x --cursor-keys x --redirect-cache-mib";
+            let required = "query-api --database-url x --redirect-cache-mib";
             let arguments = required.split(' ').chain([mib]);
             let parsed = <Cli as clap::Parser>::try_parse_from(arguments);
             parsed.map(|cli| cli.config.redirect_cache_mib)

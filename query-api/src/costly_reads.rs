@@ -3,23 +3,24 @@
 //! A read that takes too long ends with a problem that says so, and never delays reads on other sessions. The reads
 //! of one account leave half of the sessions to others.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use linkledger_core::{
     event_store::{
         errors::sqlstate,
-        time_limit::{ANSWER_TIME_MAX, read_on_live_session},
+        time_limit::{READ_TIME_MAX, read_on_live_session},
     },
+    http::account_shares::{AccountShares, overloaded},
     id::AccountId,
     problem::Problem,
 };
 use sqlx::PgPool;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    account_shares::{AccountShares, overloaded},
-    read_model::storage_unavailable,
-};
+use crate::read_model::storage_unavailable;
+
+/// Longest wait for other costly reads of the account; the rest of [`READ_TIME_MAX`] is left to the read itself.
+pub(crate) const SHARE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// SQLSTATE of a statement that was cancelled, mostly by the statement timeout.
 const QUERY_CANCELED: &str = "57014";
@@ -42,10 +43,10 @@ pub(crate) struct CostlyReads {
 impl CostlyReads {
     /// Returns reads on the sessions of the pool. An account uses half of the sessions at most.
     pub(crate) fn new(pool: PgPool, advice: CostlyReadAdvice) -> Self {
-        let sessions = pool.options().get_max_connections();
+        let sessions = pool.options().get_max_connections() as usize;
         Self {
             pool,
-            shares: AccountShares::new(sessions as usize / 2),
+            shares: AccountShares::new(sessions / 2, sessions),
             advice,
         }
     }
@@ -65,10 +66,10 @@ impl CostlyReads {
         account_id: AccountId,
         mut read: impl FnMut() -> F,
     ) -> Result<T, Problem> {
-        let deadline = Instant::now() + ANSWER_TIME_MAX;
-        let acquiring = self
-            .shares
-            .acquire_in_time(account_id, self.advice.share_in_use);
+        let deadline = Instant::now() + READ_TIME_MAX;
+        let acquiring =
+            self.shares
+                .acquire_in_time(account_id, SHARE_TIME_MAX, self.advice.share_in_use);
         let _share = acquiring.await?;
         // A cancelled statement would be cancelled again: the read is not retried.
         let reading = read_on_live_session(|| {

@@ -3,7 +3,6 @@
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     config::Secret,
-    cursor::CursorKeys,
     databases::{DatabaseOf, DatabaseSettings},
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::{self, SessionKind},
@@ -51,13 +50,6 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
     let replicas = config.read_replica_urls.iter().map(Secret::reveal);
     let addresses = addresses.chain(replicas);
     let mut findings: Vec<Finding> = addresses.flat_map(configuration::database).collect();
-    findings.push(match CursorKeys::parse(config.cursor_keys.reveal()) {
-        Ok(_) => Finding::ok("cursor keys", "valid"),
-        Err(error) => {
-            let remedy = "give 32 random bytes in hex: openssl rand -hex 32";
-            Finding::new("cursor keys", Severity::Error, error.to_string(), remedy)
-        }
-    });
     findings.extend(clicks_settings(&config.clicks));
     findings.push(configuration::telemetry(&listen.telemetry));
     let listens_to_others =

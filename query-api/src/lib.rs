@@ -5,7 +5,6 @@
 //! store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and read
 //! tables may be on two servers.
 
-mod account_shares;
 mod cache_control;
 mod checkpoint_watcher;
 mod clicks;
@@ -40,12 +39,11 @@ use futures::future::BoxFuture;
 use linkledger_core::{
     api_key::Scope,
     clock::{Clock, SystemClock},
-    cursor::CursorKeys,
     doctor::admission,
     event_store::{self, SessionKind},
     http::{
-        answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-        observe::ServiceName, rate_limit::RequestClass,
+        account_shares::AccountShares, answer::AnswerSettings, authentication::Authenticator, cors,
+        gate::RouteGate, observe::ServiceName, rate_limit::RequestClass,
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
@@ -55,7 +53,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    account_shares::AccountShares,
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
     figure_reads::FigureReads,
@@ -85,7 +82,7 @@ const HISTORY_CONNECTIONS: u32 = 4;
 
 /// Maximum number of searches and pages of tags that an account may read at a time, in the sessions of the API;
 /// half of the sessions, if there are fewer.
-const COSTLY_PAGES_MAX: u32 = 4;
+const COSTLY_PAGES_MAX: usize = 4;
 
 /// Maximum number of sessions of the short host, for redirects that are not cached. The API has
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
@@ -123,8 +120,6 @@ pub fn start(
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<QueryApi>> {
     Box::pin(async move {
-        let cursor_keys =
-            CursorKeys::parse(config.cursor_keys.reveal()).context("invalid --cursor-keys")?;
         let settings = &config.databases;
         let databases = settings
             .pools(SessionKind::Reader, config.connections_max)
@@ -165,17 +160,15 @@ pub fn start(
         };
         let figures = own_pool(config.databases.read_url(), FIGURE_CONNECTIONS)?;
         let histories = own_pool(config.databases.log_url(), HISTORY_CONNECTIONS)?;
-        let costly_pages_max = COSTLY_PAGES_MAX.min(config.connections_max / 2);
         let api = ApiState {
             figures: FigureReads::new(figures),
             histories: HistoryReads::new(histories),
-            costly_pages: AccountShares::new(costly_pages_max as usize),
+            costly_pages: costly_pages(config.connections_max as usize),
             qr_codes: QrCodes::new(),
             clock,
             read: ReadServers::start(databases.read, &config, tasks)?,
             log: databases.log,
             watcher,
-            cursor_keys,
             base_url: Arc::clone(&base_url),
             short_base_url: config.short_base_url.as_str().into(),
         };
@@ -188,6 +181,12 @@ pub fn start(
             readiness,
         })
     })
+}
+
+/// Returns the shares of the sessions of the API for searches and pages of tags. Those of all accounts together leave
+/// a quarter of the sessions to quick reads.
+fn costly_pages(sessions: usize) -> AccountShares {
+    AccountShares::new(COSTLY_PAGES_MAX.min(sessions / 2), sessions - sessions / 4)
 }
 
 async fn start_clicks(

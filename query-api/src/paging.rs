@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
-    cursor::{CursorKeys, CursorRefusal, CursorScope},
-    problem::{CURSOR_NOT_ISSUED, Problem},
+    cursor::{CursorRefusal, CursorScope, Place},
+    problem::{CURSOR_NOT_OF_LIST, Problem},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -119,19 +119,18 @@ pub(crate) fn parse_limit(text: &str) -> Result<u8, ParameterError> {
 /// Makes the pages of one list of one account, and the cursors between the pages.
 pub(crate) struct Paginator<'a> {
     pub(crate) scope: CursorScope,
-    pub(crate) cursor_keys: &'a CursorKeys,
     pub(crate) base_url: &'a str,
 }
 
 /// Items of a page, in the order of the list.
-pub(crate) struct PageItems<T> {
+pub(crate) struct PageItems<T, P> {
     /// One item more than the limit of the page, if there are as many.
     pub(crate) items: Vec<T>,
-    /// Sort key up to which the list was read, if the read stopped before the end of the list or of the page.
-    pub(crate) stopped_at: Option<u128>,
+    /// Place up to which the list was read, if the read stopped before the end of the list or of the page.
+    pub(crate) stopped_at: Option<P>,
 }
 
-impl<T> From<Vec<T>> for PageItems<T> {
+impl<T, P> From<Vec<T>> for PageItems<T, P> {
     fn from(items: Vec<T>) -> Self {
         Self {
             items,
@@ -152,44 +151,33 @@ pub(crate) struct Page<B> {
 }
 
 impl Paginator<'_> {
-    /// Returns the sort key of the last item before the page; `None` for the first page.
+    /// Returns the place of the last item before the page; `None` for the first page. The place can be any, also one
+    /// that no cursor of the service has.
     ///
     /// # Errors
-    /// Returns `invalid_cursor` if the cursor was not issued to this account for this list with these filters.
-    pub(crate) fn start_of(&self, page: &PageRequest) -> Result<Option<u128>, Problem> {
-        let open = |cursor| {
-            self.cursor_keys
-                .open(&self.scope, cursor)
-                .map_err(invalid_cursor)
-        };
-        page.cursor.as_deref().map(open).transpose()
+    /// Returns `invalid_cursor` if the cursor is not of this list of this account with these filters.
+    pub(crate) fn start_of<P: Place>(&self, page: &PageRequest) -> Result<Option<P>, Problem> {
+        let cursor = page.cursor.as_deref();
+        let place = cursor.map(|cursor| self.scope.place_of(cursor));
+        place.transpose().map_err(invalid_cursor)
     }
 
     /// Returns the page of the first `page.limit` items. One item more than the limit, or a read that has stopped
-    /// before its end, means that another page follows. `sort_key_of` returns the sort key that the cursor carries.
-    pub(crate) fn answer<T, B: Serialize>(
+    /// before its end, means that another page follows. `place_of` returns the place of an item.
+    pub(crate) fn answer<T, P: Place, B: Serialize>(
         &self,
         page: &PageRequest,
-        items: PageItems<T>,
-        sort_key_of: impl Fn(&T) -> u128,
+        items: PageItems<T, P>,
+        place_of: impl Fn(&T) -> P,
         body_of: impl Fn(T) -> B,
     ) -> Response {
         let PageItems {
             mut items,
             stopped_at,
         } = items;
-        let last_key = page.truncate(&mut items).map(sort_key_of).or(stopped_at);
-        let next_cursor = last_key.map(|key| self.cursor_keys.seal(&self.scope, key));
-        self.answer_with_cursor(page, items.into_iter().map(body_of).collect(), next_cursor)
-    }
-
-    /// Returns the page of the items. With `next_cursor` another page follows.
-    pub(crate) fn answer_with_cursor<B: Serialize>(
-        &self,
-        page: &PageRequest,
-        items: Vec<B>,
-        next_cursor: Option<String>,
-    ) -> Response {
+        let last_place = page.truncate(&mut items).map(place_of).or(stopped_at);
+        let next_cursor = last_place.map(|place| self.scope.cursor_after(&place));
+        let items: Vec<B> = items.into_iter().map(body_of).collect();
         let next_page = next_cursor
             .as_ref()
             .map(|cursor| self.link_to(page.limit, cursor));
@@ -222,19 +210,9 @@ impl Paginator<'_> {
     }
 }
 
-/// Returns the sort key of an entry of a list by version.
-pub(crate) fn sort_key_of_version(version: i64) -> u128 {
-    u128::try_from(version).expect("versions count from 1")
-}
-
-/// Returns the version of a sort key, as [`sort_key_of_version`].
-pub(crate) fn version_of_sort_key(sort_key: u128) -> i64 {
-    i64::try_from(sort_key).expect("cursors of the list carry versions")
-}
-
-pub(crate) fn invalid_cursor(refusal: CursorRefusal) -> Problem {
+fn invalid_cursor(refusal: CursorRefusal) -> Problem {
     let detail = match refusal {
-        CursorRefusal::NotIssued => CURSOR_NOT_ISSUED,
+        CursorRefusal::NotOfList => CURSOR_NOT_OF_LIST,
         CursorRefusal::OtherFilters => {
             "The cursor belongs to a list with other filters or in another order: send the filters and the order of \
              the page before, or begin without a cursor."

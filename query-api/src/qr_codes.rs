@@ -1,19 +1,27 @@
 //! Drawing of QR codes outside of the threads that answer requests: the longest short addresses take some
 //! milliseconds of processor time.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use linkledger_core::{
-    problem::{Code, Problem},
+    http::account_shares::AccountShares,
+    id::AccountId,
+    problem::Problem,
     qr_code::{ErrorCorrection, QrCode, QrStyle},
 };
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::task::spawn_blocking;
 
 /// Maximum number of codes that are drawn at a time, so that codes leave processors to redirects.
 const DRAWN_AT_ONCE_MAX: usize = 2;
 
+/// Maximum number of codes of one account that are drawn at a time: the other one is left to other accounts.
+const ACCOUNT_DRAWN_AT_ONCE_MAX: usize = 1;
+
 /// Longest wait for other codes.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+const TOO_MANY: &str =
+    "Too many QR codes are being drawn: retry later, with fewer requests at a time.";
 
 /// Format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,35 +40,36 @@ pub(crate) struct QrImageOptions {
 
 /// Draws a bounded number of codes at a time.
 pub(crate) struct QrCodes {
-    drawn: Arc<Semaphore>,
+    drawn: AccountShares,
     wait_max: Duration,
 }
 
 impl QrCodes {
     pub(crate) fn new() -> Self {
         Self {
-            drawn: Arc::new(Semaphore::new(DRAWN_AT_ONCE_MAX)),
+            drawn: AccountShares::new(ACCOUNT_DRAWN_AT_ONCE_MAX, DRAWN_AT_ONCE_MAX),
             wait_max: WAIT_MAX,
         }
     }
 
-    /// Draws the code of a text.
+    /// Draws the code of a text, for an account.
     ///
     /// # Errors
-    /// Returns `overloaded` if too many codes are being drawn, and `invalid_parameter` if the image is too
+    /// Returns `overloaded` if too many codes are being drawn, of the account or of all, and `invalid_parameter` if the image is too
     /// small for the code.
     pub(crate) async fn draw(
         &self,
+        account_id: AccountId,
         text: String,
         image: QrImageOptions,
     ) -> Result<Vec<u8>, Problem> {
-        let acquiring = Arc::clone(&self.drawn).acquire_owned();
-        let Ok(Ok(permit)) = timeout(self.wait_max, acquiring).await else {
-            return Err(too_many_codes());
-        };
+        let acquiring = self
+            .drawn
+            .acquire_in_time(account_id, self.wait_max, TOO_MANY);
+        let share = acquiring.await?;
         let drawing = spawn_blocking(move || {
             // Held until the code is drawn, also if the caller has gone.
-            let _permit = permit;
+            let _share = share;
             image.draw(&text)
         });
         drawing.await.map_err(|error| {
@@ -92,17 +101,10 @@ impl QrImageOptions {
     }
 }
 
-fn too_many_codes() -> Problem {
-    Problem::new(
-        Code::Overloaded,
-        "Too many QR codes are being drawn: retry later, with fewer requests at a time.",
-    )
-    .retry_after(1)
-}
-
 #[cfg(test)]
 mod tests {
-    use linkledger_core::qr_code::Color;
+    use linkledger_core::{problem::Code, qr_code::Color};
+    use uuid::Uuid;
 
     use super::*;
 
@@ -119,12 +121,16 @@ mod tests {
         }
     }
 
+    fn account(number: u128) -> AccountId {
+        AccountId::from_uuid(Uuid::from_u128(number))
+    }
+
     #[tokio::test]
     async fn image_too_small_for_code_is_refused() {
         let codes = QrCodes::new();
         let draw = |size, margin| {
             let text = format!("https://sho.rt/{}", "x".repeat(64));
-            codes.draw(text, image(size, margin))
+            codes.draw(account(1), text, image(size, margin))
         };
         assert!(draw(77, 16).await.is_ok());
         let problem = draw(64, 16).await.unwrap_err();
@@ -134,14 +140,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn codes_beyond_the_bound_are_overload() {
+    async fn account_with_many_codes_delays_only_itself() {
         let mut codes = QrCodes::new();
         codes.wait_max = Duration::ZERO;
-        let all = u32::try_from(DRAWN_AT_ONCE_MAX).unwrap();
-        let taken = codes.drawn.acquire_many(all).await.unwrap();
-        let refused = codes.draw("text".to_owned(), image(256, 4)).await;
-        assert_eq!(refused.unwrap_err().code, Code::Overloaded);
-        drop(taken);
-        assert!(codes.draw("text".to_owned(), image(256, 4)).await.is_ok());
+        let draw = |number| codes.draw(account(number), "text".to_owned(), image(256, 4));
+        let first = codes.drawn.try_acquire(account(1), 1);
+        assert_eq!(draw(1).await.unwrap_err().code, Code::Overloaded);
+        assert!(draw(2).await.is_ok());
+        // Two accounts have the room of the process.
+        let second = codes.drawn.try_acquire(account(2), 1);
+        assert_eq!(draw(3).await.unwrap_err().code, Code::Overloaded);
+        drop((first, second));
+        assert!(draw(1).await.is_ok());
     }
 }

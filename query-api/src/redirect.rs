@@ -39,7 +39,8 @@ use crate::{
     single_flight::{LoadRole, SingleFlight},
 };
 
-/// Timeout of reading a redirect from the read table: other requests wait for the same read.
+/// Timeout of reading a redirect from the read table, for which other requests wait, and again of asking the event
+/// store: both end before an ingress gives up after 5 s.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Number of headers of a redirect, including the headers that all answers have.
@@ -121,7 +122,8 @@ impl Redirects {
             return Ok(redirect);
         }
         // The read table may lag: an existing link must not get 404.
-        let redirect = self.find_in_event_store(slug).await?;
+        let finding = timeout(LOAD_TIME_MAX, self.find_in_event_store(slug)).await;
+        let redirect = finding.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))?;
         if redirect.is_some() {
             // Another load may have stored an older redirect meanwhile.
             self.cache.invalidate_slug(folded);

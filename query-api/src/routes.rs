@@ -21,8 +21,9 @@ use axum::{
 use linkledger_core::{
     api_key::Scope,
     clock::Clock,
-    cursor::{CursorKeys, CursorScope},
+    cursor::CursorScope,
     http::{
+        account_shares::AccountShares,
         answer::{AnswerSettings, with_problem_details},
         gate::RouteGate,
         route_table,
@@ -35,9 +36,9 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    account_shares::AccountShares, checkpoint_watcher::CheckpointWatcher, console, docs,
-    figure_reads::FigureReads, history_reads::HistoryReads, paging::Paginator, problem_page,
-    qr_codes::QrCodes, read_servers::ReadServers,
+    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
+    history_reads::HistoryReads, paging::Paginator, problem_page, qr_codes::QrCodes,
+    read_servers::ReadServers,
 };
 
 /// State shared by the handlers.
@@ -51,7 +52,6 @@ pub(crate) struct ApiState {
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,
-    pub(crate) cursor_keys: CursorKeys,
     pub(crate) base_url: Arc<str>,
     pub(crate) short_base_url: Arc<str>,
 }
@@ -65,7 +65,6 @@ impl ApiState {
                 filters,
                 account_id,
             },
-            cursor_keys: &self.cursor_keys,
             base_url: &self.base_url,
         }
     }

@@ -14,15 +14,18 @@ use linkledger_core::{
         entity_tag::{self, IfMatch},
         link_body::{LinkBody, LinkParts},
         link_request::LinkPatch,
-        request::{RequestContext, check_accept, check_merge_patch_body, check_no_query, link_id},
+        request::{
+            BODY_LENGTH_MAX, RequestContext, check_accept, check_merge_patch_body, check_no_query,
+            link_id,
+        },
         route_table,
     },
     id::LinkId,
-    link::{ChangeLink, OwnHosts, members::parse_patch},
+    link::{ChangeLink, members::parse_patch},
     problem::Problem,
 };
 
-use super::{WriteState, answer, body::read_object};
+use super::{WriteState, answer, body};
 
 /// Changes destination, details and service of a link. A link with the wanted members stays as it is.
 ///
@@ -54,7 +57,7 @@ pub async fn change_link(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let change = parse(&state.own_hosts, &context, &caller, request).await?;
+    let change = parse(&state, &context, &caller, request).await?;
     let settled = answer::to_change(state.queue.submit_change(change).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
@@ -64,7 +67,7 @@ pub async fn change_link(
 }
 
 async fn parse(
-    own_hosts: &OwnHosts,
+    state: &WriteState,
     context: &RequestContext,
     caller: &Caller,
     request: Request,
@@ -73,8 +76,12 @@ async fn parse(
     check_accept(request.headers())?;
     check_merge_patch_body(request.headers())?;
     let (head, body) = request.into_parts();
-    let object = read_object(body).await?;
-    let change = parse_patch(&object, own_hosts).map(|patch| ChangeLink {
+    let bytes = state
+        .bodies
+        .read(caller.account_id, body, BODY_LENGTH_MAX)
+        .await?;
+    let object = body::parse_object(&bytes)?;
+    let change = parse_patch(&object, &state.own_hosts).map(|patch| ChangeLink {
         patch,
         expected_version: entity_tag::expected_version(&head.headers),
     });

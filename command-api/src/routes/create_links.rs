@@ -18,17 +18,22 @@ use linkledger_core::{
     http::{
         authentication::Caller,
         link_request::LinkBatch,
-        rate_limit::RequestClass,
         request::{
             BATCH_BODY_LENGTH_MAX, RequestContext, check_accept, check_batch_body, check_no_query,
         },
         route_table,
     },
+    id::AccountId,
     link::members::parse_new_link,
     problem::Problem,
 };
 
-use super::{WriteState, answer, body, create_link::idempotency_key, problem_of_refusal};
+use super::{
+    WriteState, answer,
+    body::{self, BodyRoom},
+    create_link::idempotency_key,
+    problem_of_refusal,
+};
 use crate::command_reply::{CommandReply, CommandResult};
 use answer_body::BatchAnswer;
 use documents::BatchResult;
@@ -50,7 +55,7 @@ use documents::BatchResult;
                    created, or none. With `dry_run` nothing is created or charged, and the answer shows \
                    the outcome of `partial`. A key has one effect, whether it is sent alone or in any \
                    batch: sending the same items again, in any grouping, creates what is missing. \
-                   Each item counts as a request for the rate limit.",
+                   Each item counts as a write for the rate limit: all of them, or none.",
     request_body(content = LinkBatch, examples(
         ("partial" = (value = json!(LinkBatch::example("partial")))),
         ("atomic" = (value = json!(LinkBatch::example("atomic")))),
@@ -78,16 +83,14 @@ pub async fn create_links(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let request = parse(request).await?;
+    let account_id = caller.account_id;
+    let request = parse(&state.bodies, account_id, request).await?;
     let limits = state.rate_limits.as_ref();
-    let limited = limits.map(|limits| {
-        let (account_id, items) = (caller.account_id, request.items.len());
-        limits.check_other_items(account_id, RequestClass::Write, items)
-    });
-    let limit_headers = limited.transpose()?.flatten();
+    let limited = limits.map(|limits| limits.check_items(account_id, request.items.len()));
+    let limit_headers = limited.transpose()?;
     let metadata = answer::metadata(&context, &caller);
     let (mode, creates) = (request.mode, creates(&state, &caller, &metadata, request));
-    let batch_answer = BatchAnswer::new(&state, &context, caller.account_id);
+    let batch_answer = BatchAnswer::new(&state, &context, account_id);
     let mut response = match mode {
         RequestMode::Partial => {
             let replies = state.queue.submit_creates(creates).await;
@@ -118,12 +121,16 @@ pub async fn create_links(
 
 /// Checks the request as far as possible without the database, up to the number of items and their
 /// keys. Errors in other members are left to the decision on each item.
-async fn parse(request: Request) -> Result<BulkRequest, Problem> {
+async fn parse(
+    bodies: &BodyRoom,
+    account_id: AccountId,
+    request: Request,
+) -> Result<BulkRequest, Problem> {
     check_no_query(request.uri())?;
     check_accept(request.headers())?;
     check_batch_body(request.headers())?;
     let (head, body) = request.into_parts();
-    let bytes = body::read(body, BATCH_BODY_LENGTH_MAX).await?;
+    let bytes = bodies.read(account_id, body, BATCH_BODY_LENGTH_MAX).await?;
     if head.headers.contains_key(idempotency_key::IDEMPOTENCY_KEY) {
         let detail = "A batch has no Idempotency-Key; each item has the member idempotency_key.";
         return Err(Problem::invalid_header("Idempotency-Key", detail));

@@ -138,12 +138,12 @@ impl CommandBatch<'_> {
     /// Returns balance and price of all creates.
     fn required_by(&self, creates: &[KeyedCreate]) -> InsufficientCredits {
         let account_id = creates.first().map(|create| create.account_id);
-        let links = i64::try_from(creates.len()).unwrap_or(i64::MAX);
+        let links = u64::try_from(creates.len()).unwrap_or(u64::MAX);
         InsufficientCredits {
             balance: account_id
                 .and_then(|id| self.credits(id))
                 .map_or(0, |credits| credits.balance),
-            required: self.pricing.link_price.saturating_mul(links),
+            required: self.pricing.link_price.unsigned_abs().saturating_mul(links),
         }
     }
 

@@ -10,7 +10,7 @@ pub struct InsufficientCredits {
     /// Current balance, in credits.
     pub balance: i64,
     /// Required credits.
-    pub required: i64,
+    pub required: u64,
 }
 
 /// Reason why a grant or an adjustment is rejected.
@@ -71,7 +71,7 @@ impl Credits {
         if balance_after < 0 {
             return Err(CreditsError::Insufficient(InsufficientCredits {
                 balance: self.balance,
-                required: amount.saturating_neg(),
+                required: amount.unsigned_abs(),
             }));
         }
         Ok(CreditsAdjusted {
@@ -96,7 +96,7 @@ impl Credits {
         if price > self.balance {
             return Err(InsufficientCredits {
                 balance: self.balance,
-                required: price,
+                required: price.unsigned_abs(),
             });
         }
         Ok(CreditsCharged {

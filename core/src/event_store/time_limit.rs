@@ -15,10 +15,14 @@ use super::errors::ends_session;
 /// the server's statement timeout, so that a live server can report its own error.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(6);
 
+/// Longest time of one read for an answer. The whole answer to a read takes little longer, and arrives before an
+/// ingress gives up after 5 s.
+pub const READ_TIME_MAX: Duration = Duration::from_secs(4);
+
 /// Longest wait for an answer that needs no computation, such as a ping.
 const SESSION_TEST_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Time in which a read is retried after its session has ended; below [`ANSWER_TIME_MAX`].
+/// Time in which a read is retried after its session has ended; below [`READ_TIME_MAX`].
 const READ_RETRY_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Delay between two such attempts.

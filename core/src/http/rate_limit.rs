@@ -1,4 +1,7 @@
 //! Rate limits by account and class: GCRA, counted in this process (`docs/api.md#rate-limits`).
+//!
+//! A refused request takes nothing from its limit. So the items of a batch are counted together, after its body is
+//! read; what is counted before is the batch, in a class of its own.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -17,13 +20,15 @@ const BURST_SECONDS: u32 = 2;
 /// Number of accounts in memory above which accounts with a full burst are removed.
 const ACCOUNTS_KEPT: usize = 10_000;
 
-/// Class of a request; reads and writes have separate limits.
+/// Class of a request. Each class has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestClass {
     /// Requests with GET or HEAD.
     Read,
-    /// All other requests.
+    /// All other requests, and each item of a batch.
     Write,
+    /// Batches, before their items are known: bounds the bodies that are read in vain.
+    Batch,
 }
 
 impl RequestClass {
@@ -31,6 +36,7 @@ impl RequestClass {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Batch => "batch",
         }
     }
 }
@@ -43,6 +49,7 @@ pub struct RateLimits {
     per_second: NonZeroU32,
     read: Limiter,
     write: Limiter,
+    batch: Limiter,
 }
 
 /// Header values that inform the caller about the limit.
@@ -52,6 +59,29 @@ pub struct RateLimitHeaders {
     pub policy: String,
     /// Value of `RateLimit`.
     pub state: String,
+}
+
+/// Time until requests that were refused can pass.
+struct Wait {
+    time: Duration,
+    /// Number of the requests.
+    count: NonZeroU32,
+}
+
+impl Wait {
+    /// Returns whole seconds: who waits as long is not too early.
+    fn seconds(&self) -> u64 {
+        let is_fractional = self.time.subsec_nanos() > 0;
+        (self.time.as_secs() + u64::from(is_fractional)).max(1)
+    }
+
+    /// Returns the number of requests that can pass at once: the others are those that the limit gains meanwhile.
+    fn remaining(&self, per_second: NonZeroU32) -> u32 {
+        let gained = self.time.as_nanos() * u128::from(per_second.get());
+        let gained = gained.div_ceil(Duration::from_secs(1).as_nanos());
+        let gained = u32::try_from(gained).unwrap_or(u32::MAX);
+        self.count.get().saturating_sub(gained)
+    }
 }
 
 impl RateLimitHeaders {
@@ -81,6 +111,7 @@ impl RateLimits {
             per_second,
             read: limiter(),
             write: limiter(),
+            batch: limiter(),
         })
     }
 
@@ -93,38 +124,43 @@ impl RateLimits {
         account_id: AccountId,
         class: RequestClass,
     ) -> Result<RateLimitHeaders, Problem> {
-        self.check_many(account_id, class, NonZeroU32::MIN)
+        let counted = self.count(account_id, class, NonZeroU32::MIN);
+        counted.map_err(|wait| {
+            self.refusal(class, &wait, &format!("the next {} request", class.name()))
+        })
     }
 
-    /// Counts the other items of a request that was counted once, whose number became known later.
-    /// The items of a request count at most as a whole burst, so that a request can always pass.
-    /// Returns `None` if nothing is left to count.
+    /// Counts the items of a batch as writes: all of them, or none. They count at most as a whole burst, so that a
+    /// batch passes at the latest when its account has sent no other write for [`BURST_SECONDS`].
     ///
     /// # Errors
-    /// Returns `rate_limited`, with the seconds to wait.
-    pub fn check_other_items(
+    /// Returns `rate_limited`, with the seconds to wait until all items can pass.
+    pub fn check_items(
         &self,
         account_id: AccountId,
-        class: RequestClass,
         items: usize,
-    ) -> Result<Option<RateLimitHeaders>, Problem> {
+    ) -> Result<RateLimitHeaders, Problem> {
         let items = u32::try_from(items).unwrap_or(u32::MAX);
-        let others = items.min(self.burst()).saturating_sub(1);
-        let others = NonZeroU32::new(others);
-        others
-            .map(|others| self.check_many(account_id, class, others))
-            .transpose()
+        let count = NonZeroU32::new(items.min(self.burst())).unwrap_or(NonZeroU32::MIN);
+        let class = RequestClass::Write;
+        let counted = self.count(account_id, class, count);
+        counted.map_err(|wait| {
+            let batch = format!("this batch, whose items count as {count} write requests");
+            self.refusal(class, &wait, &batch)
+        })
     }
 
-    fn check_many(
+    /// Counts requests of a class: all, or none.
+    fn count(
         &self,
         account_id: AccountId,
         class: RequestClass,
         count: NonZeroU32,
-    ) -> Result<RateLimitHeaders, Problem> {
+    ) -> Result<RateLimitHeaders, Wait> {
         let limiter = match class {
             RequestClass::Read => &self.read,
             RequestClass::Write => &self.write,
+            RequestClass::Batch => &self.batch,
         };
         if limiter.len() > ACCOUNTS_KEPT {
             limiter.retain_recent();
@@ -134,14 +170,18 @@ impl RateLimits {
         match checked.unwrap_or_else(|_| limiter.check_key(&account_id)) {
             Ok(state) => Ok(self.headers(class, state.remaining_burst_capacity())),
             Err(not_until) => {
-                let wait = not_until.wait_time_from(limiter.clock().now());
-                let seconds = (wait + Duration::from_millis(999)).as_secs().max(1);
-                let headers = self.headers(class, 0);
-                Err(Problem::rate_limited(seconds, class.name())
-                    .with_header("ratelimit-policy", headers.policy)
-                    .with_header("ratelimit", headers.state))
+                let time = not_until.wait_time_from(limiter.clock().now());
+                Err(Wait { time, count })
             }
         }
+    }
+
+    fn refusal(&self, class: RequestClass, wait: &Wait, what: &str) -> Problem {
+        let remaining = wait.remaining(self.per_second);
+        let headers = self.headers(class, remaining);
+        Problem::rate_limited(wait.seconds(), what)
+            .with_header("ratelimit-policy", headers.policy)
+            .with_header("ratelimit", headers.state)
     }
 
     const fn burst(&self) -> u32 {
@@ -183,26 +223,63 @@ mod tests {
         assert!(limits.check(other, RequestClass::Write).is_ok());
     }
 
+    fn header(problem: &Problem, name: &str) -> String {
+        let mut headers = problem.headers.iter();
+        let found = headers.find(|(given, _)| *given == name);
+        found.unwrap().1.clone()
+    }
+
     #[test]
     fn items_count_at_most_as_a_burst() {
         let account_id = AccountId::from_uuid(Uuid::from_u128(1));
-        let write = RequestClass::Write;
         let limits = RateLimits::new(1).unwrap();
-        let others =
-            |limits: &RateLimits, items| limits.check_other_items(account_id, write, items);
-        assert!(limits.check(account_id, write).is_ok());
-        assert!(others(&limits, 1).unwrap().is_none());
-        let headers = others(&limits, 100).unwrap();
-        assert_eq!(headers.unwrap().state, "\"write\";r=0;t=2");
-        assert!(limits.check(account_id, write).is_err());
+        let headers = limits.check_items(account_id, 100).unwrap();
+        assert_eq!(headers.state, "\"write\";r=0;t=2");
+        assert!(limits.check(account_id, RequestClass::Write).is_err());
         // A burst of 200 has room for two requests with 100 items.
         let limits = RateLimits::new(100).unwrap();
         for _ in 0..2 {
-            assert!(limits.check(account_id, write).is_ok());
-            assert!(others(&limits, 100).unwrap().is_some());
+            assert!(limits.check_items(account_id, 100).is_ok());
         }
-        let refused = others(&limits, 100).unwrap_err();
+        let refused = limits.check_items(account_id, 100).unwrap_err();
         assert_eq!(refused.code, Code::RateLimited);
+        assert_eq!(header(&refused, "retry-after"), "1");
+    }
+
+    #[test]
+    fn refused_batch_takes_nothing_and_names_its_wait() {
+        let account_id = AccountId::from_uuid(Uuid::from_u128(1));
+        // A burst of 40, and 20 for each elapsed second.
+        let limits = RateLimits::new(20).unwrap();
+        assert!(limits.check_items(account_id, 39).is_ok());
+        for _ in 0..100 {
+            let refused = limits.check_items(account_id, 40).unwrap_err();
+            assert_eq!(header(&refused, "retry-after"), "2");
+        }
+        let state = limits.check_items(account_id, 30).unwrap_err();
+        assert_eq!(header(&state, "retry-after"), "2");
+        assert!(header(&state, "ratelimit").starts_with("\"write\";r="));
+        assert!(limits.check_items(account_id, 1).is_ok());
+    }
+
+    #[test]
+    fn wait_is_rounded_up_to_whole_seconds() {
+        let wait = |nanos| Wait {
+            time: Duration::from_nanos(nanos),
+            count: NonZeroU32::new(10).unwrap(),
+        };
+        for (nanos, seconds) in [
+            (1, 1),
+            (1_000_000_000, 1),
+            (1_000_500_000, 2),
+            (2_000_000_000, 2),
+        ] {
+            assert_eq!(wait(nanos).seconds(), seconds, "{nanos}");
+        }
+        let per_second = NonZeroU32::new(4).unwrap();
+        assert_eq!(wait(1_500_000_000).remaining(per_second), 4);
+        assert_eq!(wait(1_500_000_001).remaining(per_second), 3);
+        assert_eq!(wait(9_000_000_000).remaining(per_second), 0);
     }
 
     #[test]

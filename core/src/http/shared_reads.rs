@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::storage::{read_in_time, storage_unavailable, try_read_in_time};
 use crate::{
-    event_store::{errors::is_of_stored_data, time_limit::ANSWER_TIME_MAX},
+    event_store::{errors::is_of_stored_data, time_limit::READ_TIME_MAX},
     lifecycle::Tasks,
     problem::Problem,
 };
@@ -76,7 +76,7 @@ impl<R: SharedRead> SharedReads<R> {
     /// Returns `storage_unavailable` if the database fails or does not answer in time.
     pub async fn read(&self, key: R) -> Result<R::Value, Problem> {
         let (reply, answer) = oneshot::channel();
-        let answer = timeout(ANSWER_TIME_MAX, async {
+        let answer = timeout(READ_TIME_MAX, async {
             self.sender.send(QueuedRead { key, reply }).await.ok()?;
             answer.await.ok()
         });

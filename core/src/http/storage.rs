@@ -3,7 +3,7 @@
 use crate::{
     event_store::{
         errors::is_collision,
-        time_limit::{ANSWER_TIME_MAX, read_on_live_session, within},
+        time_limit::{READ_TIME_MAX, read_on_live_session, within},
     },
     problem::Problem,
 };
@@ -27,7 +27,7 @@ pub async fn read_in_time<T, F: Future<Output = sqlx::Result<T>>>(
 pub async fn try_read_in_time<T, F: Future<Output = sqlx::Result<T>>>(
     read: impl FnMut() -> F,
 ) -> sqlx::Result<T> {
-    within(ANSWER_TIME_MAX, read_on_live_session(read)).await
+    within(READ_TIME_MAX, read_on_live_session(read)).await
 }
 
 /// Logs the error and returns `storage_unavailable`.

@@ -21,9 +21,9 @@ listed! {
         InvalidParameter = (400, "invalid_parameter", "A query parameter is not valid",
             "A query parameter is unknown, occurs twice, is not correctly percent-encoded, or has a value out of range. The member errors names the parameter.",
             "Correct or omit the named parameter. Names are matched exactly."),
-        /// The cursor was not issued to this account for this list.
+        /// The cursor was changed, or is not of this list of this account.
         InvalidCursor = (400, "invalid_cursor", "The cursor is not valid",
-            "The cursor was not made by this service for this account and this list, or was modified.",
+            "The cursor is not that of a page of this list of this account, with the same filters and order, or was modified.",
             "Send next_cursor of the previous page unchanged, or start again without a cursor."),
         /// The request charges credits and lacks an idempotency key.
         IdempotencyKeyMissing = (400, "idempotency_key_missing", "The Idempotency-Key is missing",

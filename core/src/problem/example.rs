@@ -1,6 +1,6 @@
 //! An example of each problem, for the documentation.
 
-use super::{Code, Problem, occurrence::CURSOR_NOT_ISSUED};
+use super::{Code, Problem, occurrence::CURSOR_NOT_OF_LIST};
 use crate::{
     field::{FieldCode, FieldError},
     json::TextPlace,
@@ -28,7 +28,7 @@ impl Problem {
             )
             .with("minimum", 1)
             .with("maximum", 100),
-            Code::InvalidCursor => Self::invalid_cursor(CURSOR_NOT_ISSUED),
+            Code::InvalidCursor => Self::invalid_cursor(CURSOR_NOT_OF_LIST),
             Code::IdempotencyKeyMissing => Self::idempotency_key_missing(),
             Code::IdempotencyKeyInvalid => Self::idempotency_key_invalid(),
             Code::InvalidHeader => Self::invalid_header("Host", "The Host header is missing."),
@@ -58,7 +58,7 @@ impl Problem {
                 FieldError::of_member("slug", FieldCode::SlugReserved),
             ]),
             Code::IdempotencyKeyReused => Self::idempotency_key_reused(),
-            Code::RateLimited => Self::rate_limited(1, "write"),
+            Code::RateLimited => Self::rate_limited(1, "the next write request"),
             Code::HeadersTooLarge => Self::headers_too_large(64, 16 * KIB),
             Code::InternalError => Self::internal(),
             Code::Overloaded => Self::overloaded(),

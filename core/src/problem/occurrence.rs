@@ -9,8 +9,8 @@ use crate::json::TextPlace;
 /// Challenge of an answer to a request without credentials (RFC 6750).
 const CHALLENGE: &str = "Bearer realm=\"linkledger\"";
 
-/// Advice on a cursor that the service did not issue for the list.
-pub const CURSOR_NOT_ISSUED: &str =
+/// Advice on a cursor that was changed, or is of another list.
+pub const CURSOR_NOT_OF_LIST: &str =
     "Send next_cursor of the page before unchanged, or begin without a cursor.";
 
 impl Problem {
@@ -81,7 +81,7 @@ impl Problem {
     }
 
     /// Returns the problem of a balance that does not cover a price.
-    pub fn insufficient_credits(balance: i64, required: i64) -> Self {
+    pub fn insufficient_credits(balance: i64, required: u64) -> Self {
         let detail = format!(
             "The price in credits is {required}; the balance is {balance}. Ask an operator to grant credits, then \
              retry."
@@ -225,9 +225,9 @@ impl Problem {
         )
     }
 
-    /// Returns the problem of an account with too many requests of a class, `read` or `write`.
-    pub fn rate_limited(seconds: u64, class: &str) -> Self {
-        let detail = format!("Wait {seconds} s before the next {class} request.");
+    /// Returns the problem of an account with too many requests; `what` has to wait.
+    pub fn rate_limited(seconds: u64, what: &str) -> Self {
+        let detail = format!("Wait {seconds} s before {what}.");
         Self::new(Code::RateLimited, detail).retry_after(seconds)
     }
 

@@ -204,7 +204,7 @@ fn misspelled_variables_are_refused() {
         ("KAFKA_HEAP_OPTS", "-Xmx1g"),
         // A setting of another program.
         ("QUERY_API_LISTEN", "0.0.0.0:80"),
-        ("CURSOR_KEYS_FILE", "/run/secrets/keys"),
+        ("KAFKA_KEY_FILE", "/run/secrets/key"),
         ("LINKLEDGER_TEST_KAFKA", "apache"),
         // Variables that Kubernetes creates for services with these names.
         ("QUERY_API_PORT", "tcp://10.0.0.1:80"),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use linkledger_core::{
     click::CLICKS_TOPIC,
     cloud_event::TOPIC,
+    credits::LINK_PRICE_MAX,
     kafka_config::{KafkaSecurity, TopicName},
 };
 
@@ -97,7 +98,7 @@ pub(crate) struct StackOptions {
         env = "LINKLEDGER_LINK_PRICE",
         default_value_t = 1,
         value_name = "CREDITS",
-        value_parser = whole_number(0..=i64::MAX)
+        value_parser = whole_number(0..=LINK_PRICE_MAX)
     )]
     pub(crate) link_price: i64,
     /// Requests per second that each account may send; 0 for no limit.

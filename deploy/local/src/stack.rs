@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    clock::{SystemClock, random_bytes},
+    clock::SystemClock,
     kafka_config::{ClicksConfig, KafkaConfig, SecurityProtocol},
     lifecycle::{self, Tasks, listen},
 };
@@ -114,7 +114,6 @@ async fn run(
     let pool = &database.pool;
     let account = DemoAccount::of_stack(options.credits);
     let key = demo_key(folder, pool, &SystemClock, account).await?;
-    let cursor_keys = folder.read_or_make("cursor_keys", hex_key)?;
     let settings = services::ServiceSettings {
         database_url: database.url.clone(),
         allow_unsafe_postgres: options.allow_unsafe_postgres,
@@ -125,7 +124,6 @@ async fn run(
         fetch_wait_max_ms: broker.fetch_wait_max_ms(),
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
-        cursor_keys: cursor_keys.clone(),
         link_price: options.link_price,
         rate_limit: options.rate_limit,
     };
@@ -176,7 +174,6 @@ fn environment(
         .with("API_KEY", api_key)
         // Settings of the services again.
         .with("DATABASE_URL", &settings.database_url)
-        .with("CURSOR_KEYS", &settings.cursor_keys)
         // All members of a group speak one protocol.
         .with("GROUP_PROTOCOL", settings.group_protocol.name())
         .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
@@ -215,15 +212,6 @@ async fn listen_at(port: u16, option: &str) -> anyhow::Result<TcpListener> {
 
 fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
-}
-
-fn hex_key() -> String {
-    random_bytes::<32>()
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a string never fails");
-            text
-        })
 }
 
 /// Returns the text that people read when the stack is ready: addresses, API key and first commands.

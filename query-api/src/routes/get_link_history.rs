@@ -29,7 +29,7 @@ use super::{ApiState, get_link::owned_link};
 use crate::{
     consistency::{TokenHeader, position_of_consistency_token},
     history_reads::unreadable,
-    paging::{Page, PageRequest, sort_key_of_version, version_of_sort_key},
+    paging::{Page, PageRequest},
 };
 
 /// Event of a link, as its owner sees it.
@@ -128,7 +128,7 @@ pub(super) async fn get_link_history(
     let account_id = caller.account_id;
     let page = PageRequest::of(&uri)?;
     let list = api.list(uri.path(), String::new(), account_id);
-    let before = list.start_of(&page)?.map(version_of_sort_key);
+    let before = list.start_of(&page)?;
     check_accept(&headers)?;
     // Every committed write is in the event store: a token needs no wait.
     position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
@@ -138,8 +138,8 @@ pub(super) async fn get_link_history(
     let first = api.histories.first_event(link).await?;
     let first = first.ok_or_else(Problem::link_not_found)?;
     let entries = entries(&events, &first).map_err(|error| unreadable(link, &error))?;
-    let sort_key_of = |entry: &HistoryEntry| sort_key_of_version(entry.version);
-    Ok(list.answer(&page, entries.into(), sort_key_of, identity))
+    let place_of = |entry: &HistoryEntry| entry.version;
+    Ok(list.answer(&page, entries.into(), place_of, identity))
 }
 
 /// Returns the entries of events, newest first; `first` is the first event of the link. The event before each one must

@@ -92,7 +92,7 @@ pub(super) async fn get_qr_code(
     let link = get_link::find(&api, account_id, link_id, position).await?;
 
     let short_url = link.parts.short_url(&api.short_base_url);
-    let image = api.qr_codes.draw(short_url, requested).await?;
+    let image = api.qr_codes.draw(account_id, short_url, requested).await?;
     let entity_tag = entity_tag::of_content(&image);
     let cached = [
         (ETAG, entity_tag.as_str()),

@@ -19,7 +19,7 @@ use linkledger_core::{
 use super::ApiState;
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    paging::{Page, PageRequest, sort_key_of_version, version_of_sort_key},
+    paging::{Page, PageRequest},
     read_model::{
         credits::{self, EntryRange, LedgerEntry},
         read_in_time,
@@ -74,7 +74,7 @@ pub(super) async fn list_credit_entries(
 
     let range = EntryRange {
         account_id,
-        before: before.map(version_of_sort_key),
+        before,
         count_max: page.count_max(),
     };
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
@@ -87,6 +87,6 @@ pub(super) async fn list_credit_entries(
             read_in_time(|| credits::entries(&server.pool, range))
         })
         .await?;
-    let sort_key_of = |entry: &LedgerEntry| sort_key_of_version(entry.version);
-    Ok(list.answer(&page, snapshot.value.into(), sort_key_of, identity))
+    let place_of = |entry: &LedgerEntry| entry.version;
+    Ok(list.answer(&page, snapshot.value.into(), place_of, identity))
 }

@@ -23,6 +23,7 @@ use self::filters::{FilterParameters, LinkFilters, ListRead, PARAMETERS, PageOfL
 use super::{ApiState, list_tags::SHARE_IN_USE};
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
+    costly_reads::SHARE_TIME_MAX,
     paging::{CURSOR, LIMIT, Page, PageItems, PageRequest},
     parameters::Parameters,
     read_model::{
@@ -89,7 +90,11 @@ pub(super) async fn list_links(
     let is_search = matches!(reading, ListRead::Search(_));
     let _share = if is_search {
         let searches = &api.costly_pages;
-        Some(searches.acquire_in_time(account_id, SHARE_IN_USE).await?)
+        Some(
+            searches
+                .acquire_in_time(account_id, SHARE_TIME_MAX, SHARE_IN_USE)
+                .await?,
+        )
     } else {
         None
     };
@@ -108,7 +113,7 @@ pub(super) async fn list_links(
         stopped_at: stopped_at.map(|link_id| link_id.uuid().as_u128()),
     };
     let body_of = |link: LinkView| link.into_body(&api.short_base_url);
-    Ok(list.answer(&page, items, sort_key_of, body_of))
+    Ok(list.answer(&page, items, place_of, body_of))
 }
 
 /// Reads the links of a page.
@@ -129,6 +134,6 @@ async fn read(
     }
 }
 
-fn sort_key_of(link: &LinkView) -> u128 {
+fn place_of(link: &LinkView) -> u128 {
     link.parts.id.uuid().as_u128()
 }

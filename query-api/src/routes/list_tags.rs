@@ -1,6 +1,6 @@
 //! `GET /v1/tags`: a page of the tags of the account's links, in alphabetical order.
 
-use std::sync::Arc;
+use std::{convert::identity, sync::Arc};
 
 use axum::{
     Extension,
@@ -10,9 +10,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    cursor::CursorRefusal,
     http::{authentication::Caller, request::check_accept, route_table},
-    link::details::parse_tag,
     problem::Problem,
     projection::Projection,
     shard::Shard,
@@ -21,7 +19,8 @@ use linkledger_core::{
 use super::ApiState;
 use crate::{
     consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    paging::{Page, PageRequest, invalid_cursor},
+    costly_reads::SHARE_TIME_MAX,
+    paging::{Page, PageRequest},
     read_model::{
         links::tags::{self, TagCount, TagRange},
         read_in_time,
@@ -32,7 +31,7 @@ use crate::{
 pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, \
                                        with fewer requests at a time.";
 
-/// Lists the tags of the account's links. The cursor is the last tag of the page before.
+/// Lists the tags of the account's links.
 ///
 /// # Errors
 /// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
@@ -65,13 +64,15 @@ pub(super) async fn list_tags(
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
     let page = PageRequest::of(&uri)?;
-    let after = page.cursor.as_deref().map(parse_tag).transpose();
-    let after = after.map_err(|_| invalid_cursor(CursorRefusal::NotIssued))?;
+    let list = api.list(route_table::TAGS, String::new(), account_id);
+    let after: Option<String> = list.start_of(&page)?;
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 
     let pages = &api.costly_pages;
-    let _share = pages.acquire_in_time(account_id, SHARE_IN_USE).await?;
+    let _share = pages
+        .acquire_in_time(account_id, SHARE_TIME_MAX, SHARE_IN_USE)
+        .await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let range = TagRange {
         account_id,
@@ -83,8 +84,6 @@ pub(super) async fn list_tags(
     let snapshot = wait
         .read_containing(position, || read_in_time(|| tags::list(pool, &range)))
         .await?;
-    let mut tags = snapshot.value;
-    let next_cursor = page.truncate(&mut tags).map(|tag| tag.tag.clone());
-    let list = api.list(route_table::TAGS, String::new(), account_id);
-    Ok(list.answer_with_cursor(&page, tags, next_cursor))
+    let place_of = |tag: &TagCount| tag.tag.clone();
+    Ok(list.answer(&page, snapshot.value.into(), place_of, identity))
 }

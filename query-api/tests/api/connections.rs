@@ -30,7 +30,6 @@ impl Process {
             .args(["--internal-listen", "127.0.0.1:0"])
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .env("CURSOR_KEYS", "0".repeat(64))
             .env("NO_CLICKS", "true")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())

@@ -35,7 +35,6 @@ pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
 /// Part of the service's timeout of one second in which a change of the read tables ends a wait for certain.
 const WAIT_TESTED_MAX: Duration = Duration::from_millis(500);
-const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A running service, called without sockets.
 pub(crate) struct TestService {
@@ -70,7 +69,6 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         allow_unsafe_postgres: true,
         base_url: BASE_URL.parse().unwrap(),
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
-        cursor_keys: CURSOR_KEY.to_owned().into(),
         rate_limit: 0,
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),

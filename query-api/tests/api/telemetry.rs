@@ -49,7 +49,6 @@ impl Process {
         let mut child = serve_command(settings)
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .env("CURSOR_KEYS", "00".repeat(32))
             .env("NO_CLICKS", "true")
             .stderr(Stdio::piped())
             .kill_on_drop(true)

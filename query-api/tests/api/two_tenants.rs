@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use linkledger_core::{
-    batch::SettledCreate, click::Dimension, clock::Clock as _, id::AccountId,
+    batch::SettledCreate, click::Dimension, clock::Clock as _, cursor::CursorScope, id::AccountId,
     projection::Projection,
 };
 use linkledger_testing::FixedClock;
@@ -20,7 +20,7 @@ use crate::{
     service::{Answer, TestCaller, TestService, paths_without_id, read_paths, token_of},
 };
 
-const LISTS: [&str; 2] = ["/v1/links", "/v1/credits/entries"];
+const LISTS: [&str; 3] = ["/v1/links", "/v1/credits/entries", "/v1/tags"];
 
 /// An account with resources, and an account without.
 struct Tenants {
@@ -41,13 +41,10 @@ impl Tenants {
         for (version, link) in (1..).zip(&links) {
             insert_appended_link(service.pool(), link).await;
             insert_redirect(service.pool(), link).await;
-            insert_tag(
-                service.pool(),
-                owner.account_id,
-                "theirs",
-                link.link.link_id,
-            )
-            .await;
+            for tag in ["theirs", "theirs-too"] {
+                let link_id = link.link.link_id;
+                insert_tag(service.pool(), owner.account_id, tag, link_id).await;
+            }
             let entry = Entry::grant(version, 500, 500 * version);
             insert_entry(service.pool(), owner.account_id, entry).await;
         }
@@ -199,6 +196,58 @@ async fn foreign_cursor_looks_malformed() {
         assert_eq!(answer.status, 400, "{list}");
         let malformed = format!("{list}?cursor=x");
         assert_eq!(answer, tenants.ask(&Method::GET, &malformed, &[]).await);
+    }
+}
+
+/// A cursor is no secret: anyone can make one with any place, for an own list.
+#[tokio::test]
+async fn forged_cursor_reaches_own_rows_only() {
+    let tenants = Tenants::new().await;
+    let link_id = tenants.links[0].link.link_id;
+    let scope = |list: &str, account_id| CursorScope {
+        list: list.to_owned(),
+        filters: String::new(),
+        account_id,
+    };
+    let forged = |account_id| {
+        let links = scope("/v1/links", account_id);
+        let id = link_id.uuid().as_u128();
+        let ids = [0, id, id + 1, u128::MAX].map(|place| links.cursor_after(&place));
+        let entries = scope("/v1/credits/entries", account_id);
+        let versions = [i64::MIN, 0, 2, i64::MAX].map(|place| entries.cursor_after(&place));
+        let tags = scope("/v1/tags", account_id);
+        let texts = ["", "theirs", "\u{10ffff}", "';--"].map(str::to_owned);
+        let texts = texts.map(|place| tags.cursor_after(&place));
+        let history = format!("/v1/links/{link_id}/history");
+        let of_link = scope(&history, account_id);
+        let of_link = [i64::MIN, i64::MAX].map(|place| of_link.cursor_after(&place));
+        [
+            (links.list, ids.to_vec()),
+            (entries.list, versions.to_vec()),
+            (tags.list, texts.to_vec()),
+            (history, of_link.to_vec()),
+        ]
+    };
+    for (list, cursors) in forged(tenants.other.account_id) {
+        for path in cursors.iter().map(|it| format!("{list}?cursor={it}")) {
+            let answer = tenants.ask(&Method::GET, &path, &[]).await;
+            if list.ends_with("/history") {
+                assert_eq!(answer.status, 404, "{path}");
+                continue;
+            }
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(answer.body.contains("\"items\":[]"), "{path}");
+        }
+    }
+    // Each place is one that the owner's list can bear, and some of its pages have items.
+    for (list, cursors) in forged(tenants.owner.account_id) {
+        let mut items = 0;
+        for path in cursors.iter().map(|it| format!("{list}?cursor={it}")) {
+            let answer = tenants.service.get(&tenants.owner, &path).await;
+            assert_eq!(answer.status, 200, "{path}");
+            items += answer.json()["items"].as_array().unwrap().len();
+        }
+        assert!(items > 0, "{list}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use futures::future::{join_all, select_all};
 use linkledger_core::event_store::{accounts, transaction::PoolTransaction};
+use linkledger_testing::eventually;
 use serde_json::Value;
 
 use super::{batch, statuses};
@@ -27,6 +28,34 @@ async fn items_count_for_the_rate_limit() {
     assert!(!accepted.is_empty());
     assert_eq!(refused[0].problem(), "rate_limited");
     assert!(!refused[0].header("retry-after").is_empty());
+}
+
+#[tokio::test]
+async fn batch_that_is_retried_at_once_passes_in_time() {
+    let app = TestApp::start().await;
+    let url = app.database.url().to_owned();
+    // A burst of 2, which each of the batches needs, and one more write for each second.
+    let limited = TestApp::start_on(app.database.share(), &url, 1).await;
+    let (account_id, key) = app.account(100).await;
+    let send_batch = || {
+        let some = [(fresh_key(), destination()), (fresh_key(), destination())];
+        send(&limited.router, batch(&key, "partial", &some))
+    };
+    assert_eq!(send_batch().await.status, 207);
+    let waits = std::sync::Mutex::new(Vec::new());
+    eventually("a batch passes", async || {
+        let answer = send_batch().await;
+        if answer.status == 207 {
+            return Some(());
+        }
+        assert_eq!(answer.problem(), "rate_limited");
+        waits.lock().unwrap().push(answer.header("retry-after"));
+        None
+    })
+    .await;
+    let waits = waits.into_inner().unwrap();
+    assert!(waits.iter().all(|wait| ["1", "2"].contains(&wait.as_str())));
+    assert_eq!(app.balance(account_id).await, 96);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,8 @@
 //! Requests with odd, wrong or hostile framing of the body.
 
+use linkledger_core::api_key::ApiKey;
+use linkledger_testing::eventually;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,
@@ -137,6 +140,53 @@ async fn expect_continue_is_answered_before_body() {
         .answer(format!("{expect}Content-Length: 16385\r\n\r\n"))
         .await;
     assert_eq!(answer.status, 413);
+}
+
+/// A body is asked for when it has its share of the memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_batches_leave_room_for_others() {
+    let server = RawServer::start().await;
+    let (_, key) = server.app.account(100).await;
+    let (_, other) = server.app.account(100).await;
+    let batch = |key: &ApiKey| {
+        let head = head(key).replace("/v1/links", "/v1/links/batch");
+        let (head, _) = head.split_once("Idempotency-Key").unwrap();
+        head.to_owned()
+    };
+    let item = json!({ "idempotency_key": fresh_key(), "destination_url": "https://example.com/" });
+    let whole = json!({ "items": [item] }).to_string();
+    let length = 256 * 1024;
+    let whole = format!("Content-Length: {length}\r\n\r\n{whole:length$}");
+    let mut unfinished = Vec::new();
+    for _ in 0..16 {
+        let expect = format!("Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
+        let mut stream = server.connect(batch(&key) + &expect).await;
+        let mut interim = [0; 25];
+        let asked = timeout(DEADLINE, stream.read_exact(&mut interim)).await;
+        asked.expect("an interim answer").unwrap();
+        stream.write_all(b"{").await.unwrap();
+        unfinished.push(stream);
+    }
+    for refused in [
+        batch(&key) + &whole,
+        format!("{}Content-Length: {length}\r\n\r\n", batch(&key)),
+        format!("{}Content-Length: 4097\r\n\r\n", head(&key)),
+        format!("{}Transfer-Encoding: chunked\r\n\r\n", head(&key)),
+    ] {
+        let answer = server.answer(refused).await;
+        assert_eq!(answer.code().as_deref(), Some("overloaded"), "{answer:?}");
+        assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
+    }
+    let small = format!("{}Content-Length: {}\r\n\r\n{BODY}", head(&key), BODY.len());
+    assert_eq!(server.answer(small).await.status, 201);
+    assert_eq!(server.answer(batch(&other) + &whole).await.status, 207);
+
+    unfinished.pop();
+    eventually("there is room again", async || {
+        let answer = server.answer(batch(&key) + &whole).await;
+        (answer.status == 207).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

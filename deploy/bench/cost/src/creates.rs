@@ -117,6 +117,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
         tasks.spawn_essential("writer", writer.run(tasks.shutdown()));
     }
     let state = WriteState {
+        bodies: Arc::default(),
         queue,
         own_hosts: Arc::new(OwnHosts::default()),
         log_epoch: LogEpoch::new(1),

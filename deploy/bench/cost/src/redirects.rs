@@ -186,7 +186,6 @@ fn config(database_url: String, clicks: ClickSettings) -> QueryApiConfig {
         allow_unsafe_postgres: true,
         base_url: "https://api.sho.rt".parse().expect("an address"),
         short_base_url: "https://sho.rt".parse().expect("an address"),
-        cursor_keys: "00".repeat(32).into(),
         rate_limit: RATE_LIMIT,
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().expect("a status of a redirect"),

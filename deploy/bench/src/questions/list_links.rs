@@ -3,12 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    cursor::{CursorKeys, CursorScope},
-    http::route_table,
-    id::LinkId,
-    shard::Shard,
-};
+use linkledger_core::{cursor::CursorScope, http::route_table, id::LinkId, shard::Shard};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -48,7 +43,6 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
     let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
     bench.server.checkpoint().await?;
     let list = List {
-        keys: CursorKeys::parse(stack.variable("CURSOR_KEYS")?)?,
         api: stack.api,
         url: &url,
         account: &account,
@@ -103,7 +97,6 @@ pub(super) struct List<'a> {
     pub(super) url: &'a str,
     pub(super) account: &'a LoadAccount,
     pub(super) links: &'a [LinkId],
-    pub(super) keys: CursorKeys,
 }
 
 /// One page of the list.
@@ -206,7 +199,7 @@ impl List<'_> {
             filters: String::new(),
             account_id: self.account.account_id,
         };
-        self.keys.seal(&scope, last.uuid().as_u128())
+        scope.cursor_after(&last.uuid().as_u128())
     }
 
     async fn ask(&self, request: &[u8]) -> anyhow::Result<Shown> {

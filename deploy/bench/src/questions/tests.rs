@@ -5,7 +5,6 @@ use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
 use linkledger_core::{
     clock::SystemClock,
-    cursor::CursorKeys,
     databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
@@ -32,7 +31,6 @@ use crate::{
     statement,
 };
 
-const CURSOR_KEYS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 /// Two full pages and a part of a third page.
 const SMALL: DataSet = DataSet::new(1, 120);
 
@@ -90,13 +88,11 @@ async fn assert_reads_by_id(
 
 async fn assert_pages(url: &str, api: SocketAddr, (account, links): (&LoadAccount, &DataSetLinks)) {
     let newest_first: Vec<_> = links.ids.iter().rev().copied().collect();
-    let keys = || CursorKeys::parse(CURSOR_KEYS).unwrap();
     let list = |links| List {
         api,
         url,
         account,
         links,
-        keys: keys(),
     };
     for (number, first) in [(1, 0), (2, 50)] {
         let page = list(&newest_first).page(number).await.unwrap();
@@ -142,7 +138,6 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         allow_unsafe_postgres: true,
         base_url: "https://api.example.com".parse().unwrap(),
         short_base_url: "https://sho.rt".parse().unwrap(),
-        cursor_keys: CURSOR_KEYS.to_owned().into(),
         rate_limit: 0,
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),

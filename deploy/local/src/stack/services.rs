@@ -43,7 +43,6 @@ pub(super) struct ServiceSettings {
     pub(super) fetch_wait_max_ms: u16,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
-    pub(super) cursor_keys: String,
     pub(super) link_price: i64,
     pub(super) rate_limit: u32,
 }
@@ -198,7 +197,6 @@ impl ServiceSettings {
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
-            cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,

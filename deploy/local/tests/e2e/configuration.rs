@@ -147,7 +147,7 @@ fn print_config_names_the_source_of_each_setting() {
             "DATABASE_URL_FILE",
             file("url", "postgres://u:hunter2@db/links\n"),
         )
-        .env("CURSOR_KEYS", "hunter3")
+        .env("READ_DATABASE_URL", "hunter3")
         .env("REDIRECT_STATUS", "301")
         .env("QUERY_API_PORT", "tcp://10.0.0.1:8083")
         .output()
@@ -166,7 +166,10 @@ fn print_config_names_the_source_of_each_setting() {
         "{url}"
     );
     assert!(url.ends_with("/url (DATABASE_URL_FILE)"), "{url}");
-    assert_eq!(origin("--cursor-keys"), "… | variable CURSOR_KEYS");
+    assert_eq!(
+        origin("--read-database-url"),
+        "… | variable READ_DATABASE_URL"
+    );
     assert_eq!(
         origin("--redirect-status"),
         "301 | variable REDIRECT_STATUS"
@@ -180,11 +183,11 @@ fn misspelt_variable_ends_the_start() {
     let query_api = program("query-api");
     let output = Process::new(&query_api)
         .args(["serve", "--database-url", "postgres://127.0.0.1:1/x"])
-        .env("CURSOR_KEY", "00".repeat(32))
+        .env("RATE_LIMITS", "5")
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let message = String::from_utf8(output.stderr).unwrap();
-    let expected = "error: no setting has the variable CURSOR_KEY: did you mean CURSOR_KEYS?";
+    let expected = "error: no setting has the variable RATE_LIMITS: did you mean RATE_LIMIT?";
     assert!(message.starts_with(expected), "{message}");
 }

@@ -159,8 +159,7 @@ impl Settings {
             .envs(self.broker.config().environment())
             .env("GROUP_ID", self.broker.group_id("projector"))
             .env("BASE_URL", format!("http://{}", self.query_api))
-            .env("SHORT_BASE_URL", format!("http://{}", self.short_host))
-            .env("CURSOR_KEYS", "00".repeat(32));
+            .env("SHORT_BASE_URL", format!("http://{}", self.short_host));
         command
     }
 

@@ -144,10 +144,8 @@ async fn hostile_headers_never_fail_a_redirect() {
 
 /// Starts a process with these settings, and returns its error.
 async fn error_at_start(database: &TestDatabase, settings: &[(&str, &str)]) -> String {
-    let cursor_keys = "0".repeat(64);
     let usual = [
         ("DATABASE_URL", database.url()),
-        ("CURSOR_KEYS", &cursor_keys),
         ("ALLOW_UNSAFE_POSTGRES", "true"),
     ];
     let mut command = serve_command(&[&usual, settings].concat());

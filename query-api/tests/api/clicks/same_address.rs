@@ -18,7 +18,6 @@ async fn client_addresses(stage: &ClickStage) -> (String, String) {
         .args(["doctor", "--json"])
         .env("DATABASE_URL", stage.service.database.url())
         .env("KAFKA_BROKERS", stage.broker.bootstrap_servers())
-        .env("CURSOR_KEYS", "00".repeat(32))
         .stdin(Stdio::null())
         .output()
         .await

@@ -36,13 +36,12 @@ impl Services {
             .create_topic(TOPIC, i32::from(SHARD_COUNT), 1)
             .context("can't create the topic")?;
         let [api, reads, short_host] = [free_address()?, free_address()?, free_address()?];
-        let (cursor_keys, cache_mib) = ("00".repeat(32), redirect_cache_mib.to_string());
+        let cache_mib = redirect_cache_mib.to_string();
         let environment = [
             ("DATABASE_URL", database_url),
             ("KAFKA_BROKERS", &broker.bootstrap_servers()),
             ("GROUP_PROTOCOL", "consumer"),
             ("RATE_LIMIT", "0"),
-            ("CURSOR_KEYS", &cursor_keys),
             ("NO_CLICKS", "true"),
             ("REDIRECT_CACHE_MIB", &cache_mib),
         ];

@@ -41,12 +41,10 @@ impl QueryApi {
         } else {
             ("query-api-no-clicks", "true")
         };
-        let cursor_keys = "00".repeat(32);
         let environment = [
             ("DATABASE_URL", database_url),
             ("KAFKA_BROKERS", stack.variable("KAFKA_BROKERS")?),
             ("RATE_LIMIT", "0"),
-            ("CURSOR_KEYS", &cursor_keys),
             ("NO_CLICKS", no_clicks),
             ("REDIRECT_CACHE_MIB", CACHE_MIB),
         ];

@@ -141,7 +141,6 @@ impl Plan<'_> {
             ("GROUP_ID", self.broker.group_id("projector")),
             ("BASE_URL", self.base_url.clone()),
             ("SHORT_BASE_URL", self.short_base_url.clone()),
-            ("CURSOR_KEYS", "00".repeat(32)),
             ("RATE_LIMIT", "0".to_owned()),
             // The Postgres of the tests has fsync off.
             ("ALLOW_UNSAFE_POSTGRES", "true".to_owned()),
