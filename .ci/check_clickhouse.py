@@ -94,6 +94,16 @@ class ClickHouse:
         self.run(f"INSERT INTO linkledger.clicks_topic SELECT * FROM file('{path}', JSONEachRow) SETTINGS input_format_skip_unknown_fields = 1")
 
 
+    def insert(self, archive):
+        """Inserts an archive. The session has no standard input: the file stands in."""
+        statement = (FOLDER / "archive.sql").read_text().replace("FROM input(", f"FROM file('{archive}', JSONEachRow, ")
+        setting = "\nSETTINGS input_format_skip_unknown_fields = 1"
+        self.run(re.sub(r"\nFORMAT JSONEachRow\s*$", setting, statement))
+
+    def count(self):
+        return int(str(self.session.query("SELECT count() FROM linkledger.clicks FINAL")))
+
+
 def records(clicks):
     """Yields the rows that the Kafka engine makes from the records: members, and virtual columns."""
     for offset, click in enumerate(clicks):
@@ -236,15 +246,20 @@ def main(archive, *options):
     with tempfile.TemporaryDirectory() as folder:
         clickhouse = ClickHouse(f"{folder}/tables")
         clickhouse.prepare()
+        clickhouse.insert(pathlib.Path(archive).resolve())
+        archived = len({(click["recorder"], click["partition"], click["sequence"]) for click in clicks})
+        equal("clicks of the archive", clickhouse.count(), archived)
         rows = pathlib.Path(folder, "records.ndjson")
         write(rows, records(clicks))
         for _ in range(2):
             clickhouse.deliver(rows)
+        # The records have the clicks of the archive: none is another row.
+        equal("clicks of archive and records", clickhouse.count(), archived)
         accounts = grouped_clicks(clicks, "account_id")
         for account, of_account in accounts.items():
             compare_account(clickhouse, account, of_account)
         compare_gaps(clickhouse, clicks)
-        print(f"{len(clicks):,} records, each delivered twice: ClickHouse has the figures of {len(accounts)} accounts")
+        print(f"{len(clicks):,} records, each delivered twice and inserted from an archive: ClickHouse has the figures of {len(accounts)} accounts")
         compare_errors(clickhouse, rows, clicks[0])
     if "--api" in options:
         check(len(accounts) == 1, f"the API has the figures of one account, not of {sorted(accounts)}")

@@ -38,11 +38,7 @@ pub fn parse<T: Parser>() -> T {
 
 /// Parses like [`parse`], and lets `explain` extend errors of the command line.
 pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error) -> T {
-    // Names that are not Unicode are never settings.
-    let variables = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .collect();
-    let mut read = read(T::command(), env::args_os(), &variables)
+    let mut read = read(T::command(), env::args_os(), &variables_of_process())
         .unwrap_or_else(|error| explain(error).exit());
     if let Some(folder) = manual::asked_for(&read.matches) {
         let program = help::name_sources(T::command().arg(print_config()));
@@ -56,6 +52,24 @@ pub fn parse_explaining<T: Parser>(explain: impl Fn(clap::Error) -> clap::Error)
     }
     T::from_arg_matches(&read.matches)
         .unwrap_or_else(|error| error.format(&mut read.command).exit())
+}
+
+/// Parses the settings of a command from variables and files alone: for a service that runs inside another
+/// program.
+///
+/// # Errors
+/// Returns an error that names the setting whose value is missing or not valid.
+pub fn of_environment(command: Command) -> Result<ArgMatches, clap::Error> {
+    let program = command.get_name().to_owned().into();
+    Ok(read(command, [program], &variables_of_process())?.matches)
+}
+
+fn variables_of_process() -> Variables {
+    // Names that are not Unicode are never settings.
+    let variables = env::vars_os();
+    variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .collect()
 }
 
 /// A valid command line.
@@ -96,7 +110,8 @@ fn read(
         return Err(command.error(ErrorKind::UnknownArgument, unknown));
     }
     Ok(ParsedCommandLine {
-        matches: parsed.map_err(|error| help::name_variables(error, &command))?,
+        matches: parsed
+            .map_err(|error| help::hide_passwords(help::name_variables(error, &command)))?,
         command,
         files,
     })

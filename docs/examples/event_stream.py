@@ -49,7 +49,10 @@ class Applied:
         if epoch < last_epoch or (last is not None and sequence <= last):
             return False  # repeated
         if last is not None and sequence > last + 1:
-            raise StreamError(f"partition {partition} lacks the events between {last} and {sequence}")
+            raise StreamError(
+                f"partition {partition} lacks the events between {last} and {sequence}:"
+                " only `command-api log export` has them"
+            )
         self.last[partition] = (epoch, sequence)
         return True
 
@@ -57,7 +60,7 @@ class Applied:
 def read(follow=False):
     """Yields the events from the beginning of the topic to its end, or for ever."""
     applied = Applied()
-    for message in records(os.environ.get("KAFKA_TOPIC", "linkledger.events.v1"), follow):
+    for message in records(topic(), follow):
         event = event_of(message)
         if event.partition not in applied.last and event.sequence > 1:
             print(
@@ -67,6 +70,11 @@ def read(follow=False):
             )
         if applied.is_next(event.partition, event.epoch, event.sequence):
             yield event
+
+
+def topic():
+    """Returns the name of the topic of events."""
+    return os.environ.get("KAFKA_TOPIC", "linkledger.events.v1")
 
 
 def records(topic, follow=False):

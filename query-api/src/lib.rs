@@ -65,7 +65,7 @@ use crate::{
     routes::ApiState,
 };
 pub use clicks::ClickSettings;
-pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig};
+pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig, QueryApiSettings};
 pub use short_host::ShortHost;
 
 /// Maximum number of sessions of the follower that invalidates the redirect cache: one, and one more while

@@ -71,6 +71,38 @@ pub(super) fn name_variables(mut error: clap::Error, command: &Command) -> clap:
     error
 }
 
+/// Hides the user name and password of an address that an error repeats.
+pub(super) fn hide_passwords(mut error: clap::Error) -> clap::Error {
+    let repeated: Vec<(ContextKind, ContextValue)> = error
+        .context()
+        .filter_map(|(kind, value)| {
+            let hidden = match value {
+                ContextValue::String(text) => ContextValue::String(without_password(text)?),
+                ContextValue::Strings(texts) => {
+                    let hide =
+                        |text: &String| without_password(text).unwrap_or_else(|| text.clone());
+                    ContextValue::Strings(texts.iter().map(hide).collect())
+                }
+                _ => return None,
+            };
+            Some((kind, hidden))
+        })
+        .collect();
+    for (kind, value) in repeated {
+        error.insert(kind, value);
+    }
+    error
+}
+
+/// Returns a text with … in place of everything between `://`, or the begin, and the last `@`; `None` if there
+/// is nothing to hide. The text may be no valid address, and a password may have any character.
+pub(super) fn without_password(text: &str) -> Option<String> {
+    let start = text.find("://").map_or(0, |scheme| scheme + "://".len());
+    let end = start + text[start..].rfind('@')?;
+    let holds_password = start > 0 || text[..end].contains(':');
+    holds_password.then(|| format!("{}…{}", &text[..start], &text[end..]))
+}
+
 /// Returns true if the value of an invalid argument is empty, or there is none.
 fn is_empty(error: &clap::Error) -> bool {
     match error.get(ContextKind::InvalidValue) {

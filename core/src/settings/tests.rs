@@ -6,7 +6,7 @@ use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _, Parser, value_parser};
 
-use super::{Variables, read, unknown};
+use super::{Variables, help::without_password, read, unknown};
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -165,6 +165,21 @@ fn printed_settings_have_sources_without_secrets() {
     assert_eq!(lines[3], ["--limit", "7", "default"]);
     assert_eq!(lines.len(), 4);
     assert!(!printed.contains("hunter"));
+}
+
+#[test]
+fn passwords_are_hidden_in_any_text() {
+    for (text, shown) in [
+        ("http://user:word@host/", Some("http://…@host/")),
+        ("postgres://u:a@b/c@host:1x/db", Some("postgres://…@host:1x/db")),
+        ("user:word@host", Some("…@host")),
+        ("http://user@host", Some("http://…@host")),
+        ("http://host/path", None),
+        ("somebody@example.com", None),
+        ("", None),
+    ] {
+        assert_eq!(without_password(text).as_deref(), shown, "{text}");
+    }
 }
 
 #[test]

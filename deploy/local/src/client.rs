@@ -28,6 +28,7 @@ use reqwest::{
 use serde::Deserialize;
 use url::{Host, Url};
 
+use crate::output::WrongUse;
 pub(crate) use call::ApiCall;
 pub(crate) use connection::ApiTarget;
 pub(crate) use refusal::{ApiRefusal, CallFailure};
@@ -87,12 +88,14 @@ impl ApiClient {
         patience: RetryPolicy,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
-        let mut authorization =
-            HeaderValue::from_str(&format!("Bearer {}", target.api_key.reveal()))
-                .ok()
-                .context(
-                    "the API key contains characters that no API key has; copy the key again",
-                )?;
+        let mut authorization = HeaderValue::from_str(&format!(
+            "Bearer {}",
+            target.api_key.reveal()
+        ))
+        .map_err(|_| {
+            let advice = "the API key contains characters that no API key has; copy the key again";
+            WrongUse(advice.to_owned())
+        })?;
         authorization.set_sensitive(true);
         let builder = reqwest::Client::builder()
             .user_agent(concat!("linkledger/", env!("CARGO_PKG_VERSION")))
@@ -138,9 +141,15 @@ impl ApiClient {
                 .patience
                 .wait(attempts, begun.elapsed(), trouble.after, chance);
             let Some(wait) = wait else {
-                return Err(match trouble.refusal {
-                    Some(refusal) if !may_be_done => CallFailure::Refused(Box::new(refusal)),
-                    _ => self.no_answer(call, &trouble.reason, may_be_done),
+                return Err(match trouble.refusal.map(Box::new) {
+                    Some(refusal) if !may_be_done => CallFailure::Refused(refusal),
+                    refusal => CallFailure::NoAnswer {
+                        url: self.address(call),
+                        reason: trouble.reason,
+                        may_be_done,
+                        advice: None,
+                        refusal,
+                    },
                 });
             };
             if attempts > 1 && !self.has_noticed_retry.swap(true, Ordering::Relaxed) {
@@ -227,13 +236,17 @@ impl ApiClient {
             reason: reason.to_owned(),
             may_be_done,
             advice: None,
+            refusal: None,
         }
     }
 
-    /// Returns the address of the call without the query, since a filter may contain private data.
+    /// Returns the address of the call without the query, since a filter may contain private data, and
+    /// without a password.
     fn address(&self, call: &ApiCall) -> String {
         let mut url = call.url(&self.api_url);
         url.set_query(None);
+        // Fails for an address that can have no password.
+        url.set_password(None).ok();
         url.into()
     }
 }

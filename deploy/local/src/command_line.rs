@@ -1,6 +1,9 @@
 //! The command line of `linkledger`: the local stack, and the commands that call the HTTP API.
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    process::{self, ExitCode},
+};
 
 use clap::{
     CommandFactory as _, Parser, Subcommand,
@@ -17,12 +20,12 @@ use crate::{
     completions::{self, CompletionsOptions},
     credits::{self, CreditsOptions},
     demo::{self, DemoOptions},
+    exit_code::{EXIT_CODES, ExitReason},
     export::{self, ExportOptions},
     import::{self, ImportOptions},
     links::{self, LinksOptions},
     options::StackOptions,
-    output::{self, EXIT_CODES},
-    stack,
+    output, problem, stack,
 };
 
 /// Default log filter. The relay and the projector log every broker problem themselves, so the lines
@@ -84,10 +87,15 @@ impl CommandLine {
     /// was asked for.
     fn of_process() -> Self {
         settings::parse_explaining(|error| {
-            if error.get(ContextKind::InvalidSubcommand).is_some()
+            let error = if error.get(ContextKind::InvalidSubcommand).is_some()
                 && error.kind() == ErrorKind::ArgumentConflict
             {
-                return Self::command().error(error.kind(), OPTION_BEFORE_COMMAND);
+                Self::command().error(error.kind(), OPTION_BEFORE_COMMAND)
+            } else {
+                error
+            };
+            if error.use_stderr() && env::args_os().any(|argument| argument == "--json") {
+                complain_as_json(&error)
             }
             error
         })
@@ -116,10 +124,24 @@ pub fn main() -> ExitCode {
     run_program_on(THREADS, run_command_line())
 }
 
+/// Prints an error of the command line as a problem document, without the lines on usage and help, and ends the
+/// process.
+fn complain_as_json(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let detail = text.split("\n\nUsage:").next().unwrap_or_default();
+    let detail = detail.split("\n\nFor more").next().unwrap_or_default();
+    let detail = detail.trim_start_matches("error: ").trim();
+    output::complain(&problem::wrong_use(detail.to_owned()));
+    process::exit(i32::from(ExitReason::WrongUse as u8))
+}
+
 async fn run_command_line() -> ExitCode {
     let CommandLine { stack, command } = CommandLine::of_process();
     let command = command.unwrap_or(LinkledgerCommand::Up(stack));
     let is_json = command.is_json();
+    if is_json {
+        output::omit_notices();
+    }
     let config = TelemetryConfig {
         log_format: LogFormat::Compact,
         log_filter: env::var("RUST_LOG").ok(),

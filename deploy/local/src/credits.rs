@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use crate::{
     client::{ApiCall, connection::ApiOptions},
-    output::{EXIT_CODES, print},
+    exit_code::EXIT_CODES,
+    output::print,
     paging::{PagingOptions, TableRow},
     table::{ColumnLayout, TableColumn, record, short_time},
 };

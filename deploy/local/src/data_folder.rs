@@ -3,16 +3,15 @@
 use std::{
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 
-use crate::options::DATA_DIR;
-
-/// File mode of a secret: readable and writable by the owner only.
-const SECRET_MODE: u32 = 0o600;
+use crate::{
+    options::DATA_DIR,
+    output_file::{self, PRIVATE},
+};
 
 /// The stack's data folder.
 #[derive(Debug, Clone)]
@@ -65,19 +64,12 @@ impl DataFolder {
     pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path(name);
         let unfinished = self.path(&format!("{name}.unfinished"));
-        let write = || {
-            let mut options = fs::OpenOptions::new();
-            options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(SECRET_MODE);
-            let mut file = options.open(&unfinished)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)
-        };
-        write().with_context(|| format!("can't write {}", path.display()))
+        let mut file = output_file::create(&unfinished, PRIVATE)?;
+        let written = file.write_all(text.as_bytes());
+        written
+            .and_then(|()| file.sync_all())
+            .with_context(|| format!("can't write {}", unfinished.display()))?;
+        output_file::rename(&unfinished, &path)
     }
 
     /// Reads the text of a file, without white space at its ends. If the file is missing, writes
@@ -119,6 +111,6 @@ mod tests {
             .unwrap()
             .permissions()
             .mode();
-        assert_eq!(mode & 0o777, SECRET_MODE);
+        assert_eq!(mode & 0o777, PRIVATE);
     }
 }

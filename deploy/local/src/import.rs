@@ -19,7 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use linkledger_core::figures::counted;
@@ -27,7 +26,7 @@ use linkledger_core::figures::counted;
 use crate::{
     client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
     options::whole_number,
-    output::{note, print},
+    output::{Refused, note, print},
 };
 pub(crate) use adapt::last_segment_of as slug_of;
 use formats::SourceFormat;
@@ -62,7 +61,7 @@ pub(crate) struct ImportOptions {
     /// and address, separated by tabs.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
-    /// Exit with code 1 if a line was refused.
+    /// Exit with code 6 if a line was refused.
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -99,17 +98,19 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     }
     reported?;
     if mode == BatchMode::DryRun && missing_credits > 0 {
-        bail!("the balance does not cover every link; ask the operator for credits");
+        let advice = "the balance does not cover every link; ask the operator for credits";
+        return Err(Refused(advice.to_owned()).into());
     }
     match refused {
         0 => Ok(()),
-        _ if unpaid > 0 => bail!(
-            "the credits ran out; ask the operator for credits, and run the same command again to create \
-             the missing links"
-        ),
+        _ if unpaid > 0 => {
+            let advice = "the credits ran out; ask the operator for credits, and run the same command again \
+                          to create the missing links";
+            Err(Refused(advice.to_owned()).into())
+        }
         _ if !import.strict => Ok(()),
-        1 => bail!("1 line was refused"),
-        count => bail!("{} were refused", counted(count, "line")),
+        1 => Err(Refused("1 line was refused".to_owned()).into()),
+        count => Err(Refused(format!("{} were refused", counted(count, "line"))).into()),
     }
 }
 

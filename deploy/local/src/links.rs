@@ -17,7 +17,8 @@ use serde::Deserialize;
 pub(crate) use self::find::find_link;
 use crate::{
     client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
-    output::{EXIT_CODES, print},
+    exit_code::EXIT_CODES,
+    output::print,
     table::{record, short_time},
 };
 

@@ -72,6 +72,15 @@ pub(crate) struct StackOptions {
     /// Kafka broker that the stack starts.
     #[arg(long, env = "LINKLEDGER_KAFKA", value_name = "BROKER", value_enum, default_value_t = BrokerKind::Embedded)]
     pub(crate) kafka: BrokerKind,
+    /// Port of the stack's own Kafka broker, the same after each restart [default: a free port].
+    #[arg(
+        long,
+        env = "LINKLEDGER_KAFKA_PORT",
+        value_name = "PORT",
+        conflicts_with = "kafka_brokers",
+        value_parser = whole_number(1..=u16::MAX)
+    )]
+    pub(crate) kafka_port: Option<u16>,
     /// Kafka brokers of your own: host:port, separated by commas.
     #[arg(
         long,

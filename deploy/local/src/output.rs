@@ -3,28 +3,37 @@
 use std::{
     io::{self, Write as _},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
 
-use crate::client::CallFailure;
+use crate::{exit_code::ExitReason, problem};
 
-/// List of the exit codes, for `--help`.
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  refused by the service, or not possible; standard error says why
-  2  wrong use: an option or argument is not valid, or does not fit the others
-  3  no answer before the timeout: the request may have taken effect or not; repeat the
-     command (links create: with the --idempotency-key that standard error names)";
+/// True for `--json`: standard error then has the problem document and nothing else, so that a script
+/// can parse all of it.
+static HAS_NO_NOTICES: AtomicBool = AtomicBool::new(false);
 
-const EXIT_WRONG_USE: u8 = 2;
-const EXIT_NO_ANSWER: u8 = 3;
-
-/// Error of options or arguments that do not fit together, found after the command line was parsed.
+/// Error of options, arguments or settings that are missing or do not fit together, found after the
+/// command line was parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongUse(pub(crate) String);
+
+/// Error of a link that the account does not have, found without an error of the API.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct LinkNotFound(pub(crate) String);
+
+/// Error of a command of many requests, of which the service refused some.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(pub(crate) String);
+
+/// Leaves out all notices from now on.
+pub(crate) fn omit_notices() {
+    HAS_NO_NOTICES.store(true, Ordering::Relaxed);
+}
 
 /// Writes to standard output, and flushes standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -35,8 +44,15 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         .context("can't write to standard output")
 }
 
-/// Writes a line to standard error.
+/// Writes a notice to standard error, on a line of its own.
 pub(crate) fn note(text: &str) {
+    if !HAS_NO_NOTICES.load(Ordering::Relaxed) {
+        complain(text);
+    }
+}
+
+/// Writes an error to standard error, on a line of its own.
+pub(crate) fn complain(text: &str) {
     // If standard error is closed, there is no other place for the line.
     writeln!(io::stderr(), "{text}").ok();
 }
@@ -50,17 +66,12 @@ pub(crate) fn fail(error: &anyhow::Error, is_json: bool) -> ExitCode {
         // The reader of the pipe, `head` for instance, has ended on purpose.
         return ExitCode::SUCCESS;
     }
-    let failure = error.downcast_ref::<CallFailure>();
-    let is_wrong_use = error.is::<WrongUse>();
-    match failure {
-        Some(CallFailure::Refused(refusal)) if is_json => note(&refusal.document),
-        _ => note(&format!("error: {error:#}")),
+    if is_json {
+        complain(&problem::document(error));
+    } else {
+        complain(&format!("error: {error:#}"));
     }
-    match failure {
-        Some(CallFailure::NoAnswer { .. }) => ExitCode::from(EXIT_NO_ANSWER),
-        None if is_wrong_use => ExitCode::from(EXIT_WRONG_USE),
-        Some(CallFailure::Refused(_) | CallFailure::NotTheApi { .. }) | None => ExitCode::FAILURE,
-    }
+    ExitReason::of(error).into()
 }
 
 #[cfg(test)]

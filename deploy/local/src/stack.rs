@@ -3,6 +3,7 @@
 
 mod broker;
 mod database;
+mod service_environment;
 mod services;
 
 use std::{
@@ -28,8 +29,9 @@ use crate::{
     options::StackOptions,
     output::note,
 };
-use broker::StackBroker;
+use broker::{StackBroker, fixed_port};
 use database::StackDatabase;
+use service_environment::ServiceConfigs;
 use services::RunningServices;
 
 /// The sockets at the ports that the options name, bound before anything is started.
@@ -38,6 +40,8 @@ struct StackSockets {
     short_host: TcpListener,
     /// Internal listener of the projector, which serves the console.
     console: TcpListener,
+    /// Fixed port of the stack's own broker.
+    kafka: Option<TcpListener>,
 }
 
 /// Runs the stack until Ctrl-C or SIGTERM.
@@ -53,10 +57,20 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
             options.kafka_security.protocol.name()
         );
     }
+    let configs = ServiceConfigs::of_environment()?;
+    // A folder that cannot be read is an error when it is opened.
+    let earlier = EnvironmentFile::read(&DataFolder::locate(&options.data_dir));
+    for warning in service_environment::warnings(earlier.ok().flatten().as_ref()) {
+        note(&warning);
+    }
     let sockets = StackSockets {
         api: listen_at(options.api_port, "--api-port").await?,
         short_host: listen_at(options.short_port, "--short-port").await?,
         console: listen_at(options.console_port, "--console-port").await?,
+        kafka: match options.kafka_port {
+            Some(port) => Some(listen_at(port, "--kafka-port").await?),
+            None => None,
+        },
     };
     let folder = DataFolder::open(&options.data_dir)?;
     let mut tasks = Tasks::new(CancellationToken::new());
@@ -80,7 +94,7 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     let outcome = match broker {
         Ok(broker) => {
             let servers = (&database, &broker);
-            let outcome = run(&options, &folder, sockets, tasks, servers).await;
+            let outcome = run((&options, configs), &folder, sockets, tasks, servers).await;
             let stopped = broker.stop().await;
             outcome.and(stopped)
         }
@@ -94,9 +108,9 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
 }
 
 async fn run(
-    options: &StackOptions,
+    (options, configs): (&StackOptions, ServiceConfigs),
     folder: &DataFolder,
-    sockets: StackSockets,
+    mut sockets: StackSockets,
     mut tasks: Tasks,
     (database, broker): (&StackDatabase, &StackBroker),
 ) -> anyhow::Result<()> {
@@ -115,6 +129,7 @@ async fn run(
     let account = DemoAccount::of_stack(options.credits);
     let key = demo_key(folder, pool, &SystemClock, account).await?;
     let settings = services::ServiceSettings {
+        configs,
         database_url: database.url.clone(),
         allow_unsafe_postgres: options.allow_unsafe_postgres,
         kafka,
@@ -128,8 +143,19 @@ async fn run(
         rate_limit: options.rate_limit,
     };
     let clock = Arc::new(SystemClock);
+    let kafka_port = sockets.kafka.take();
     let started = services::start(&settings, clock, sockets, &mut tasks).await?;
-    let environment = environment(&settings, &started, key.reveal());
+    let kafka_brokers = match kafka_port {
+        Some(listener) => {
+            let fixed = listener.local_addr()?.to_string();
+            let address = broker.addresses().to_owned();
+            let serving = fixed_port::serve(listener, address, shutdown.clone());
+            tasks.spawn_essential("Kafka port", serving);
+            fixed
+        }
+        None => broker.addresses().to_owned(),
+    };
+    let environment = environment(&settings, &started, key.reveal(), kafka_brokers);
     let ready = async {
         started.until_ready_or_shutdown(&shutdown).await;
         if shutdown.is_cancelled() {
@@ -162,6 +188,7 @@ fn environment(
     settings: &services::ServiceSettings,
     started: &RunningServices,
     api_key: &str,
+    kafka_brokers: String,
 ) -> EnvironmentFile {
     let environment = EnvironmentFile::default()
         // Addresses for people and clients.
@@ -197,7 +224,11 @@ fn environment(
         );
     let clicks_topic = settings.clicks.clicks_topic.to_string();
     let environment = environment.with("KAFKA_CLICKS_TOPIC", clicks_topic);
-    let kafka = settings.kafka.environment().into_iter();
+    let kafka = KafkaConfig {
+        brokers: kafka_brokers,
+        ..settings.kafka.clone()
+    };
+    let kafka = kafka.environment().into_iter();
     kafka.fold(environment, |environment, (name, value)| {
         environment.with(name, value)
     })

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, InvalidBaseUrl, Secret},
@@ -12,7 +12,10 @@ use linkledger_core::{
 
 use super::{ApiClient, RetryPolicy};
 use crate::{
-    data_folder::DataFolder, environment::EnvironmentFile, options::DATA_DIR, output::note,
+    data_folder::DataFolder,
+    environment::EnvironmentFile,
+    options::DATA_DIR,
+    output::{WrongUse, note},
 };
 
 /// Environment variable of the API key. There is no option for the API key: every user of a machine
@@ -29,7 +32,7 @@ const API_URL_HELP: &str = "Address of the API, http or https. The API key is re
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionOptions {
-    #[arg(long, global = true, env = "LINKLEDGER_API_URL", value_name = "URL",
+    #[arg(long, global = true, env = "LINKLEDGER_API_URL", hide_env_values = true, value_name = "URL",
           value_parser = parse_api_url, help = API_URL_HELP)]
     api_url: Option<BaseUrl>,
     /// Data folder of the stack on this machine whose API is called.
@@ -43,7 +46,7 @@ pub(crate) struct ConnectionOptions {
 pub(crate) struct ApiOptions {
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Print the JSON of the API; print an error of the API as its problem document.
+    /// Print the JSON of the API; print an error as a problem document, on standard error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -104,7 +107,11 @@ fn key_of_environment() -> anyhow::Result<Option<Secret>> {
     match key.into_string() {
         Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key))),
         Ok(_) => Ok(None),
-        Err(_) => bail!("{KEY_VARIABLE} does not hold an API key: its value is not valid UTF-8"),
+        Err(_) => {
+            let advice =
+                format!("{KEY_VARIABLE} does not hold an API key: its value is not valid UTF-8");
+            Err(WrongUse(advice).into())
+        }
     }
 }
 
@@ -139,16 +146,20 @@ fn complete(
         // The API key of the stack is sent to the stack only.
         (Some(api_url), None, Some(stack)) if stack.api_url == api_url => Ok(stack),
         (Some(api_url), None, _) => {
-            bail!("no API key for {}: set {KEY_VARIABLE}", api_url.as_str())
+            let advice = format!("no API key for {}: set {KEY_VARIABLE}", api_url.as_str());
+            Err(WrongUse(advice).into())
         }
         (None, api_key, Some(stack)) => Ok(ApiTarget {
             api_key: api_key.unwrap_or(stack.api_key),
             ..stack
         }),
-        (None, _, None) => bail!(
-            "there is no file {file}; start the stack with `linkledger`, or set LINKLEDGER_API_URL \
-             and {KEY_VARIABLE}"
-        ),
+        (None, _, None) => {
+            let advice = format!(
+                "there is no file {file}; start the stack with `linkledger`, name the data folder of a \
+                 running stack with --data-dir, or set LINKLEDGER_API_URL and {KEY_VARIABLE}"
+            );
+            Err(WrongUse(advice).into())
+        }
     }
 }
 

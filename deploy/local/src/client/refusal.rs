@@ -27,6 +27,8 @@ pub(crate) enum CallFailure {
         may_be_done: bool,
         /// Advice beyond "repeat the command".
         advice: Option<String>,
+        /// Problem in the last answer, if the service sent one.
+        refusal: Option<Box<ApiRefusal>>,
     },
 }
 

@@ -74,7 +74,7 @@ pub(super) struct RetryCause {
     pub(super) after: Duration,
     /// True if the request may have taken effect although the attempt failed.
     pub(super) may_be_done: bool,
-    /// The error of the API, if the service surely did not perform the request.
+    /// The error of the API, if the answer has one.
     pub(super) refusal: Option<ApiRefusal>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome
             reason: reason(status, refusal.as_ref()),
             after: retry_after(&answer.headers),
             may_be_done: !is_too_many,
-            refusal: refusal.filter(|_| is_too_many),
+            refusal,
         });
     }
     match refusal {

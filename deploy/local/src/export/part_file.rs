@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use uuid::Uuid;
 
 use super::{ExportFormat, row::LinePlace};
+use crate::output_file::{self, PRIVATE};
 
 /// Namespace of the names of incomplete files.
 const NAMESPACE: Uuid = Uuid::from_u128(0x2f0d_94a7_51c8_4e6b_8d13_7ab0_c4e9_6f25);
@@ -60,6 +61,7 @@ impl PartFile {
         format: ExportFormat,
         header: &str,
     ) -> anyhow::Result<(Self, ExportProgress)> {
+        output_file::check(path)?;
         let digits = Uuid::new_v5(&NAMESPACE, source.as_bytes())
             .simple()
             .to_string();
@@ -67,15 +69,7 @@ impl PartFile {
         name.push(format!(".{}.part", &digits[..NAME_DIGITS]));
         let path = PathBuf::from(name);
         let shown = path.display().to_string();
-        let open = || -> std::io::Result<File> {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-        };
-        let mut file = open().with_context(|| format!("can't write {shown}"))?;
+        let mut file = output_file::open(&path, PRIVATE)?;
         if file.try_lock().is_err() {
             bail!("another export writes {shown}; wait for its end");
         }
@@ -109,9 +103,8 @@ impl PartFile {
     /// Gives the complete file its name.
     pub(super) fn complete(self, name: &Path) -> anyhow::Result<()> {
         let synced = self.writer.get_ref().sync_all();
-        synced
-            .and_then(|()| fs::rename(&self.path, name))
-            .with_context(|| format!("can't write {}", name.display()))
+        synced.with_context(|| format!("can't write {}", self.path.display()))?;
+        output_file::rename(&self.path, name)
     }
 }
 
@@ -138,6 +131,11 @@ fn read(file: &File, format: ExportFormat, header: &str) -> std::io::Result<(Exp
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt as _, symlink},
+    };
+
     use super::*;
 
     fn link(number: u32, millisecond: u32) -> String {
@@ -188,6 +186,30 @@ mod tests {
             error.to_string().contains("another export writes"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn export_never_writes_through_a_prepared_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("links.ndjson");
+        let (mut part, _) = open(&path, "a");
+        let part_path = part.path().to_owned();
+        part.write(&link(1, 1)).unwrap();
+        assert_eq!(fs::metadata(&part_path).unwrap().mode() & 0o777, PRIVATE);
+        let victim = directory.path().join("victim");
+        fs::rename(&part_path, &victim).unwrap();
+        symlink(&victim, &part_path).unwrap();
+        drop(part);
+        let refused = PartFile::open(&path, "a", ExportFormat::Ndjson, "").unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), link(1, 1));
+        fs::remove_file(&part_path).unwrap();
+
+        // A name that was prepared while the export ran.
+        let (part, _) = open(&path, "a");
+        symlink(&victim, &path).unwrap();
+        let refused = part.complete(&path).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{
     fmt::Write as _,
-    fs::{self, File, OpenOptions},
     io::{BufWriter, Write as _},
     path::Path,
 };
@@ -14,7 +13,10 @@ use super::{
     lines::ImportLine,
     sending::{ImportOutcome, LineOutcome},
 };
-use crate::output::WrongUse;
+use crate::{
+    output::WrongUse,
+    output_file::{self, PRIVATE},
+};
 
 /// Columns of the map.
 const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
@@ -28,9 +30,7 @@ pub(super) fn prepare(option: &str, path: &Path, others: &[&Path]) -> anyhow::Re
         );
         return Err(WrongUse(advice).into());
     }
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).open(path);
-    file.with_context(|| format!("can't write {}", path.display()))?;
+    output_file::open(path, PRIVATE)?;
     Ok(())
 }
 
@@ -54,7 +54,7 @@ pub(super) fn write_refused(
                 .expect("writing to a string never fails");
         }
     }
-    fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
+    output_file::write(path, text.as_bytes(), PRIVATE)
 }
 
 /// Writes line, short address and status of each line as CSV.
@@ -64,7 +64,8 @@ pub(super) fn write_map(
     outcome: &ImportOutcome,
 ) -> anyhow::Result<()> {
     let write = || -> anyhow::Result<()> {
-        let mut table = csv::Writer::from_writer(BufWriter::new(File::create(path)?));
+        let mut table =
+            csv::Writer::from_writer(BufWriter::new(output_file::create(path, PRIVATE)?));
         table.write_record(MAP_COLUMNS)?;
         for (line, outcome) in lines.iter().zip(&outcome.lines) {
             let (short_url, status) = match outcome {

@@ -1,10 +1,12 @@
 //! Look-up of the link that is named on the command line.
 
-use anyhow::bail;
 use linkledger_core::{id::LinkId, link::LinkName};
 use serde::Deserialize;
 
-use crate::client::{ApiCall, ApiClient};
+use crate::{
+    client::{ApiCall, ApiClient},
+    output::LinkNotFound,
+};
 
 #[derive(Deserialize)]
 struct FoundLinks {
@@ -29,11 +31,29 @@ pub(crate) async fn find_link(client: &ApiClient, name: &LinkName) -> anyhow::Re
     let mut links = found.items.iter();
     match links.find(|link| name.matches_short_url(&link.short_url)) {
         Some(link) => Ok(link.id),
-        None => {
-            bail!(
-                "the account has no link {name}; a new link is found by its slug after a moment, and a \
-                 deleted link by its id only: lnk_…"
-            )
-        }
+        None => Err(LinkNotFound(not_found(name, &found.items)).into()),
     }
+}
+
+/// Returns what is missing, and why it may be missing although the user sees a link.
+fn not_found(name: &LinkName, found: &[FoundLink]) -> String {
+    let slug = name.slug().map(ToString::to_string).unwrap_or_default();
+    if let Some(other) = found.first() {
+        let address = &other.short_url;
+        return format!(
+            "the account has no link {name}; its link with the slug {slug} is {address}"
+        );
+    }
+    if slug.starts_with("acc_") {
+        return format!("the account has no link {name}; acc_ begins the id of an account, not of a link");
+    }
+    if slug.starts_with("lnk_") {
+        return format!(
+            "the account has no link {name}; if this is an id, copy the whole id: 26 characters follow lnk_"
+        );
+    }
+    format!(
+        "the account has no link {name}; a new link is found by its slug after a moment, and a deleted link \
+         by its id only: lnk_…"
+    )
 }

@@ -4,7 +4,6 @@ mod half_blocks;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use console::Term;
 use linkledger_core::{
@@ -17,6 +16,7 @@ use crate::{
     client::{ApiCall, ApiClient},
     options::whole_number,
     output::{WrongUse, note, print},
+    output_file::{self, SHARED},
 };
 
 /// Margin of a code in the terminal, in modules.
@@ -115,6 +115,7 @@ async fn save(client: &ApiClient, qr: &QrCodeOptions, file: &Path) -> anyhow::Re
     let format = qr
         .format
         .map_or_else(|| FormatOption::of_ending(file), Ok)?;
+    output_file::check(file)?;
     let id = find_link(client, &qr.link).await?.to_string();
     let call = ApiCall::get(&["v1", "links", &id, "qr"])
         .query("format", Some(format.name().to_owned()))
@@ -128,9 +129,7 @@ async fn save(client: &ApiClient, qr: &QrCodeOptions, file: &Path) -> anyhow::Re
     if !content_type.starts_with("image/") {
         return Err(client.not_the_api(&call, answer.status).into());
     }
-    tokio::fs::write(file, &answer.body)
-        .await
-        .with_context(|| format!("can't write {}", file.display()))?;
+    output_file::write(file, &answer.body, SHARED)?;
     note(&format!("wrote {}", file.display()));
     Ok(())
 }

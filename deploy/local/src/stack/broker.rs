@@ -5,6 +5,7 @@
 //! all records at the end of the process. Apache Kafka keeps all records in the data folder.
 
 mod contents;
+pub(super) mod fixed_port;
 
 use std::time::Duration;
 

@@ -8,12 +8,14 @@ use std::{
 };
 
 use axum::Router;
-use linkledger_command_api as command_api;
+use linkledger_command_api::{
+    self as command_api,
+    config::{CommandApiConfig, DatabaseConfig},
+};
 use linkledger_core::{
     clock::Clock,
     databases::DatabaseSettings,
-    http::authentication::KEYS_CACHED_MAX,
-    internal_listener::{self, InternalHosts, KnownHosts, Readiness},
+    internal_listener::{self, KnownHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
@@ -23,17 +25,16 @@ use linkledger_query_api as query_api;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{StackSockets, loopback};
+use super::{StackSockets, loopback, service_environment::ServiceConfigs};
 use crate::ingress;
 
-/// Memory of the redirect cache, enough for a million links.
-const REDIRECT_CACHE_MIB: u32 = 256;
 /// Interval of the warning that the services are not ready yet.
 const SLOW_START: Duration = Duration::from_secs(15);
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Settings of the services.
+/// Settings of the services: those of the environment, and the values that the stack decides.
 pub(super) struct ServiceSettings {
+    pub(super) configs: ServiceConfigs,
     pub(super) database_url: String,
     pub(super) allow_unsafe_postgres: bool,
     pub(super) kafka: KafkaConfig,
@@ -100,6 +101,7 @@ pub(super) async fn start(
     let mut internal = InternalListeners {
         tasks: &mut *tasks,
         recorder: &recorder,
+        hosts: KnownHosts::new(settings.configs.projector.internal_hosts.clone()),
     };
     let services = RunningServices {
         command_internal: internal.serve(
@@ -126,6 +128,7 @@ pub(super) async fn start(
 struct InternalListeners<'a> {
     tasks: &'a mut Tasks,
     recorder: &'a MetricsRecorder,
+    hosts: KnownHosts,
 }
 
 impl InternalListeners<'_> {
@@ -137,9 +140,8 @@ impl InternalListeners<'_> {
         pages: Router,
     ) -> anyhow::Result<SocketAddr> {
         let address = listener.local_addr()?;
-        let hosts = KnownHosts::new(InternalHosts::default());
         let (shutdown, recorder) = (self.tasks.shutdown(), self.recorder.clone());
-        let router = internal_listener::router(readiness, shutdown, recorder, hosts);
+        let router = internal_listener::router(readiness, shutdown, recorder, self.hosts.clone());
         lifecycle::serve(
             self.tasks,
             "internal listener",
@@ -151,10 +153,11 @@ impl InternalListeners<'_> {
 }
 
 impl ServiceSettings {
-    fn command_api(&self) -> anyhow::Result<command_api::config::CommandApiConfig> {
-        Ok(command_api::config::CommandApiConfig {
-            database: command_api::config::DatabaseConfig {
-                database_url: self.database_url.clone().into(),
+    fn command_api(&self) -> anyhow::Result<CommandApiConfig> {
+        let database_url = self.database_url.clone().into();
+        Ok(CommandApiConfig {
+            database: DatabaseConfig {
+                database_url,
                 log_database_url: None,
             },
             relay_database_url: None,
@@ -166,13 +169,10 @@ impl ServiceSettings {
             short_base_url: self.short_base_url.parse()?,
             link_price: self.link_price,
             rate_limit: self.rate_limit,
-            cors_allowed_origins: Vec::new(),
-            writers: 1,
             // A fixed name, since one stack uses a database: after a restart the stack renews its
             // own leases at once, and need not wait until they expire.
             instance_id: Some("local stack".to_owned()),
-            api_keys_cached_max: KEYS_CACHED_MAX,
-            internal_hosts: InternalHosts::default(),
+            ..self.configs.command_api.clone()
         })
     }
 
@@ -182,35 +182,27 @@ impl ServiceSettings {
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             clicks: self.clicks.clone(),
-            group_id: "linkledger-projector".to_owned(),
             group_protocol: self.group_protocol,
             fetch_wait_max_ms: self.fetch_wait_max_ms,
-            connections_max: 2,
-            internal_hosts: InternalHosts::default(),
+            ..self.configs.projector.clone()
         }
     }
 
     fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {
+        let configured = self.configs.query_api.clone();
         Ok(query_api::QueryApiConfig {
             databases: DatabaseSettings::one(self.database_url.clone()),
-            read_replica_urls: Vec::new(),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
             rate_limit: self.rate_limit,
-            cors_allowed_origins: Vec::new(),
-            redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
-            redirect_cache_mib: REDIRECT_CACHE_MIB,
-            redirect_staleness_max_ms: 500,
-            connections_max: 16,
-            api_keys_cached_max: KEYS_CACHED_MAX,
             clicks: query_api::ClickSettings {
                 stream: self.clicks.clone(),
                 kafka_brokers: Some(self.kafka.brokers.clone()),
                 kafka_security: self.kafka.security.clone(),
-                ..query_api::ClickSettings::off()
+                ..configured.clicks
             },
-            internal_hosts: InternalHosts::default(),
+            ..configured
         })
     }
 }

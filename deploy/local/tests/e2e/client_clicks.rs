@@ -82,7 +82,7 @@ fn clicks_by_slug_look_up_the_id() {
         vec![Reply::json(200, &nothing)],
         &["clicks", "--slug", "gone"],
     );
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     let error = text(&output.stderr);
     assert!(error.contains("no link with the slug gone"), "{error}");
 }
@@ -220,7 +220,7 @@ fn contradictory_options_of_clicks_send_nothing() {
 fn refused_clicks_show_the_advice_of_the_service() {
     let problem = Reply::problem(400, "", "invalid_parameter");
     let (output, _server) = run(vec![problem], &["clicks", "--from", "yesterday"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     let error = text(&output.stderr);
     assert!(error.contains("invalid_parameter: Do this."), "{error}");
 }

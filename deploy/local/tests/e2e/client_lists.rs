@@ -158,7 +158,7 @@ fn all_pages_are_one_table_or_json_lines() {
 fn interrupted_list_names_the_cursor_to_resume() {
     let page = json!({ "items": [link()], "next_cursor": "c1" });
     let (output, _server) = run(vec![Reply::json(200, &page)], &["links", "list", "--all"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(text(&output.stdout).lines().count(), 2, "{output:?}");
     assert!(
         text(&output.stderr).contains("--all --cursor c1"),

@@ -77,7 +77,7 @@ fn refused_image_leaves_no_file() {
     let out = file.to_str().unwrap();
     let refused = Reply::problem(400, "", "invalid_parameter");
     let (output, _server) = run(vec![refused], &["links", "qr", ID, "--out", out]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     // An answer that is no image is not of this API.
     let (output, _server) = run(
         vec![Reply::json(200, &json!({}))],

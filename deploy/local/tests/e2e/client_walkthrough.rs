@@ -78,12 +78,12 @@ async fn commands_find_the_stack_by_data_folder() {
     );
 
     let taken = linkledger(&create);
-    assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+    assert_eq!(taken.status.code(), Some(5), "{taken:?}");
     let message = text(&taken.stderr);
     assert!(message.starts_with("error: slug_taken: "), "{message}");
     assert!(message.contains("request id: req_"), "{message}");
     let unknown = linkledger(&["links", "get", "lnk_01jd3k5x7zexrbfmv2pcg9h4ta"]);
-    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
     assert!(
         text(&unknown.stderr).contains("link_not_found"),
         "{unknown:?}"
@@ -126,7 +126,7 @@ async fn commands_find_change_and_delete_a_link() {
         "{updated:?}"
     );
     let stale = update("https://example.net/");
-    assert_eq!(stale.status.code(), Some(1), "{stale:?}");
+    assert_eq!(stale.status.code(), Some(5), "{stale:?}");
     assert!(
         text(&stale.stderr).starts_with("error: etag_mismatch: "),
         "{stale:?}"
@@ -148,7 +148,7 @@ async fn commands_find_change_and_delete_a_link() {
     }
     until_listed(&stack, |links| links.len() == 1).await;
     let gone = linkledger(&["links", "get", id]);
-    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    assert_eq!(gone.status.code(), Some(4), "{gone:?}");
     let left = json(&linkledger(&["links", "list", "--json"]));
     let left = left["items"].as_array().unwrap();
     assert_eq!(left.len(), 1, "{left:?}");

@@ -97,7 +97,7 @@ fn failed_create_prints_the_idempotency_key() {
         key,
     ];
     let (output, server) = run(vec![Reply::Nothing], &arguments);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(text(&output.stdout), "");
     let message = text(&output.stderr);
     assert!(
@@ -120,7 +120,7 @@ fn create_that_was_never_sent_names_no_outcome() {
     let nobody = format!("http://{}", free_address());
     let mut command = command(&nobody, &["links", "create", "https://example.com/"]);
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     let message = text(&output.stderr);
     assert!(
         message.contains("no server listens at this address") && !message.contains("may exist"),
@@ -136,7 +136,7 @@ fn interrupted_create_prints_the_idempotency_key() {
     let request = server.request();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     let key = request.header("idempotency-key").unwrap();
     let message = text(&output.stderr);
     assert!(
@@ -149,7 +149,7 @@ fn interrupted_create_prints_the_idempotency_key() {
 fn retry_after_beyond_the_deadline_ends_the_call() {
     let script = vec![Reply::problem(429, "retry-after: 3600\r\n", "rate_limited")];
     let (output, _server) = run(script, &["credits"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(text(&output.stderr), "error: rate_limited: Do this.\n");
 }
 
@@ -163,7 +163,7 @@ fn refusal_is_printed_as_text_or_json() {
     });
     let arguments = ["links", "create", "https://example.com/", "--slug", "a"];
     let (output, _server) = run(vec![Reply::json(422, &body)], &arguments);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert_eq!(
         text(&output.stderr),
         "error: validation_failed: slug: Too short.\n  slug (slug_too_short)\n  \
@@ -171,7 +171,7 @@ fn refusal_is_printed_as_text_or_json() {
     );
     let arguments = [&arguments[..], &["--json"]].concat();
     let (output, _server) = run(vec![Reply::json(422, &body)], &arguments);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert_eq!(text(&output.stderr), format!("{body}\n"));
     assert_eq!(text(&output.stdout), "");
 }
@@ -254,7 +254,7 @@ fn update_with_lost_response_is_not_reported_refused() {
         "https://example.org/",
     ];
     let (output, _server) = run(script(), &[&update[..], &["--if-match", "3"]].concat());
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert!(
         text(&output.stderr).contains("may have taken effect already"),
         "{output:?}"
@@ -263,7 +263,7 @@ fn update_with_lost_response_is_not_reported_refused() {
         script().split_off(1),
         &[&update[..], &["--if-match", "3"]].concat(),
     );
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn slug_or_short_address_names_the_link_to_write() {
         "https://example.com/2",
     ];
     let (output, server) = run(vec![found()], &update);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     let error = text(&output.stderr);
     assert!(
         error.contains("no link with the short address example.com/spring"),

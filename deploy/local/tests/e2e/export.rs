@@ -224,7 +224,7 @@ fn interrupted_export_continues_its_file() {
     ]);
     let arguments = ["export", "--format", "csv", "--out", out.to_str().unwrap()];
     let output = command(&server.url, &arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert!(
         text(&output.stderr).contains("run the same command again"),
         "{output:?}"
@@ -305,7 +305,7 @@ fn link_newer_than_the_clock_has_no_clicks() {
 fn export_without_a_stack_says_what_to_do() {
     let folder = data_folder();
     let output = linkledger(folder.path(), &["export"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(
         text(&output.stderr).contains("start the stack"),
         "{output:?}"

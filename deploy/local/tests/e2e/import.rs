@@ -87,7 +87,7 @@ async fn repeated_import_creates_no_link() {
         map.to_str().unwrap(),
     ];
     let (code, text) = import(folder.path(), &[&[file, "--strict"], &files[..]].concat());
-    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(code, Some(6), "{text}");
     assert!(!text.contains("line 3001"), "{text}");
     let map = fs::read_to_string(map).unwrap();
     assert_eq!(map.lines().count(), 1 + LINKS + 2);
@@ -162,7 +162,7 @@ fn import_without_a_stack_says_what_to_do() {
     let folder = data_folder();
     let file = file(folder.path());
     let (code, text) = import(folder.path(), &[file.to_str().unwrap()]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(
         text.starts_with("error: there is no ") && text.contains("start the stack"),
         "{text}"

@@ -103,7 +103,7 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     .unwrap();
     let file = file.to_str().unwrap();
     let output = run(folder.path(), &["import", file, "--dry-run"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     let why = "the balance does not cover every link";
     assert!(text(&output.stderr).contains(why), "{output:?}");
     let printed = text(&output.stdout);
@@ -153,7 +153,7 @@ fn known_outcomes_outlive_a_failing_item() {
         map.to_str().unwrap(),
     ];
     let output = command(&server.url, &arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert!(text(&output.stdout).contains("1 line in"), "{output:?}");
     assert!(text(&output.stdout).contains("1 created"), "{output:?}");
     assert!(

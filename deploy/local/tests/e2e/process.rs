@@ -50,6 +50,15 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_with(data_dir, arguments, &[])
+    }
+
+    /// Starts the stack with these variables in its environment.
+    pub(crate) fn start_with(
+        data_dir: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let ports = [
             "--api-port",
             "0",
@@ -59,6 +68,7 @@ impl Stack {
             "0",
         ];
         let mut command = linkledger(data_dir, &[&ports, arguments].concat());
+        command.envs(variables.iter().copied());
         record::logs_of(&mut command, "stack");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
