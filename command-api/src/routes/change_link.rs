@@ -81,7 +81,7 @@ async fn parse(
         .read(caller.account_id, body, BODY_LENGTH_MAX)
         .await?;
     let object = body::parse_object(&bytes)?;
-    let change = parse_patch(&object, &state.own_hosts).map(|patch| ChangeLink {
+    let change = parse_patch(&object, &state.destination_rules).map(|patch| ChangeLink {
         patch,
         expected_version: entity_tag::expected_version(&head.headers),
     });

@@ -107,7 +107,7 @@ async fn parse(
         account_id: caller.account_id,
         key,
         fingerprint: object.fingerprint(),
-        body: parse_new_link(&object, &state.own_hosts),
+        body: parse_new_link(&object, &state.destination_rules),
         metadata: answer::metadata(context, caller),
     })
 }
