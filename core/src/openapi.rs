@@ -102,8 +102,8 @@ fn complete_operation(operation: &mut Operation, own_problems: &[Code]) {
             continue;
         };
         let common: &[&str] = match status.as_str() {
-            // The account, whose requests are counted, is unknown in a 401.
-            "401" => &["X-Request-Id"],
+            // The account, whose requests are counted, is unknown then.
+            "401" | "421" => &["X-Request-Id"],
             _ => &["X-Request-Id", "RateLimit", "RateLimit-Policy"],
         };
         for name in common {
