@@ -127,6 +127,7 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         destination_schemes: DestinationSchemes::default(),
         destination_hosts: DestinationHosts::default(),
         rate_limit,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         writers: 2,
         instance_id: None,

@@ -35,6 +35,8 @@ pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
 /// Part of the service's timeout of one second in which a change of the read tables ends a wait for certain.
 const WAIT_TESTED_MAX: Duration = Duration::from_millis(500);
+const API_HOST: &str = "api.example.com";
+const SHORT_HOST: &str = "sho.rt";
 
 /// A running service, called without sockets.
 pub(crate) struct TestService {
@@ -70,6 +72,7 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         base_url: BASE_URL.parse().unwrap(),
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
         rate_limit: 0,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
@@ -187,7 +190,7 @@ impl TestService {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
-        call(&self.api, method, path, headers).await
+        call((&self.api, API_HOST), method, path, headers).await
     }
 
     pub(crate) async fn call_short_host(
@@ -196,7 +199,7 @@ impl TestService {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
-        call(&self.short_host, method, path, headers).await
+        call((&self.short_host, SHORT_HOST), method, path, headers).await
     }
 
     /// Sends a request to the short host from an address.
@@ -208,7 +211,8 @@ impl TestService {
         headers: &[(&str, &str)],
     ) -> Answer {
         let peer = SocketAddr::new(peer.parse().unwrap(), 4711);
-        call(&self.short_host.for_peer(peer), method, path, headers).await
+        let site = self.short_host.for_peer(peer);
+        call((&site, SHORT_HOST), method, path, headers).await
     }
 
     /// Sends GET to the short host.
@@ -304,11 +308,16 @@ pub(crate) fn paths_without_id() -> Vec<&'static str> {
     paths.filter(|path| !path.contains("{id}")).collect()
 }
 
-async fn call(site: &impl Serve, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn call(
+    (site, host): (&impl Serve, &str),
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header("host", "ignored.example");
+        .header("host", host);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

@@ -83,6 +83,7 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
         destination_schemes: DestinationSchemes::default(),
         destination_hosts: DestinationHosts::default(),
         rate_limit: 0,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         writers: 1,
         instance_id: None,
