@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::field::{ERRORS_MAX, FieldError};
 pub use code::Code;
 pub use example::EXAMPLE_REQUEST_ID;
-pub use occurrence::CURSOR_NOT_ISSUED;
+pub use occurrence::CURSOR_NOT_OF_LIST;
 
 /// One occurrence of a problem, to be sent to the caller.
 #[derive(Debug, Clone, PartialEq)]

@@ -171,7 +171,10 @@ fn printed_settings_have_sources_without_secrets() {
 fn passwords_are_hidden_in_any_text() {
     for (text, shown) in [
         ("http://user:word@host/", Some("http://…@host/")),
-        ("postgres://u:a@b/c@host:1x/db", Some("postgres://…@host:1x/db")),
+        (
+            "postgres://u:a@b/c@host:1x/db",
+            Some("postgres://…@host:1x/db"),
+        ),
         ("user:word@host", Some("…@host")),
         ("http://user@host", Some("http://…@host")),
         ("http://host/path", None),

@@ -71,7 +71,8 @@ fn check_folder(path: &Path) -> anyhow::Result<()> {
     match path.parent() {
         Some(folder) if folder != Path::new("") && !folder.is_dir() => {
             let (path, folder) = (path.display(), folder.display());
-            let advice = format!("can't write {path}: there is no folder {folder}; create it first");
+            let advice =
+                format!("can't write {path}: there is no folder {folder}; create it first");
             Err(WrongUse(advice).into())
         }
         _ => Ok(()),

@@ -140,8 +140,6 @@ async fn run(
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         link_price: options.link_price,
-        destination_schemes: options.destination_schemes.clone(),
-        destination_hosts: options.destination_hosts,
         rate_limit: options.rate_limit,
     };
     let clock = Arc::new(SystemClock);

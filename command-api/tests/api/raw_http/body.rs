@@ -153,7 +153,7 @@ async fn unfinished_batches_leave_room_for_others() {
         let (head, _) = head.split_once("Idempotency-Key").unwrap();
         head.to_owned()
     };
-    let item = json!({ "idempotency_key": fresh_key(), "destination_url": "https://example.com/" });
+    let item = json!({ "idempotency_key": fresh_key().to_string(), "destination_url": "https://example.com/" });
     let whole = json!({ "items": [item] }).to_string();
     let length = 256 * 1024;
     let whole = format!("Content-Length: {length}\r\n\r\n{whole:length$}");

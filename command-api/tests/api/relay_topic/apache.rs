@@ -165,7 +165,7 @@ async fn event_of_fast_clock_is_published() {
     ahead(2).await;
     let reason = loop {
         running.step().await.ok();
-        let number = usize::from(shard.number());
+        let number = usize::try_from(shard.number()).unwrap();
         if let Some(reason) = status(&database)["shards"][number]["refusal"].as_str() {
             break reason.to_owned();
         }

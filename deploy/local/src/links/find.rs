@@ -45,7 +45,9 @@ fn not_found(name: &LinkName, found: &[FoundLink]) -> String {
         );
     }
     if slug.starts_with("acc_") {
-        return format!("the account has no link {name}; acc_ begins the id of an account, not of a link");
+        return format!(
+            "the account has no link {name}; acc_ begins the id of an account, not of a link"
+        );
     }
     if slug.starts_with("lnk_") {
         return format!(

@@ -18,7 +18,6 @@ use linkledger_core::{
     internal_listener::{self, KnownHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
-    link::{DestinationHosts, DestinationSchemes},
     metrics_recorder::MetricsRecorder,
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
@@ -46,8 +45,6 @@ pub(super) struct ServiceSettings {
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) link_price: i64,
-    pub(super) destination_schemes: DestinationSchemes,
-    pub(super) destination_hosts: DestinationHosts,
     pub(super) rate_limit: u32,
 }
 
@@ -171,8 +168,6 @@ impl ServiceSettings {
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
             link_price: self.link_price,
-            destination_schemes: self.destination_schemes.clone(),
-            destination_hosts: self.destination_hosts,
             rate_limit: self.rate_limit,
             // A fixed name, since one stack uses a database: after a restart the stack renews its
             // own leases at once, and need not wait until they expire.
