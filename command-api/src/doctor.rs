@@ -135,7 +135,7 @@ fn of_setting(setting: &CheckedSetting, check: &'static str) -> Finding {
     let severity = match setting.verdict {
         SettingVerdict::Ok => Severity::Ok,
         SettingVerdict::Wrong => Severity::Warning,
-        SettingVerdict::Refused => Severity::Error,
+        SettingVerdict::Fragile | SettingVerdict::Refused => Severity::Error,
         SettingVerdict::Unknown => Severity::Unseen,
     };
     let remedy = format!(

@@ -69,6 +69,8 @@ pub enum KafkaErrorKind {
     Other,
     /// The topic does not exist.
     Topic,
+    /// The topic refuses the time of a record.
+    Timestamp,
     /// TLS: certificates, or a listener without TLS.
     Tls,
     /// Authentication: the user name or the password is wrong.
@@ -150,6 +152,10 @@ impl KafkaErrors {
             KafkaErrorKind::Topic => {
                 "the topic does not exist; create it: `command-api topic create`"
             }
+            KafkaErrorKind::Timestamp => {
+                "the topic refuses the time of a record: correct the clock of this machine; a topic must \
+                 take records of any time, `command-api topic check` prints the command"
+            }
             KafkaErrorKind::Tls => {
                 "there is no TLS with the Kafka broker; is its certificate made for this address \
                  and signed by one in --kafka-ca-file, and does the broker expect TLS on this port?"
@@ -228,6 +234,7 @@ impl KafkaErrorKind {
             RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition => {
                 Self::Topic
             }
+            RDKafkaErrorCode::InvalidTimestamp => Self::Timestamp,
             RDKafkaErrorCode::SSL => Self::Tls,
             RDKafkaErrorCode::Authentication
             | RDKafkaErrorCode::SaslAuthenticationFailed
@@ -305,6 +312,8 @@ mod tests {
             told.contains("--kafka-brokers") && told.ends_with("(1/1 brokers are down)"),
             "{told}"
         );
+        let told = heard(&[(RDKafkaErrorCode::InvalidTimestamp, ""), vague]);
+        assert!(told.contains("correct the clock"), "{told}");
         let told = heard(&[(RDKafkaErrorCode::TopicAuthorizationFailed, "")]);
         assert!(
             told.contains("needs Write on the topic (TopicAuthorizationFailed"),

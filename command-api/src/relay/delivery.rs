@@ -11,6 +11,7 @@ use linkledger_core::{
     fail_point, kafka_close,
     kafka_config::TopicName,
     kafka_errors::KafkaErrors,
+    timestamp,
 };
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
@@ -19,7 +20,7 @@ use rdkafka::{
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::publisher::Published;
+use super::{publisher::Published, topic::TIMESTAMP_LIMITS};
 
 /// Interval between two checks of a silent producer for a fatal error.
 const FATAL_ERROR_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -251,10 +252,16 @@ fn is_of_record(error: &KafkaError) -> bool {
 fn failure_of(event: &PublishedEvent, error: KafkaError) -> anyhow::Error {
     let advice = match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::MessageBatchTooLarge) => {
-            ": the topic must take larger messages (max.message.bytes)"
+            ": the topic must take larger messages (max.message.bytes)".to_owned()
         }
-        _ if is_of_record(&error) => ": the log of the broker names the reason",
-        _ => "",
+        Some(RDKafkaErrorCode::InvalidTimestamp) => format!(
+            ": the event is of {}, and the topic must take events of any time ({} without a limit; \
+             `command-api topic check` prints the command)",
+            timestamp::format(event.event.recorded_at),
+            TIMESTAMP_LIMITS.join(", ")
+        ),
+        _ if is_of_record(&error) => ": the log of the broker names the reason".to_owned(),
+        _ => String::new(),
     };
     let (event_id, shard) = (event.event.event_id, event.event.shard);
     let position = event.event.position;

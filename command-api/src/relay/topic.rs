@@ -20,6 +20,16 @@ pub const BATCH_BYTES_MAX: u32 = 1_000_000;
 /// the limit.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 
+/// Limits of a topic on the difference between the clock of the broker and the time of a record. Records have
+/// the time of their event, which is old in a refill, and ahead if a clock was ahead: a limit that refuses one
+/// of them stops its shard. Kafka 4 refuses more than an hour ahead by default.
+pub const TIMESTAMP_LIMITS: [&str; 2] = [
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+];
+/// Value of [`TIMESTAMP_LIMITS`] without a limit.
+pub const TIMESTAMP_UNLIMITED: &str = "9223372036854775807";
+
 /// Number of partitions of both topics.
 const PARTITIONS: u8 = SHARD_COUNT;
 const _: () = assert!(CLICK_PARTITIONS == PARTITIONS);

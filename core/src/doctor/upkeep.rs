@@ -12,9 +12,10 @@ use super::{
 };
 use crate::clock::{Clock as _, SystemClock};
 
-/// Maximal difference of the clocks, in seconds. A larger difference falsifies the ages and times
-/// of links.
-const SKEW_MAX: Duration = Duration::from_secs(1);
+/// Difference of the clocks from which on `doctor` warns: ages and times of links are wrong by as much.
+const SKEW_WARNED: Duration = Duration::from_secs(1);
+/// Difference of the clocks that `doctor` refuses: links expire, and keys end, visibly at the wrong time.
+const SKEW_REFUSED: Duration = Duration::from_secs(30);
 /// Number of sessions that must stay free for other processes.
 const SPARE_SESSIONS: i64 = 5;
 
@@ -48,12 +49,19 @@ async fn clock(pool: &PgPool) -> sqlx::Result<Finding> {
     // The server read its clock at some moment between question and answer.
     let uncertain = asked.elapsed();
     let skew = (answered - server).unsigned_abs().saturating_sub(uncertain);
+    Ok(of_skew(skew))
+}
+
+fn of_skew(skew: Duration) -> Finding {
     let is = format!("differs from Postgres's by {} ms", skew.as_millis());
-    Ok(if skew > SKEW_MAX {
-        Finding::error("clock", is, "run NTP on both machines")
+    let remedy = "run NTP on both machines";
+    if skew > SKEW_REFUSED {
+        Finding::error("clock", is, remedy)
+    } else if skew > SKEW_WARNED {
+        Finding::new("clock", Severity::Warning, is, remedy)
     } else {
         Finding::ok("clock", is)
-    })
+    }
 }
 
 async fn sessions(pool: &PgPool, connections_max: u32) -> sqlx::Result<Finding> {
@@ -159,4 +167,24 @@ async fn slots(pool: &PgPool) -> sqlx::Result<Vec<Finding>> {
         Finding::new(check, Severity::Warning, is, remedy)
     });
     Ok(findings.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_skew_is_warned_of_then_refused() {
+        for (milliseconds, verdict) in [
+            (0, Severity::Ok),
+            (1_000, Severity::Ok),
+            (1_001, Severity::Warning),
+            (30_000, Severity::Warning),
+            (30_001, Severity::Error),
+            (7_200_000, Severity::Error),
+        ] {
+            let finding = of_skew(Duration::from_millis(milliseconds));
+            assert_eq!(finding.verdict, verdict, "{milliseconds} ms");
+        }
+    }
 }

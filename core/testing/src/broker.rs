@@ -191,7 +191,9 @@ impl TestBroker {
         ];
         let topics = topics.map(|(topic, partitions)| {
             let replication = TopicReplication::Fixed(1);
+            // As `command-api topic create` does.
             NewTopic::new(topic.as_str(), i32::from(partitions), replication)
+                .set("message.timestamp.after.max.ms", "9223372036854775807")
         });
         let created = admin.create_topics(&topics, &AdminOptions::new()).await;
         let created = created.expect("the broker answers");

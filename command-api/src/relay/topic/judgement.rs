@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use super::{DAY_MS, MAX_MESSAGE_BYTES_MIN, PARTITIONS, Stream, Topic};
+use super::{
+    DAY_MS, MAX_MESSAGE_BYTES_MIN, PARTITIONS, Stream, TIMESTAMP_LIMITS, TIMESTAMP_UNLIMITED,
+    Topic, TopicSettings,
+};
 
 /// Kafka's value for no limit.
 const UNLIMITED: i64 = -1;
@@ -42,6 +45,8 @@ pub enum SettingVerdict {
     Ok,
     /// The value should be changed; the stream continues meanwhile.
     Wrong,
+    /// The stream continues, but one process with a wrong clock can stop it.
+    Fragile,
     /// No event is published, or clicks are lost, until the value is changed.
     Refused,
     /// The broker does not report the value.
@@ -58,6 +63,7 @@ impl SettingVerdict {
         match self {
             Self::Ok => "ok",
             Self::Wrong => "wrong",
+            Self::Fragile => "wrong: a wrong clock can stop the stream",
             Self::Refused => match stream {
                 Stream::Events => "wrong: the relay publishes nothing",
                 Stream::Clicks => "wrong: clicks are lost",
@@ -68,7 +74,7 @@ impl SettingVerdict {
 
     /// Returns true if an operator should change the setting.
     pub const fn is_bad(self) -> bool {
-        matches!(self, Self::Wrong | Self::Refused)
+        matches!(self, Self::Wrong | Self::Fragile | Self::Refused)
     }
 }
 
@@ -87,7 +93,7 @@ pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
     use SettingVerdict::{Ok, Refused, Wrong};
     let limit = |setting, least, otherwise| at_least(topic, setting, least, otherwise);
     let insync = wanted.min_insync_replicas.to_string();
-    vec![
+    let mut settings = vec![
         partitions(topic),
         checked(topic, "cleanup.policy", "delete", |is| match is {
             "delete" => Ok,
@@ -100,7 +106,26 @@ pub fn judge(topic: &Topic, wanted: &WantedSettings) -> Vec<CheckedSetting> {
         replication_factor(topic, wanted),
         equal(topic, "min.insync.replicas", &insync),
         equal(topic, "message.timestamp.type", "CreateTime"),
-    ]
+    ];
+    settings.extend(timestamp_limits(topic));
+    settings
+}
+
+/// Checks the limits on the time of a record that the broker has. Brokers before Kafka 3.6 have one limit for both
+/// directions.
+fn timestamp_limits(topic: &Topic) -> Vec<CheckedSetting> {
+    let names: &[&'static str] = match &topic.settings {
+        TopicSettings::Known(known) if !known.contains_key(TIMESTAMP_LIMITS[0]) => {
+            &["message.timestamp.difference.max.ms"]
+        }
+        _ => &TIMESTAMP_LIMITS,
+    };
+    let check = |name: &&'static str| {
+        checked(topic, name, TIMESTAMP_UNLIMITED, |is| {
+            SettingVerdict::of(is == TIMESTAMP_UNLIMITED, SettingVerdict::Fragile)
+        })
+    };
+    names.iter().map(check).collect()
 }
 
 fn partitions(topic: &Topic) -> CheckedSetting {
@@ -192,6 +217,8 @@ mod tests {
             ("retention.bytes", "-1"),
             ("min.insync.replicas", "2"),
             ("message.timestamp.type", "CreateTime"),
+            ("message.timestamp.before.max.ms", TIMESTAMP_UNLIMITED),
+            ("message.timestamp.after.max.ms", TIMESTAMP_UNLIMITED),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
@@ -216,7 +243,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_found_for_each_setting() {
-        use SettingVerdict::{Refused, Wrong};
+        use SettingVerdict::{Fragile, Refused, Wrong};
         for (setting, value, verdict) in [
             ("cleanup.policy", "delete", None),
             ("cleanup.policy", "compact", Some(Refused)),
@@ -231,6 +258,8 @@ mod tests {
             ("min.insync.replicas", "1", Some(Wrong)),
             ("min.insync.replicas", "3", Some(Wrong)),
             ("message.timestamp.type", "LogAppendTime", Some(Wrong)),
+            ("message.timestamp.after.max.ms", "3600000", Some(Fragile)),
+            ("message.timestamp.before.max.ms", "0", Some(Fragile)),
         ] {
             let topic = topic(&[(setting, value)]);
             let expected: Vec<_> = verdict
@@ -277,8 +306,21 @@ mod tests {
             let unknown = unknown
                 .iter()
                 .filter(|checked| checked.verdict == SettingVerdict::Unknown);
-            assert_eq!(unknown.count(), 6);
+            assert_eq!(unknown.count(), 8);
         }
+    }
+
+    #[test]
+    fn one_limit_of_an_older_broker_is_checked() {
+        let mut topic = topic(&[("message.timestamp.difference.max.ms", "60000")]);
+        let TopicSettings::Known(settings) = &mut topic.settings else {
+            unreachable!("the settings are known");
+        };
+        for name in TIMESTAMP_LIMITS {
+            settings.remove(name);
+        }
+        let limit = "message.timestamp.difference.max.ms";
+        assert_eq!(bad(&topic), [(limit, SettingVerdict::Fragile)]);
     }
 
     #[test]

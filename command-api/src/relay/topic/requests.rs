@@ -18,8 +18,8 @@ use rdkafka::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
-    Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, Topic, TopicSettings, Watermarks,
-    judgement::WantedSettings,
+    Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, TIMESTAMP_LIMITS,
+    TIMESTAMP_UNLIMITED, Topic, TopicSettings, Watermarks, judgement::WantedSettings,
 };
 
 /// Rights that the Kafka user of an operator's command needs.
@@ -213,24 +213,36 @@ fn create_with(
     let retention_ms = wanted.retention_ms().to_string();
     let min_insync_replicas = wanted.min_insync_replicas.to_string();
     let max_message_bytes = MAX_MESSAGE_BYTES_MIN.to_string();
-    let replication = TopicReplication::Fixed(wanted.replication_factor);
-    let topic = NewTopic::new(name, i32::from(PARTITIONS), replication)
-        .set("cleanup.policy", "delete")
-        .set("retention.bytes", "-1")
-        .set("retention.ms", &retention_ms)
-        .set("min.insync.replicas", &min_insync_replicas)
-        .set("max.message.bytes", &max_message_bytes)
-        .set("message.timestamp.type", "CreateTime");
+    let topic = |timestamp_limits: &'static [&'static str]| {
+        let replication = TopicReplication::Fixed(wanted.replication_factor);
+        let topic = NewTopic::new(name, i32::from(PARTITIONS), replication)
+            .set("cleanup.policy", "delete")
+            .set("retention.bytes", "-1")
+            .set("retention.ms", &retention_ms)
+            .set("min.insync.replicas", &min_insync_replicas)
+            .set("max.message.bytes", &max_message_bytes)
+            .set("message.timestamp.type", "CreateTime");
+        timestamp_limits
+            .iter()
+            .fold(topic, |topic, limit| topic.set(limit, TIMESTAMP_UNLIMITED))
+    };
     let options = AdminOptions::new()
         .request_timeout(Some(CREATE_TIMEOUT))
         .operation_timeout(Some(CREATE_TIMEOUT));
-    let created = Handle::current().block_on(client.create_topics([&topic], &options));
-    let created =
-        created.map_err(|error| anyhow!("cannot create the topic {name}: {}", reason(&error)))?;
-    for result in created {
-        result.map_err(|(name, error)| refused(&name, error, wanted.replication_factor))?;
+    let request = |topic: &NewTopic<'_>| {
+        let created = Handle::current().block_on(client.create_topics([topic], &options));
+        let created = created
+            .map_err(|error| anyhow!("cannot create the topic {name}: {}", reason(&error)))?;
+        anyhow::Ok(created.into_iter().find_map(Result::err))
+    };
+    let mut failure = request(&topic(&TIMESTAMP_LIMITS))?;
+    // Brokers before Kafka 3.6 know neither setting, and have no limit by default.
+    if matches!(failure, Some((_, RDKafkaErrorCode::InvalidConfig))) {
+        failure = request(&topic(&[]))?;
     }
-    Ok(())
+    failure.map_or(Ok(()), |(name, error)| {
+        Err(refused(&name, error, wanted.replication_factor))
+    })
 }
 
 fn refused(name: &str, error: RDKafkaErrorCode, replication_factor: i32) -> anyhow::Error {

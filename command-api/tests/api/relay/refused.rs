@@ -117,6 +117,32 @@ async fn shard_advances_after_broker_accepts_its_record() {
     Stream::assert_is_the_log(&broker.config(), database.pool()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn shard_stopped_by_event_time_names_remedy() {
+    let database = TestDatabase::create().await;
+    let broker = TestBroker::embedded();
+    let account_id = testing::account_of(database.pool(), Shard::new(0).unwrap(), 0).await;
+    testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
+    let errors = [RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP; 1000];
+    broker
+        .cluster()
+        .request_errors(RDKafkaApiKey::Produce, &errors);
+    let relay = RunningRelay::start(database.pool(), &broker.config());
+    testing::eventually("the reason is stored", async || {
+        (!status(&database)["shards"][0]["refusal"].is_null()).then_some(())
+    })
+    .await;
+    let remedy = "the topic must take events of any time (message.timestamp.before.max.ms, \
+                  message.timestamp.after.max.ms without a limit; `command-api topic check`";
+    assert_refused(&database, Some(remedy));
+    broker
+        .cluster()
+        .clear_request_errors(RDKafkaApiKey::Produce);
+    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    relay.stop().await;
+    assert_refused(&database, None);
+}
+
 /// Asserts the refusals that `relay status` shows; the first shard alone may have one.
 fn assert_refused(database: &TestDatabase, refusal: Option<&str>) {
     let shards = &status(database)["shards"];

@@ -138,6 +138,59 @@ async fn compacted_topic_is_accepted_after_the_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn event_of_fast_clock_is_published() {
+    if !TestBroker::is_apache() {
+        return;
+    }
+    let broker = TestBroker::apache().await;
+    let (database, shard) = published_to(&broker).await;
+    let ahead = async |hours: i32| {
+        more_links(&database, 1).await;
+        let turned = format!(
+            "ALTER TABLE event_store.events DISABLE TRIGGER USER;
+             UPDATE event_store.events SET recorded_at = now() + interval '{hours} hours'
+             WHERE position = (SELECT max(position) FROM event_store.events);
+             ALTER TABLE event_store.events ENABLE TRIGGER USER"
+        );
+        let turned = sqlx::raw_sql(sqlx::AssertSqlSafe(turned));
+        turned.execute(database.pool()).await.unwrap();
+    };
+    ahead(47).await;
+    let mut running = relay(&database, publisher(&broker), "one");
+    step_until_stored(&mut running, &database, (shard, EVENTS + 2)).await;
+
+    // The default of Kafka 4.
+    set(&broker, "message.timestamp.after.max.ms", "3600000").await;
+    ahead(2).await;
+    let reason = loop {
+        running.step().await.ok();
+        let number = shard.index();
+        if let Some(reason) = status(&database)["shards"][number]["refusal"].as_str() {
+            break reason.to_owned();
+        }
+    };
+    assert!(
+        reason.contains("message.timestamp.after.max.ms without a limit"),
+        "{reason}"
+    );
+    let checked = topic(
+        &broker.bootstrap_servers(),
+        &["check", "--no-clicks", "--kafka-topic", broker.topic()],
+    );
+    assert_eq!(checked.status.code(), Some(1));
+    let shown = String::from_utf8(checked.stdout).unwrap();
+    let remedy = "message.timestamp.after.max.ms=9223372036854775807";
+    assert!(shown.contains(remedy), "{shown}");
+    set(
+        &broker,
+        "message.timestamp.after.max.ms",
+        "9223372036854775807",
+    )
+    .await;
+    step_until_stored(&mut running, &database, (shard, EVENTS + 4)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn created_topic_of_clicks_has_the_right_settings() {
     if !TestBroker::is_apache() {
         return;
