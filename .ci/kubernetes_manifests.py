@@ -6,6 +6,7 @@ selectors match pods, ports and probes exist, no pod has privileges.
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,7 @@ KUBERNETES = "1.32.0"
 FOLDER = Path("deploy/kubernetes")
 # Methods of the route to command-api; query-api gets every other method.
 WRITES = {"POST", "PATCH", "DELETE"}
+POSTGRES_PORT, KAFKA_PORT = 5432, 9093
 
 
 def check_all(programs, check):
@@ -29,6 +31,11 @@ def check_all(programs, check):
     for manifest in manifests:
         check_schema(manifest, check)
     cluster = Cluster(manifests, programs, check)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["deploy/make-secrets", folder], check=True)
+        made = {path.name for path in Path(folder).iterdir()}
+    named = {file for keys in cluster.secrets.values() for file in keys.values()}
+    check(named <= made, f"docs/containers.md: make-secrets makes no {sorted(named - made)}")
     for workload in cluster.workloads.values():
         cluster.check_workload(workload)
     cluster.check_services()
@@ -74,6 +81,18 @@ def closed(schema):
     return schema
 
 
+def secrets_of_documents():
+    """Returns the secrets that docs/containers.md creates: of each key, the file of make-secrets."""
+    lines = re.findall(r"create secret generic (linkledger-\S+) (.*)", Path("docs/containers.md").read_text())
+    return {name: dict(re.findall(r"--from-file=(\w+)=secrets/(\w+)", files)) for name, files in lines}
+
+
+def template_of(workload):
+    """Returns the template of the pods."""
+    spec = workload["spec"]
+    return spec.get("jobTemplate", {}).get("spec", spec)["template"]
+
+
 def name_of(manifest):
     return f"{manifest['kind']} {manifest['metadata']['name']}"
 
@@ -90,14 +109,17 @@ class Cluster:
 
     def __init__(self, manifests, programs, check):
         self.programs, self.check = programs, check
-        self.by_kind = {}
+        self.by_kind, self.secrets = {}, secrets_of_documents()
         for manifest in manifests:
             self.by_kind.setdefault(manifest["kind"], {})[manifest["metadata"]["name"]] = manifest
-        self.workloads = self.by_kind["Deployment"] | self.by_kind["Job"]
+        self.workloads = self.by_kind["Deployment"] | self.by_kind["Job"] | self.by_kind["CronJob"]
+        # Of each egress policy to a port: the selector of its pods.
+        self.egress = [(port["port"], policy["spec"]["podSelector"]) for policy in self.by_kind["NetworkPolicy"].values()
+                       for rule in policy["spec"].get("egress", []) for port in rule["ports"]]
 
     def check_workload(self, workload):
         where = name_of(workload)
-        template = workload["spec"]["template"]
+        template = template_of(workload)
         pod = template["spec"]
         self.check(pod.get("enableServiceLinks") is False, f"{where}: variables of other services are injected")
         self.check(pod.get("automountServiceAccountToken") is False, f"{where}: has a token of the cluster")
@@ -105,8 +127,14 @@ class Cluster:
         restricted = security.get("runAsNonRoot") and security.get("runAsUser", 0) > 0 and security.get("seccompProfile") == {"type": "RuntimeDefault"}
         self.check(restricted, f"{where}: the pod is not restricted")
         volumes = {volume["name"] for volume in pod["volumes"]}
+        (secret,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
         for container in pod.get("initContainers", []) + pod["containers"]:
             self.check_container(where, container, volumes)
+            self.check_secrets(where, container, secret)
+        used = yaml.safe_dump(pod)
+        for address, port in [("database_url", POSTGRES_PORT), ("kafka_password", KAFKA_PORT)]:
+            reached = any(port == to and selects(selector, template["metadata"]["labels"]) for to, selector in self.egress)
+            self.check(reached == (address in used), f"{where}: {'uses' if address in used else 'does not use'} {address}, and network policies say otherwise")
         if workload["kind"] == "Deployment":
             labels = template["metadata"]["labels"]
             self.check(selects(workload["spec"]["selector"], labels), f"{where}: does not select its own pods")
@@ -130,6 +158,12 @@ class Cluster:
             in_volume = any(value.startswith(f"{path}/") for path in paths)
             self.check(not name.endswith("_FILE") or in_volume, f"{where}: {name} is in no volume of {container['name']}")
         self.check_image(where, container, environment)
+
+    def check_secrets(self, where, container, secret):
+        """Checks that docs/containers.md creates the keys of the secret that a container reads."""
+        read = set(re.findall(r"/run/secrets/linkledger/(\w+)", yaml.safe_dump(container)))
+        created = self.secrets.get(secret, {})
+        self.check(read <= created.keys(), f"{where}: docs/containers.md puts no {sorted(read - created.keys())} into {secret}")
 
     def check_image(self, where, container, environment):
         image, _, tag = container["image"].partition(":")
@@ -169,7 +203,7 @@ class Cluster:
         self.check(pod["terminationGracePeriodSeconds"] > needed, f"{where}: is killed before its {needed} s are over")
 
     def pods(self, selector):
-        return [it for it in self.workloads.values() if selects(selector, it["spec"]["template"]["metadata"]["labels"])]
+        return [it for it in self.workloads.values() if selects(selector, template_of(it)["metadata"]["labels"])]
 
     def check_services(self):
         for service in self.by_kind["Service"].values():

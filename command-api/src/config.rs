@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use linkledger_core::{
-    config::{BaseUrl, Origin, Secret},
+    config::{BaseUrl, Origin, Secret, parse_database_url},
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
@@ -14,8 +14,9 @@ use linkledger_core::{
 /// Address of the event store.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseConfig {
-    /// Address of the Postgres database: postgres://user:password@host:port/name.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    /// Address of the Postgres database: postgres://user:password@host:port/name; `-` reads it from
+    /// standard input.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_parser = parse_database_url)]
     pub database_url: Secret,
     /// Address of the database of the log, schema `event_store` [default: --database-url].
     #[arg(long, env = "LOG_DATABASE_URL", hide_env_values = true)]

@@ -1,6 +1,11 @@
 //! Types of settings that several services share.
 
-use std::{convert::Infallible, fmt, str::FromStr};
+use std::{
+    convert::Infallible,
+    fmt,
+    io::{self, Read},
+    str::FromStr,
+};
 
 use url::Url;
 
@@ -28,6 +33,33 @@ impl FromStr for Secret {
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(Self(text.to_owned()))
     }
+}
+
+/// Longest address of a database on standard input, in bytes.
+const DATABASE_URL_BYTES_MAX: u64 = 8192;
+
+/// Parses the address of a database; `-` stands for standard input, where no list of processes shows the address.
+///
+/// # Errors
+/// Returns an error if standard input cannot be read or has no address.
+pub fn parse_database_url(text: &str) -> Result<Secret, String> {
+    match text {
+        "-" => read_database_url(io::stdin().lock()),
+        text => Ok(Secret(text.to_owned())),
+    }
+}
+
+fn read_database_url(source: impl Read) -> Result<Secret, String> {
+    let mut text = String::new();
+    let read = source
+        .take(DATABASE_URL_BYTES_MAX)
+        .read_to_string(&mut text);
+    read.map_err(|error| format!("cannot read the address from standard input: {error}"))?;
+    let address = text.trim();
+    if address.is_empty() {
+        return Err("standard input has no address of a database".to_owned());
+    }
+    Ok(Secret(address.to_owned()))
 }
 
 impl fmt::Debug for Secret {
@@ -100,6 +132,14 @@ impl FromStr for Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn database_address_is_read_from_input() {
+        let read = |text: &str| read_database_url(text.as_bytes());
+        let address = read("postgres://user:secret@host/name\n").unwrap();
+        assert_eq!(address.reveal(), "postgres://user:secret@host/name");
+        assert!(read(" \n").unwrap_err().contains("no address"));
+    }
 
     #[test]
     fn a_base_address_ends_without_a_slash() {

@@ -7,7 +7,7 @@ use clap::Args;
 use sqlx::{PgPool, postgres::PgConnectOptions};
 
 use crate::{
-    config::Secret,
+    config::{Secret, parse_database_url},
     event_store::{self, SessionKind},
     migrations::Schema,
 };
@@ -15,8 +15,9 @@ use crate::{
 /// Addresses of the two databases.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseSettings {
-    /// Address of the Postgres database: postgres://user:password@host:port/name.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    /// Address of the Postgres database: postgres://user:password@host:port/name; `-` reads it from
+    /// standard input.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_parser = parse_database_url)]
     pub database_url: Secret,
     /// Address of the database of the log, schema `event_store` [default: --database-url].
     #[arg(long, env = "LOG_DATABASE_URL", hide_env_values = true)]

@@ -1,6 +1,9 @@
 //! The operator's commands, run as processes.
 
-use std::process::{Command, Output};
+use std::{
+    io::Write as _,
+    process::{Command, Output, Stdio},
+};
 
 use linkledger_core::{
     api_key::{ApiKey, Scope},
@@ -19,6 +22,36 @@ pub(crate) fn run(url: &str, arguments: &[&str]) -> Output {
         .env("DATABASE_URL", url)
         .output()
         .expect("the command runs")
+}
+
+/// Runs the command with the address of the database on its standard input.
+fn run_with_address_on_input(url: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .args(arguments)
+        .args(["--database-url", "-"])
+        .env("DATABASE_URL_FILE", "/dev/null")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut input = command.stdin.take().expect("an input");
+    writeln!(input, "{url}").expect("the command reads");
+    drop(input);
+    command.wait_with_output().expect("the command ends")
+}
+
+#[tokio::test]
+async fn address_on_input_replaces_that_of_environment() {
+    let database = TestDatabase::create().await;
+    let arguments = ["account", "create", "--name", "Acme", "--json"];
+    let output = run_with_address_on_input(database.url(), &arguments);
+    assert!(output.status.success(), "{output:?}");
+    let created: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let shown = json(
+        database.url(),
+        &["account", "show", text(&created["account_id"])],
+    );
+    assert_eq!(shown["name"], "Acme");
 }
 
 pub(crate) fn json(url: &str, arguments: &[&str]) -> Value {
