@@ -143,7 +143,6 @@ async fn event_of_fast_clock_is_published() {
         return;
     }
     let broker = TestBroker::apache().await;
-    create_anew(&broker).await;
     let (database, shard) = published_to(&broker).await;
     let ahead = async |hours: i32| {
         more_links(&database, 1).await;
@@ -165,7 +164,7 @@ async fn event_of_fast_clock_is_published() {
     ahead(2).await;
     let reason = loop {
         running.step().await.ok();
-        let number = usize::try_from(shard.number()).unwrap();
+        let number = shard.index();
         if let Some(reason) = status(&database)["shards"][number]["refusal"].as_str() {
             break reason.to_owned();
         }
