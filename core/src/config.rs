@@ -210,7 +210,7 @@ mod tests {
         for (text, name) in [
             ("go.example.com", Some("go.example.com")),
             ("Go.Example.com.", Some("go.example.com")),
-            ("gr\u{fc}n.example", Some("xn--grn-hoa.example")),
+            ("gr\u{fc}n.example", Some("xn--grn-ioa.example")),
             ("query-api", Some("query-api")),
             ("10.0.0.7", Some("10.0.0.7")),
             ("[::1]", Some("[::1]")),

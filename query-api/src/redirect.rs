@@ -240,11 +240,11 @@ impl FollowLink {
 /// the destination.
 pub(crate) async fn follow_link(
     follow: &FollowLink,
-    slug: Slug,
+    slug: &Slug,
     visit: Visit<'_>,
 ) -> Result<Response, Problem> {
     let slug_folded = slug.folded();
-    let redirect = follow.redirects.find_redirect(&slug, &slug_folded).await?;
+    let redirect = follow.redirects.find_redirect(slug, &slug_folded).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
         RedirectTarget::Destination {
@@ -253,12 +253,12 @@ pub(crate) async fn follow_link(
         } if follow.has_expired(&expiry) => {
             let url = expiry.expired_url.ok_or_else(Problem::short_link_gone)?;
             // Not a click: the link no longer leads to its destination.
-            return redirect_to(url, StatusCode::FOUND, &slug);
+            return redirect_to(url, StatusCode::FOUND, slug);
         }
         RedirectTarget::Destination { link_id, url, .. } => (link_id, url),
         RedirectTarget::Gone => return Err(Problem::short_link_gone()),
     };
-    let response = redirect_to(url, follow.status.code(), &slug)?;
+    let response = redirect_to(url, follow.status.code(), slug)?;
     let link = FollowedLink {
         link_id,
         account_id: redirect.account_id,

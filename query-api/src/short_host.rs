@@ -89,7 +89,8 @@ impl ShortHost {
         };
         match head.method {
             Method::GET | Method::HEAD => {
-                follow_link(&self.follow, slug.ok_or_else(no_such_short_link)?, visit).await
+                let slug = slug.ok_or_else(no_such_short_link)?;
+                follow_link(&self.follow, &slug, visit).await
             }
             Method::OPTIONS => {
                 Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response())

@@ -157,9 +157,10 @@ pub fn no_such_route(method: &Method, path: &str, unknown: impl FnOnce() -> Prob
 fn unknown_path(path: &str, short_base_url: &str) -> Problem {
     let slug = path.strip_prefix('/').and_then(printed_slug::parse);
     // No short link has a reserved name.
-    match slug.filter(|slug| Slug::parse(slug.as_str()).is_ok()) {
-        Some(_) => Problem::path_of_short_host(short_base_url),
-        None => Problem::route_not_found(),
+    if slug.is_some_and(|slug| Slug::parse(slug.as_str()).is_ok()) {
+        Problem::path_of_short_host(short_base_url)
+    } else {
+        Problem::route_not_found()
     }
 }
 

@@ -131,7 +131,7 @@ mod tests {
         ] {
             assert!(!serves("https://go.example.com", host), "{host}");
         }
-        assert!(serves("https://gr\u{fc}n.example", "XN--grn-hoa.example"));
+        assert!(serves("https://gr\u{fc}n.example", "XN--grn-ioa.example"));
         assert!(serves("http://10.1.2.3:8080", "10.1.2.3"));
         assert!(!serves("http://10.1.2.3:8080", "10.1.2.4"));
     }
