@@ -8,7 +8,7 @@ import { tagsIn } from "./format.js";
 const MEANINGS = [
   { name: "slug_prefix", sentence: "No slug begins with", offer: "as the beginning of a slug", shape: /^[A-Za-z0-9][\w.-]{0,63}$/ },
   { name: "slug", sentence: "No link has the slug" },
-  { name: "tag", sentence: "No link has the tag", offer: "as a tag", shape: /^[\w.:-]{1,64}$/, parse: (text) => tagsIn(text).join(",") },
+  { name: "tag", sentence: "No link has the tag", offer: "as a tag", shape: /^[\p{L}\p{Nd}][^,]{0,63}$/u, parse: (text) => tagsIn(text).join(",") },
   { name: "destination_host", sentence: "No link leads to the host", offer: "as a host", shape: /^[^\s/]+\.[^\s/]+$/ },
   { name: "destination_url", sentence: "No link leads to" },
   { name: "external_id", sentence: "No link has the external id", offer: "as an external id", shape: /^\S+$/ },

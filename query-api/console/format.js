@@ -11,5 +11,8 @@ export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "
 
 export const instant = (value) => instants.format(new Date(value));
 
-/** Returns the tags of a text, each once; tags have no capitals. */
-export const tagsIn = (text) => [...new Set(text.toLowerCase().split(/[\s,;]+/).filter(Boolean))];
+/** Returns a tag as the API stores it: composed, in lower case, with single spaces. */
+const normalTag = (text) => text.normalize("NFC").toLowerCase().normalize("NFC").replace(/\s+/g, " ").trim();
+
+/** Returns the tags of a text that commas, semicolons or lines separate, each once. */
+export const tagsIn = (text) => [...new Set(text.split(/[,;\n]/).map(normalTag).filter(Boolean))];

@@ -51,7 +51,7 @@ export const filterForm = (filters, signal, { onfilters, onlink, onfault }) => {
   let sent = filters;
   const given = TEXTS.find((name) => filters[name]);
   const text = input("find", "search", given && filters[given], {
-    list: "find-tags", maxlength: 2048, placeholder: "Slug, short link, destination",
+    list: "find-tags", maxlength: 8192, placeholder: "Slug, short link, destination",
   });
   /** Returns name and value of the parameter for a text. */
   const parameterOf = async (wanted) => {

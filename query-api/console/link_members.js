@@ -1,5 +1,6 @@
 // Members of a link that its owner writes: one list for forms, files and tables.
 
+import { addressOf, trim } from "./addresses.js";
 import { tagsIn } from "./format.js";
 
 /**
@@ -10,8 +11,10 @@ import { tagsIn } from "./format.js";
  * @property {boolean} [required]
  * @property {boolean} [mutable] true if a change can name the member
  * @property {string} [type] type of the form's input
+ * @property {string} [inputmode] keyboard of phones
  * @property {string} [placeholder]
  * @property {string} [pattern] regular expression of a text that is not empty; the help says the same in words
+ * @property {(text: string) => string} [tidy] text of a form's field as it is shown and sent
  * @property {(text: string) => *} [parse] value of a text that is not empty
  * @property {(value: *) => string} [print] text in tables and files
  * @property {(value: *) => string} [printField] text in forms, if it differs
@@ -19,6 +22,8 @@ import { tagsIn } from "./format.js";
 
 /** Time as browsers write it in forms: local, without zone. */
 const LOCAL_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/;
+const TAG = "[\\p{L}\\p{Nd}][\\p{L}\\p{M}\\p{Nd} ._:\\-+#&\\/']{0,63}";
+const TAGS = `[\\s,;]*${TAG}(\\s*[,;]\\s*${TAG})*[\\s,;]*`;
 const MINUTE_MS = 60000;
 const LOCAL_TIME_LENGTH = "2026-11-20T09:51".length;
 
@@ -33,11 +38,12 @@ export const MEMBERS = [
   {
     name: "destination_url",
     label: "Destination",
-    help: "The address that the short link leads to: http or https.",
+    help: "The address that the short link leads to.",
     required: true,
     mutable: true,
-    type: "url",
+    inputmode: "url",
     placeholder: "https://example.com/",
+    tidy: addressOf,
   },
   {
     name: "slug",
@@ -55,12 +61,12 @@ export const MEMBERS = [
   {
     name: "tags",
     label: "Tags",
-    help: "Separated by spaces or commas: letters a-z, digits, ., _, : and -. Capitals become small.",
+    help: "Separated by commas: letters and digits of any script, spaces and . _ : - + # & / '. Capitals become small.",
     mutable: true,
-    placeholder: "spring newsletter",
-    pattern: "[\\s,;]*[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}([\\s,;]+[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63})*[\\s,;]*",
+    placeholder: "spring, newsletter",
+    pattern: TAGS,
     parse: (text) => tagsIn(text).sort(),
-    print: (tags) => tags.join(" "),
+    print: (tags) => tags.join(", "),
   },
   {
     name: "external_id",
@@ -83,14 +89,15 @@ export const MEMBERS = [
     label: "Destination after expiry",
     help: "Only with a time of expiry.",
     mutable: true,
-    type: "url",
+    inputmode: "url",
     placeholder: "https://example.com/over",
+    tidy: addressOf,
   },
 ];
 
 /** Returns the value of a member from the text of a field or of a cell; undefined if the text is empty. */
 export const valueOf = (member, text) => {
-  const trimmed = text.trim();
+  const trimmed = trim(text);
   if (trimmed === "") return undefined;
   return member.parse ? member.parse(trimmed) : trimmed;
 };

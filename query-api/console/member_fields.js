@@ -9,6 +9,10 @@ const inputOf = (member, link, prefix) => element("input", {
   id: `${prefix}-${member.name}`,
   name: member.name,
   type: member.type ?? "text",
+  inputmode: member.inputmode,
+  onchange: member.tidy && (({ target }) => {
+    target.value = member.tidy(target.value);
+  }),
   required: member.required,
   value: fieldTextOf(member, link),
   placeholder: member.placeholder,
@@ -27,6 +31,6 @@ export const memberFields = (members, link, prefix, signal) => {
       field(member.required ? member.label : `${member.label} (optional)`, input, member.help),
       member.name === "tags" && tagSuggestions(input, signal),
     ]),
-    values: () => inputs.map(([member, input]) => [member.name, valueOf(member, input.value)]),
+    values: () => inputs.map(([member, input]) => [member.name, valueOf(member, member.tidy?.(input.value) ?? input.value)]),
   };
 };

@@ -7,7 +7,7 @@ import { apiKey } from "./session.js";
 
 const TAGS_MAX = 100;
 /** Text before the tag that is being typed. */
-const BEFORE_LAST = /^(.*[\s,;])?/;
+const BEFORE_LAST = /^(.*[,;]\s*)?/;
 
 /** Tags by the signal of their page, with the key that they were read with. */
 const readings = new WeakMap();

@@ -43,6 +43,7 @@ macro_rules! scripts {
 
 const SCRIPTS: &[(&str, &str)] = &scripts![
     "account_page.js",
+    "addresses.js",
     "api.js",
     "batches.js",
     "click_chart.js",
