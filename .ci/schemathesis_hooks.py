@@ -85,6 +85,7 @@ destination = st.builds(lambda *parts: "{}://{}{}{}".format(*parts), scheme, hos
 
 schemathesis.openapi.format("uri", destination)
 schemathesis.openapi.format("cursor", st.just(CURSOR))
+schemathesis.openapi.format("tag", st.from_regex(r"\A[\u00e0-\u00f6a-z0-9\u0430-\u044f][a-zA-Z0-9\u0430-\u044f ._:+#&/'-]{0,40}\Z"))
 # Begin and end of a range, and time zones; a begin after its end is refused.
 schemathesis.openapi.format(
     "instant-or-date", st.sampled_from(["2026-11-01", "2026-11-20", "2026-11-20T09:00:00Z", "2026-11-20T11:00:00.5+02:00"])

@@ -8,6 +8,7 @@ use linkledger_core::{
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
+    link::{DestinationHosts, DestinationSchemes},
     telemetry::TelemetryConfig,
 };
 
@@ -71,6 +72,14 @@ pub struct CommandApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
+    /// Schemes of destinations, separated by commas: https, and any of http, mailto, tel, sms and the schemes of
+    /// apps. Never javascript, vbscript, data, file, blob, about or view-source.
+    #[arg(long, env = "DESTINATION_SCHEMES", default_value_t)]
+    pub destination_schemes: DestinationSchemes,
+    /// Hosts of destinations: `public`, or `any` for an intranet, whose links may lead to IP addresses, local names
+    /// and all ports.
+    #[arg(long, env = "DESTINATION_HOSTS", default_value_t)]
+    pub destination_hosts: DestinationHosts,
     /// Price of a link, in credits.
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
           value_parser = clap::value_parser!(i64).range(0..))]

@@ -37,7 +37,7 @@ use linkledger_core::{
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
-    link::OwnHosts,
+    link::DestinationRules,
     metrics_recorder::MetricsRecorder,
     migrations::{self, Schema},
 };
@@ -144,14 +144,18 @@ async fn start_unboxed(
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
     tasks.spawn_essential("end of the log", end);
 
-    let own_hosts = OwnHosts::of([config.base_url.url(), config.short_base_url.url()]);
+    let destination_rules = DestinationRules::new(
+        [config.base_url.url(), config.short_base_url.url()],
+        config.destination_schemes.clone(),
+        config.destination_hosts,
+    );
     let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
     let state = WriteState {
         queue,
-        own_hosts: Arc::new(own_hosts),
+        destination_rules: Arc::new(destination_rules),
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
         base_url: config.base_url.as_str().into(),

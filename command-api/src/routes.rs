@@ -21,7 +21,7 @@ use linkledger_core::{
         rate_limit::RateLimits,
         route_table,
     },
-    link::OwnHosts,
+    link::DestinationRules,
     openapi,
     problem::Code,
 };
@@ -35,7 +35,7 @@ pub struct WriteState {
     /// Queue of commands.
     pub queue: CommandQueue,
     /// Hosts of the service, which no link may point to.
-    pub own_hosts: Arc<OwnHosts>,
+    pub destination_rules: Arc<DestinationRules>,
     /// Epoch of the log, for consistency tokens.
     pub log_epoch: LogEpoch,
     /// Start of every short address, without a slash at its end.

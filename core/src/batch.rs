@@ -202,8 +202,8 @@ impl<'a> CommandBatch<'a> {
                 return Err(CommandRejection::ExternalIdTaken { holder });
             }
             Err(CreateLinkError::SlugTaken | CreateLinkError::AlreadyExists) => {
-                return match draft.slug {
-                    Some(_) => Err(CommandRejection::SlugTaken),
+                return match &draft.slug {
+                    Some(slug) => Err(CommandRejection::SlugTaken(slug.clone())),
                     None => Ok(CommandOutcome::SlugNotReserved),
                 };
             }

@@ -13,7 +13,7 @@ listed! {
         /// A required member is missing.
         Required = ("required", "This member is required."),
         /// The member is unknown.
-        UnknownField = ("unknown_field", "There is no such member; check its spelling."),
+        UnknownField = ("unknown_field", "There is no such member; leave it out."),
         /// The value has the wrong JSON type.
         WrongType = ("wrong_type", "The value has another JSON type than this member."),
         /// `null` is not allowed.
@@ -22,24 +22,30 @@ listed! {
         FieldNotMutable = ("field_not_mutable", "This member never changes; leave it out."),
         /// The value contains U+0000, which cannot be stored.
         ContainsNul = ("contains_nul", "The character U+0000 is not allowed."),
-        /// The value is not an absolute URL.
-        UrlInvalid = ("url_invalid", "Give an absolute address such as https://example.com/path."),
-        /// The scheme is neither `http` nor `https`.
-        UrlSchemeNotAllowed = ("url_scheme_not_allowed", "Only http and https addresses are accepted."),
+        /// The value does not have the form of an address with a scheme.
+        UrlInvalid = ("url_invalid", "Write the address in the form https://example.com/path: two slashes, a valid host name, and no quotes, brackets or other text around it."),
+        /// The address begins with its host or its path.
+        UrlSchemeMissing = ("url_scheme_missing", "Write the whole address, beginning with https://, such as https://example.com/path."),
+        /// The service does not accept addresses of this scheme.
+        UrlSchemeNotAllowed = ("url_scheme_not_allowed", "This service does not accept addresses of this kind; give one that begins with https://."),
+        /// The address has a backslash before its query and fragment.
+        UrlBackslash = ("url_backslash", "Write / instead of each \\ before the first ? or #, or %5C if the address needs a backslash."),
         /// The URL contains a user name or password.
         UrlUserinfoNotAllowed = ("url_userinfo_not_allowed", "The address must not contain a user name or password."),
         /// The host is an IP address.
-        UrlIpNotAllowed = ("url_ip_not_allowed", "Use a host name; IP addresses are not accepted."),
-        /// The host is not a public host name.
-        UrlHostNotAllowed = ("url_host_not_allowed", "The host must be a valid name on the public internet."),
+        UrlIpNotAllowed = ("url_ip_not_allowed", "Use a host name, such as www.example.com; IP addresses are not accepted."),
+        /// The host is no name, or none that this service accepts.
+        UrlHostNotAllowed = ("url_host_not_allowed", "Use a full host name of the public internet, such as www.example.com: letters, digits, '-' and '_' between single dots, no dot at its end, no invisible character, no name of a local network."),
         /// The port is not a usual port of a web server.
         UrlPortNotAllowed = ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535."),
-        /// The value contains a control character, or a space at its start or end.
-        UrlControlCharacter = ("url_control_character", "Control characters and leading or trailing spaces are not allowed."),
+        /// The value contains a control character.
+        UrlControlCharacter = ("url_control_character", "Remove the control characters, such as line breaks and tabs."),
+        /// The value has a space or an invisible character at its start or end.
+        UrlSpaceAtEnd = ("url_space_at_end", "Remove the spaces and invisible characters before and after the address."),
         /// The host is a host of this service.
         UrlSelfReference = ("url_self_reference", "A short link can't point to this service itself."),
         /// The URL is too long after serialisation.
-        UrlTooLong = ("url_too_long", "The address is longer than 2,048 bytes after encoding."),
+        UrlTooLong = ("url_too_long", "An address has at most 8,192 bytes after encoding."),
         /// The slug has a character outside `[A-Za-z0-9._-]`, or one of `.`, `_` and `-` at its start or end.
         SlugInvalidCharacter = ("slug_invalid_character", "Use A-Z, a-z, 0-9, '.', '_' and '-'; begin and end with a letter or a digit."),
         /// The slug is empty.
@@ -61,9 +67,7 @@ listed! {
         /// The external id is empty, longer than 128 characters or has another character.
         ExternalIdInvalid = ("external_id_invalid", "Use 1 to 128 of A-Z, a-z, 0-9, '.', '_', ':', '/' and '-'."),
         /// The tag is empty, longer than 64 characters or has another character.
-        TagInvalid = ("tag_invalid", "Use 1 to 64 of a-z, 0-9, '.', '_', ':' and '-'; begin with a letter or a digit."),
-        /// The tag occurs twice.
-        TagDuplicate = ("tag_duplicate", "This tag occurs twice; leave one of them out."),
+        TagInvalid = ("tag_invalid", "Use 1 to 64 letters and digits of any script, spaces and . _ : - + # & / '; begin with a letter or a digit."),
         /// The link would have more than 20 tags.
         TooManyTags = ("too_many_tags", "A link has at most 20 tags."),
         /// The expiry is not an instant of RFC 3339 with offset, or more than 100 years ahead.
@@ -77,6 +81,8 @@ listed! {
 
 /// Maximal number of field errors in one answer.
 pub const ERRORS_MAX: usize = 100;
+/// Maximal number of field errors of one item of a batch: an answer must not be far larger than its request.
+pub const ITEM_ERRORS_MAX: usize = 10;
 
 impl FieldCode {
     /// Returns the code as sent to clients.
@@ -96,7 +102,9 @@ impl fmt::Display for FieldCode {
     }
 }
 
-/// Longest part of a member's name that an error repeats, in characters.
+/// Likeness (Jaro-Winkler) from which an unknown member seems to mean a known one.
+const LIKENESS_MIN: f64 = 0.88;
+/// Longest part of a member's name that an error repeats, in bytes.
 const MEMBER_SHOWN_MAX: usize = 64;
 
 /// An invalid field of a request body.
@@ -106,21 +114,35 @@ pub struct FieldError {
     pub pointer: String,
     /// Code of the error.
     pub code: FieldCode,
+    /// Members that there are, if this one is unknown.
+    pub members: &'static [&'static str],
 }
 
 impl FieldError {
     /// Returns an error of the top-level member `name`.
     pub fn of_member(name: &str, code: FieldCode) -> Self {
+        Self::at(pointer(name), code)
+    }
+
+    /// Returns the error of a top-level member that is none of `members`.
+    pub fn of_unknown_member(name: &str, members: &'static [&'static str]) -> Self {
         Self {
-            pointer: pointer(name),
+            members,
+            ..Self::of_member(name, FieldCode::UnknownField)
+        }
+    }
+
+    const fn at(pointer: String, code: FieldCode) -> Self {
+        Self {
+            pointer,
             code,
+            members: &[],
         }
     }
 
     /// Returns an error of a whole item of a batch.
     pub fn of_item(index: usize, code: FieldCode) -> Self {
-        let pointer = format!("#/items/{index}");
-        Self { pointer, code }
+        Self::at(format!("#/items/{index}"), code)
     }
 
     /// Returns the error with a pointer into an item of a batch: `#/items/3/slug`.
@@ -133,19 +155,29 @@ impl FieldError {
 
     /// Returns an error of an element of the top-level member `name`.
     pub fn of_element(name: &str, index: usize, code: FieldCode) -> Self {
-        Self {
-            pointer: format!("{}/{index}", pointer(name)),
-            code,
-        }
+        Self::at(format!("{}/{index}", pointer(name)), code)
     }
 
-    /// Returns advice for people. The advice on a wrong type names the member and its type.
+    /// Returns advice for people. The advice on a wrong type names the member and its type, that on an unknown member
+    /// the nearest one.
     pub fn detail(&self) -> String {
-        if self.code != FieldCode::WrongType {
-            return self.code.detail().to_owned();
+        if self.code == FieldCode::WrongType {
+            let place = self.place();
+            return format!("The member {place} must be {}.", type_at(&self.pointer));
         }
-        let place = self.place();
-        format!("The member {place} must be {}.", type_at(&self.pointer))
+        if let Some(nearest) = self.nearest_member() {
+            return format!("There is no such member; did you mean {nearest}?");
+        }
+        self.code.detail().to_owned()
+    }
+
+    /// Returns the member that an unknown one most likely means.
+    fn nearest_member(&self) -> Option<&'static str> {
+        let name = self.pointer.rsplit('/').next()?.to_ascii_lowercase();
+        let likeness = |member: &str| strsim::jaro_winkler(&name, member);
+        let members = self.members.iter().copied();
+        let nearest = members.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+        (likeness(nearest) >= LIKENESS_MIN).then_some(nearest)
     }
 
     /// Returns the advice with the name of the member.
@@ -163,6 +195,19 @@ impl FieldError {
     }
 }
 
+/// Returns at most `count_max` of the errors, sorted by member. Drops errors of unknown members first, then errors of
+/// immutable members.
+pub fn most_useful(mut errors: Vec<FieldError>, count_max: usize) -> Vec<FieldError> {
+    let priority = |error: &FieldError| {
+        let is_unknown = error.code == FieldCode::UnknownField;
+        (is_unknown, error.code == FieldCode::FieldNotMutable)
+    };
+    errors.sort_by_key(priority);
+    errors.truncate(count_max);
+    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    errors
+}
+
 /// Returns the JSON type that the known member at a pointer must have.
 fn type_at(pointer: &str) -> &'static str {
     let mut names = pointer.rsplit('/');
@@ -177,7 +222,7 @@ fn type_at(pointer: &str) -> &'static str {
 
 /// Returns the JSON pointer of a top-level member, as a URI fragment; a long name is cut.
 fn pointer(name: &str) -> String {
-    let mut shown: String = name.chars().take(MEMBER_SHOWN_MAX).collect();
+    let mut shown = name[..name.floor_char_boundary(MEMBER_SHOWN_MAX)].to_owned();
     if shown.len() < name.len() {
         shown.push('…');
     }
@@ -237,6 +282,30 @@ mod tests {
         let wrong = FieldError::of_member("title", FieldCode::WrongType);
         let expected = "The member title must be a string.";
         assert_eq!(wrong.detail_with_place(), expected);
+    }
+
+    #[test]
+    fn unknown_member_names_the_nearest_one() {
+        const MEMBERS: &[&str] = &["destination_url", "slug", "tags", "expires_at", "title"];
+        for (name, nearest) in [
+            ("Slug", Some("slug")),
+            ("tag", Some("tags")),
+            ("destination", Some("destination_url")),
+            ("destinationUrl", Some("destination_url")),
+            ("expiresAt", Some("expires_at")),
+            ("titel", Some("title")),
+            ("notes", None),
+            ("description", None),
+            ("utm_source", None),
+        ] {
+            let error = FieldError::of_unknown_member(name, MEMBERS).in_item(7);
+            assert_eq!(error.nearest_member(), nearest, "{name}");
+        }
+        let error = FieldError::of_unknown_member("titel", MEMBERS);
+        assert_eq!(
+            error.detail(),
+            "There is no such member; did you mean title?"
+        );
     }
 
     #[test]

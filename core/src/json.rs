@@ -30,7 +30,10 @@ pub enum JsonError {
     /// The body is not exactly one JSON text in UTF-8, or is ambiguous.
     #[error("the body is not well-formed JSON at line {}, column {}", .0.line, .0.column)]
     Malformed(TextPlace),
-    /// The body is well-formed, but not an object.
+    /// The body is well-formed, but an array.
+    #[error("the body is a JSON array, not an object")]
+    Array,
+    /// The body is well-formed, but neither an object nor an array.
     #[error("the body is not a JSON object")]
     NotAnObject,
 }
@@ -62,7 +65,7 @@ impl JsonObject {
     ///
     /// # Errors
     /// Returns [`JsonError::Malformed`] for a body that two parsers could read differently, and
-    /// [`JsonError::NotAnObject`] for any other JSON value.
+    /// [`JsonError::Array`] or [`JsonError::NotAnObject`] for any other JSON value.
     pub fn parse(body: &[u8]) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(body).map_err(|error| {
             JsonError::Malformed(TextPlace::after(&body[..error.valid_up_to()]))
@@ -74,11 +77,10 @@ impl JsonObject {
             .map_err(|error| JsonError::Malformed(TextPlace::of(&error)))?;
         match value {
             Value::Object(members) => Ok(Self(members)),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Err(JsonError::NotAnObject),
+            Value::Array(_) => Err(JsonError::Array),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Err(JsonError::NotAnObject)
+            }
         }
     }
 
@@ -278,7 +280,10 @@ mod tests {
 
     #[test]
     fn other_values_are_not_objects() {
-        for body in ["null", "[]", "\"x\"", "1", "true", " [1] "] {
+        for body in ["[]", " [1] "] {
+            assert_eq!(JsonObject::parse(body.as_bytes()), Err(JsonError::Array));
+        }
+        for body in ["null", "\"x\"", "1", "true"] {
             assert_eq!(
                 JsonObject::parse(body.as_bytes()),
                 Err(JsonError::NotAnObject),

@@ -9,15 +9,17 @@ pub mod members;
 pub mod name;
 pub mod slug;
 pub mod state;
+pub mod tag;
 
 pub use command::{ChangeLink, ChangeLinkError, CreateLink, CreateLinkError, ExpectedVersion};
-pub use destination::{Destination, DestinationHost, OwnHosts};
-pub use details::{
-    DetailChanges, DetailsPatch, Expiry, LinkDetails, Tags, ValueChange, ValueUpdate,
+pub use destination::{
+    Destination, DestinationHost, DestinationHosts, DestinationRules, DestinationSchemes,
 };
+pub use details::{DetailChanges, DetailsPatch, Expiry, LinkDetails, ValueChange, ValueUpdate};
 pub use disabled::DisabledBy;
 pub use event::*;
 pub use members::{LinkDraft, LinkPatch};
 pub use name::{LinkName, SubjectName};
 pub use slug::{Slug, SlugPrefix};
 pub use state::{ExistingLink, Link, LinkState};
+pub use tag::{InvalidTag, Tags, parse_tag};

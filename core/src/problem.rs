@@ -79,13 +79,18 @@ impl Problem {
 
     /// Returns the problem of an invalid body, with all its field errors.
     pub fn validation_failed(errors: &[FieldError]) -> Self {
-        let detail = match errors {
+        let mut detail = match errors {
             [error] => error.detail_with_place(),
             _ if errors.len() >= ERRORS_MAX => {
                 format!("{ERRORS_MAX} or more fields are not valid.")
             }
             _ => format!("{} fields are not valid.", errors.len()),
         };
+        // Once, not with each error: an answer must not be far larger than its request.
+        let known = errors.iter().find(|error| !error.members.is_empty());
+        if let Some(FieldError { members, .. }) = known {
+            detail = format!("{detail} The members are {}.", members.join(", "));
+        }
         let errors: Vec<Value> = errors
             .iter()
             .map(|error| {

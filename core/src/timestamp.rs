@@ -42,8 +42,13 @@ where
 }
 
 /// Parses an instant with any offset and converts it to UTC. Returns `None` if the text is not an
-/// instant of RFC 3339, or its year in UTC is not from 0 to 9999.
+/// instant of RFC 3339, or its year in UTC is not from 0 to 9999; for a leap second, which no clock here has; and for
+/// another sign than `T` before the time.
 pub fn parse(text: &str) -> Option<OffsetDateTime> {
+    let (separator, second) = (text.get(10..11)?, text.get(17..19)?);
+    if !separator.eq_ignore_ascii_case("t") || second == "60" {
+        return None;
+    }
     OffsetDateTime::parse(text, &Rfc3339)
         .ok()?
         .checked_to_offset(UtcOffset::UTC)
@@ -66,6 +71,23 @@ mod tests {
             format(datetime!(2026-01-02 03:04:05.078 +1)),
             "2026-01-02T02:04:05.078Z"
         );
+    }
+
+    #[test]
+    fn instant_has_its_t_and_no_leap_second() {
+        for text in [
+            "2027-01-31 12:00:00Z",
+            "2027-01-31_12:00:00Z",
+            "2026-12-31T23:59:60Z",
+            "2026-12-31T23:59:60.5+00:00",
+            "2026-12-31T23:59:61Z",
+            "2026-12-31",
+            "",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        let lower = parse("2027-01-31t12:00:59z").map(format);
+        assert_eq!(lower.as_deref(), Some("2027-01-31T12:00:59.000Z"));
     }
 
     #[test]

@@ -24,7 +24,8 @@ const ACCOUNT_COMMANDS_MAX: usize = 1_024;
 /// Number of commands of one batch from which the batch is full. The last command is never divided, so
 /// an atomic request may exceed the number.
 const BATCH_COMMANDS_MAX: usize = 512;
-/// Number of bytes of destinations from which a batch is full; the largest destination has 2 KiB.
+/// Number of bytes of destinations from which a batch is full; the largest
+/// destination has 8 KiB.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 /// Maximum number of commands of one account in a shared batch. An account with more waiting commands
 /// gets a lane; a request of as many links as are allowed needs none.

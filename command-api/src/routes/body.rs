@@ -37,6 +37,7 @@ pub(super) async fn read(body: Body, length_max: usize) -> Result<Bytes, Problem
 pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
     JsonObject::parse(bytes).map_err(|error| match error {
         JsonError::Malformed(place) => Problem::malformed_json(place),
+        JsonError::Array => Problem::body_is_array(),
         JsonError::NotAnObject => Problem::body_not_object(),
     })
 }

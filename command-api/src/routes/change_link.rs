@@ -18,7 +18,7 @@ use linkledger_core::{
         route_table,
     },
     id::LinkId,
-    link::{ChangeLink, OwnHosts, members::parse_patch},
+    link::{ChangeLink, DestinationRules, members::parse_patch},
     problem::Problem,
 };
 
@@ -54,7 +54,7 @@ pub async fn change_link(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let change = parse(&state.own_hosts, &context, &caller, request).await?;
+    let change = parse(&state.destination_rules, &context, &caller, request).await?;
     let settled = answer::to_change(state.queue.submit_change(change).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
@@ -64,7 +64,7 @@ pub async fn change_link(
 }
 
 async fn parse(
-    own_hosts: &OwnHosts,
+    destination_rules: &DestinationRules,
     context: &RequestContext,
     caller: &Caller,
     request: Request,
@@ -74,7 +74,7 @@ async fn parse(
     check_merge_patch_body(request.headers())?;
     let (head, body) = request.into_parts();
     let object = read_object(body).await?;
-    let change = parse_patch(&object, own_hosts).map(|patch| ChangeLink {
+    let change = parse_patch(&object, destination_rules).map(|patch| ChangeLink {
         patch,
         expected_version: entity_tag::expected_version(&head.headers),
     });

@@ -20,7 +20,7 @@ use linkledger_core::{
         request::{BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
-    link::{OwnHosts, members::parse_new_link},
+    link::{DestinationRules, members::parse_new_link},
     problem::Problem,
 };
 
@@ -68,7 +68,7 @@ pub async fn create_link(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let create = parse(&state.own_hosts, &context, &caller, request).await?;
+    let create = parse(&state.destination_rules, &context, &caller, request).await?;
     let reply = state.queue.submit_create(create).await;
     let (settled, is_replayed) = answer::to_create(reply)?;
     let body = answer::rendered(&settled)?;
@@ -88,7 +88,7 @@ pub async fn create_link(
 /// Checks the request as far as possible without the database, up to the syntax of the body. Errors
 /// in the members of the body are left to the batch: a replay of a used key comes before them.
 async fn parse(
-    own_hosts: &OwnHosts,
+    destination_rules: &DestinationRules,
     context: &RequestContext,
     caller: &Caller,
     request: Request,
@@ -104,7 +104,7 @@ async fn parse(
         account_id: caller.account_id,
         key,
         fingerprint: object.fingerprint(),
-        body: parse_new_link(&object, own_hosts),
+        body: parse_new_link(&object, destination_rules),
         metadata: answer::metadata(context, caller),
     })
 }

@@ -142,7 +142,8 @@ fn creates(
         account_id: caller.account_id,
         key: item.key,
         fingerprint: item.body.fingerprint(),
-        body: parse_new_link(&item.body, &state.own_hosts),
+        body: parse_new_link(&item.body, &state.destination_rules)
+            .map_err(BulkRequest::errors_of_item),
         metadata: metadata.clone(),
     };
     request.items.into_iter().map(create).collect()

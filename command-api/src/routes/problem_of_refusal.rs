@@ -32,7 +32,7 @@ fn problem_of_rejection(rejection: &CommandRejection) -> Problem {
             Problem::etag_mismatch(entity_tag::of_version(*actual))
         }
         CommandRejection::LinkDisabledByOperator => Problem::link_disabled_by_operator(),
-        CommandRejection::SlugTaken => Problem::slug_taken(),
+        CommandRejection::SlugTaken(slug) => Problem::slug_taken(slug),
         CommandRejection::ExternalIdTaken { holder } => {
             let holder = holder.map(|link_id| link_id.to_string());
             Problem::external_id_taken(holder.as_deref())
@@ -61,7 +61,7 @@ fn problem_of_items(items: &[(usize, CommandRejection)]) -> Problem {
             | CommandRejection::LinkNotFound
             | CommandRejection::VersionConflict { .. }
             | CommandRejection::LinkDisabledByOperator
-            | CommandRejection::SlugTaken
+            | CommandRejection::SlugTaken(_)
             | CommandRejection::ExternalIdTaken { .. }
             | CommandRejection::InsufficientCredits(_)
             | CommandRejection::Items(_) => Vec::new(),
@@ -106,7 +106,7 @@ fn in_item(index: usize, errors: &[FieldError]) -> Vec<FieldError> {
 const fn member_of(rejection: &CommandRejection) -> &'static str {
     match rejection {
         CommandRejection::KeyReused => "/idempotency_key",
-        CommandRejection::SlugTaken => "/slug",
+        CommandRejection::SlugTaken(_) => "/slug",
         CommandRejection::ExternalIdTaken { .. } => "/external_id",
         CommandRejection::Invalid(_)
         | CommandRejection::LinkNotFound

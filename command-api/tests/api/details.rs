@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     create_links::batch,
-    support::{Answer, TestApp, change, create, delete, fresh_key, send, with},
+    support::{Answer, TestApp, change, create, delete, destination, fresh_key, send, with},
 };
 
 const DETAILS: [&str; 5] = ["title", "external_id", "tags", "expires_at", "expired_url"];
@@ -176,7 +176,7 @@ async fn items_of_a_batch_carry_details() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(9).await;
     let mut invalid = with_id("crm:2");
-    invalid["tags"] = json!(["a", "B"]);
+    invalid["tags"] = json!(["a", "b,c"]);
     let bodies = [
         NewLink::example(),
         with_id("crm:1"),
@@ -227,6 +227,30 @@ async fn items_of_a_batch_carry_details() {
     assert_eq!(created.json()["items"][1]["link"]["external_id"], "crm:4");
     let again = send(&app.router, create(&key, fresh_key(), &with_id("crm:4"))).await;
     assert_eq!(outcome(&again), (409, "external_id_taken".to_owned()));
+}
+
+#[tokio::test]
+async fn tags_are_kept_in_their_normal_form() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let body = |tags: Value| {
+        let mut body = destination();
+        body["tags"] = tags;
+        body
+    };
+    let mut many: Vec<String> = (0..18).map(|number| format!("t{number}")).collect();
+    many.extend(["VIP", "vip ", "Su\u{308}d \u{a0}Ost"].map(str::to_owned));
+    let created = send(&app.router, create(&key, fresh_key(), &body(json!(many)))).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let tags = &app.payload("LinkCreated").await["tags"];
+    assert_eq!(&created.json()["tags"], tags);
+    assert_eq!(
+        (&tags[0], &tags[19]),
+        (&json!("s\u{fc}d ost"), &json!("vip"))
+    );
+    many.push("one more".to_owned());
+    let refused = send(&app.router, create(&key, fresh_key(), &body(json!(many)))).await;
+    assert_eq!(outcome(&refused), (422, "too_many_tags".to_owned()));
 }
 
 /// A release without details changed the destination of a link that was created with details.

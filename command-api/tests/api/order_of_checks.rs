@@ -147,7 +147,7 @@ async fn oversized_chunked_body_is_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let mut request = create(&key, fresh_key(), &link("spring"));
-    *request.body_mut() = Body::from(format!("{{\"slug\":\"{}\"}}", "a".repeat(16 * 1024)));
+    *request.body_mut() = Body::from(format!("{{\"slug\":\"{}\"}}", "a".repeat(32 * 1024)));
     let answer = send(&app.router, request).await;
     assert_eq!(
         (answer.status.as_u16(), answer.problem().as_str()),

@@ -16,6 +16,7 @@ use linkledger_core::{
     internal_listener::InternalHosts,
     kafka_config::KafkaConfig,
     lifecycle::Tasks,
+    link::{DestinationHosts, DestinationSchemes},
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, record};
@@ -123,6 +124,8 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         base_url: "https://api.sho.rt".parse().expect("an address"),
         short_base_url: "https://sho.rt".parse().expect("an address"),
         link_price: 1,
+        destination_schemes: DestinationSchemes::default(),
+        destination_hosts: DestinationHosts::default(),
         rate_limit,
         cors_allowed_origins: Vec::new(),
         writers: 2,

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::IdempotencyKey;
 use crate::{
-    field::{ERRORS_MAX, FieldCode, FieldError},
+    field::{ERRORS_MAX, FieldCode, FieldError, ITEM_ERRORS_MAX, most_useful},
     json::JsonObject,
+    link::members::{DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, SLUG, TAGS, TITLE},
 };
 
 /// Name of the member with the mode.
@@ -17,6 +18,17 @@ pub const MODE: &str = "mode";
 pub const ITEMS: &str = "items";
 /// Name of the member of an item with its idempotency key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
+/// Members of an item.
+const ITEM: &[&str] = &[
+    IDEMPOTENCY_KEY,
+    DESTINATION_URL,
+    SLUG,
+    TITLE,
+    EXTERNAL_ID,
+    TAGS,
+    EXPIRES_AT,
+    EXPIRED_URL,
+];
 /// Maximum number of items of a request.
 pub const ITEMS_MAX: usize = 100;
 
@@ -60,6 +72,19 @@ pub struct RequestItem {
 }
 
 impl BulkRequest {
+    /// Returns the errors of an item's other members as its answer has them.
+    pub fn errors_of_item(errors: Vec<FieldError>) -> Vec<FieldError> {
+        let of_item = |error: FieldError| match error.members {
+            [] => error,
+            [..] => FieldError {
+                members: ITEM,
+                ..error
+            },
+        };
+        let errors = errors.into_iter().map(of_item).collect();
+        most_useful(errors, ITEM_ERRORS_MAX)
+    }
+
     /// Parses a body.
     ///
     /// # Errors
@@ -76,7 +101,7 @@ impl BulkRequest {
         let items = items.map_err(|code| errors.push(FieldError::of_member(ITEMS, code)));
         let items = keyed(items.unwrap_or_default(), &mut errors);
         let unknown = members.keys();
-        errors.extend(unknown.map(|name| FieldError::of_member(name, FieldCode::UnknownField)));
+        errors.extend(unknown.map(|name| FieldError::of_unknown_member(name, &[MODE, ITEMS])));
         match mode {
             Ok(mode) if errors.is_empty() => Ok(Self { mode, items }),
             Ok(_) | Err(()) => {
@@ -159,6 +184,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::link::members::NEW_LINK;
 
     const KEY: &str = "0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0";
 
@@ -209,6 +235,18 @@ mod tests {
                 error("#/items", "wrong_type"),
             ]
         );
+    }
+
+    #[test]
+    fn item_has_the_members_of_a_create_and_its_key() {
+        assert_eq!(ITEM.split_first(), Some((&IDEMPOTENCY_KEY, NEW_LINK)));
+        let many =
+            (0..99).map(|number| FieldError::of_unknown_member(&format!("a{number}"), NEW_LINK));
+        let known = FieldError::of_member(TITLE, FieldCode::TitleInvalid);
+        let errors = BulkRequest::errors_of_item(many.chain([known.clone()]).collect());
+        assert_eq!(errors.len(), ITEM_ERRORS_MAX);
+        assert_eq!(errors[ITEM_ERRORS_MAX - 1], known);
+        assert_eq!(errors[0].members, ITEM);
     }
 
     #[test]

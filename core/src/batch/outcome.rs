@@ -1,7 +1,12 @@
 //! Outcomes of the commands of a batch.
 
 use super::{DryRunOutcome, SettledCreate, SettledLink};
-use crate::{credits::InsufficientCredits, field::FieldError, id::LinkId, link::ChangeLinkError};
+use crate::{
+    credits::InsufficientCredits,
+    field::FieldError,
+    id::LinkId,
+    link::{ChangeLinkError, Slug},
+};
 
 /// Outcome of one command of a batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +49,7 @@ pub enum CommandRejection {
     /// An operator has disabled the link, which the owner would enable.
     LinkDisabledByOperator,
     /// The chosen slug is taken.
-    SlugTaken,
+    SlugTaken(Slug),
     /// The chosen external id is taken.
     ExternalIdTaken {
         /// Link with the external id; `None` for an earlier create of the same [`BulkCreate`], which
@@ -70,7 +75,7 @@ impl CommandRejection {
             Self::LinkNotFound => 2,
             Self::VersionConflict { .. } => 3,
             Self::LinkDisabledByOperator => 4,
-            Self::SlugTaken => 5,
+            Self::SlugTaken(_) => 5,
             Self::ExternalIdTaken { .. } => 6,
             Self::InsufficientCredits(_) => 7,
         }

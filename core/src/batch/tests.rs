@@ -9,7 +9,8 @@ use crate::{
     event::Event,
     field::{FieldCode, FieldError},
     link::{
-        ChangeLink, Destination, DetailsPatch, ExpectedVersion, LinkPatch, OwnHosts, ValueUpdate,
+        ChangeLink, Destination, DestinationRules, DetailsPatch, ExpectedVersion, LinkPatch,
+        ValueUpdate,
     },
 };
 
@@ -100,7 +101,11 @@ fn identify(external_id: Option<&str>, expected_version: ExpectedVersion) -> Cha
 }
 
 fn destination(text: &str) -> Destination {
-    Destination::parse(text, &OwnHosts::default()).unwrap()
+    Destination::parse(text, &DestinationRules::default()).unwrap()
+}
+
+fn taken(slug: &str) -> CommandRejection {
+    CommandRejection::SlugTaken(Slug::parse(slug).unwrap())
 }
 
 fn field_error() -> FieldError {
@@ -185,7 +190,7 @@ fn first_accepted_command_takes_the_slug() {
         [
             Answer::Rejected(broke),
             Answer::Created(ids(2).link_id),
-            Answer::Rejected(CommandRejection::SlugTaken)
+            Answer::Rejected(taken("spring"))
         ]
     );
 }
@@ -202,7 +207,7 @@ fn key_of_rejected_create_can_be_reused() {
     assert_eq!(
         outcomes.collect::<Vec<_>>(),
         [
-            Answer::Rejected(CommandRejection::SlugTaken),
+            Answer::Rejected(taken("taken")),
             Answer::Created(ids(3).link_id)
         ]
     );
@@ -217,7 +222,7 @@ fn create_is_retried_if_rejection_leaves_credits() {
         (create(0, 3, 1, Some("free")), ids(3)),
         (create(0, 4, 1, Some("taken")), ids(4)),
     ]);
-    let taken = Answer::Rejected(CommandRejection::SlugTaken);
+    let taken = Answer::Rejected(taken("taken"));
     assert_eq!(outcomes, [taken.clone(), Answer::SlugNotReserved, taken]);
     let retried = world.run(&[(create(0, 3, 1, Some("free")), ids(5))]);
     assert_eq!(retried, [Answer::Created(ids(5).link_id)]);
@@ -233,7 +238,7 @@ fn slug_reserved_for_another_link_is_not_used() {
         (create(0, 3, 1, Some("xyz")), ids(3)),
         (create(1, 4, 1, Some("xyz")), ids(4)),
     ]);
-    let taken = Answer::Rejected(CommandRejection::SlugTaken);
+    let taken = Answer::Rejected(taken("taken"));
     let expected = [
         taken,
         Answer::SlugNotReserved,

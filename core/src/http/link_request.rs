@@ -18,7 +18,7 @@ use crate::{
             DESTINATION_URL, DISABLED, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, SLUG, TAGS, TITLE,
         },
     },
-    openapi::{ExternalId, SentTimestamp, TagSet, Title, or_null},
+    openapi::{ExternalId, SentTimestamp, Title, or_null},
 };
 
 /// Body of a create in the OpenAPI document.
@@ -33,7 +33,7 @@ impl PartialSchema for NewLink {
             .property(SLUG, Slug::schema())
             .property(TITLE, Title::schema())
             .property(EXTERNAL_ID, ExternalId::schema())
-            .property(TAGS, TagSet::schema())
+            .property(TAGS, sent_tags())
             .property(EXPIRES_AT, sent_expiry())
             .property(EXPIRED_URL, sent_expired_url())
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
@@ -136,7 +136,7 @@ impl PartialSchema for LinkPatch {
             .property(DESTINATION_URL, sent_destination())
             .property(TITLE, or_null(&Title::schema()))
             .property(EXTERNAL_ID, or_null(&ExternalId::schema()))
-            .property(TAGS, or_null(&TagSet::schema()))
+            .property(TAGS, or_null(&sent_tags()))
             .property(EXPIRES_AT, or_null(&sent_expiry()))
             .property(EXPIRED_URL, or_null(&sent_expired_url()))
             .property(DISABLED, or_null(&disabled()))
@@ -166,6 +166,24 @@ fn sent_destination() -> RefOr<Schema> {
         object.max_length = None;
     }
     schema
+}
+
+/// Returns the schema of tags in a request. A regular expression with letters of all scripts has no form that all
+/// readers of the document know.
+fn sent_tags() -> RefOr<Schema> {
+    let tag = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::Custom("tag".to_owned())))
+        .min_length(Some(1));
+    ArrayBuilder::new()
+        .description(Some(
+            "Up to 20 tags in any order: letters and digits of any script, spaces and . _ : - + # & / ', beginning with \
+             a letter or a digit, up to 64 characters. They are stored in lower case, with single spaces; tags that \
+             become equal are one.",
+        ))
+        .items(tag)
+        .examples([json!(["spring", "offers"])])
+        .into()
 }
 
 /// Returns the schema of an expiry in a request.
@@ -214,7 +232,7 @@ mod tests {
         http::link_body::LinkBody,
         json::JsonObject,
         link::{
-            OwnHosts,
+            DestinationRules,
             members::{NEW_LINK, parse_new_link, parse_patch},
         },
     };
@@ -236,7 +254,7 @@ mod tests {
         let parsed: BTreeSet<String> = NEW_LINK.iter().map(ToString::to_string).collect();
         assert_eq!(properties::<NewLink>(), parsed);
         assert_eq!(names(&NewLink::example()), parsed);
-        parse_new_link(&object(&NewLink::example()), &OwnHosts::default()).unwrap();
+        parse_new_link(&object(&NewLink::example()), &DestinationRules::default()).unwrap();
     }
 
     #[test]
@@ -244,7 +262,7 @@ mod tests {
         for (mode, _) in RequestMode::NAMES {
             let request = BulkRequest::parse(object(&LinkBatch::example(mode))).unwrap();
             for item in request.items {
-                parse_new_link(&item.body, &OwnHosts::default()).unwrap();
+                parse_new_link(&item.body, &DestinationRules::default()).unwrap();
             }
         }
     }
@@ -255,7 +273,7 @@ mod tests {
         expected.remove(SLUG);
         expected.insert(DISABLED.to_owned());
         assert_eq!(properties::<LinkPatch>(), expected);
-        parse_patch(&object(&LinkPatch::example()), &OwnHosts::default()).unwrap();
+        parse_patch(&object(&LinkPatch::example()), &DestinationRules::default()).unwrap();
     }
 
     #[test]
@@ -265,7 +283,7 @@ mod tests {
             patch.as_object_mut().unwrap().remove(&name);
         }
         let immutable = patch.as_object().unwrap().len();
-        let errors = parse_patch(&object(&patch), &OwnHosts::default()).unwrap_err();
+        let errors = parse_patch(&object(&patch), &DestinationRules::default()).unwrap_err();
         for error in &errors {
             assert_eq!(error.code, FieldCode::FieldNotMutable, "{}", error.pointer);
         }

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 pub use changes::{DetailChanges, DetailsPatch, ValueChange, ValueUpdate};
 pub use values::{
-    EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TAG_LENGTH_MAX, TAG_PATTERN, TAGS_MAX,
-    TITLE_LENGTH_MAX, TITLE_PATTERN, Tags, parse_external_id, parse_tag, parse_title,
+    EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TITLE_LENGTH_MAX, TITLE_PATTERN,
+    parse_external_id, parse_title,
 };
 
-use super::destination::HostOnly;
+use super::{Tags, destination::HostOnly};
 
 /// Details of a link.
 ///

@@ -264,7 +264,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::link::{Destination, OwnHosts};
+    use crate::link::{Destination, DestinationRules};
 
     const LINK: LinkId = LinkId::from_uuid(Uuid::nil());
     const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::nil());
@@ -272,7 +272,8 @@ mod tests {
     #[test]
     fn debug_output_hides_path_and_query_of_destinations() {
         let destination =
-            Destination::parse("https://e.com/secret?token=1", &OwnHosts::default()).unwrap();
+            Destination::parse("https://e.com/secret?token=1", &DestinationRules::default())
+                .unwrap();
         let created = LinkEvent::Created(LinkCreated::new(
             LINK,
             ACCOUNT,

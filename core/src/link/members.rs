@@ -4,7 +4,7 @@
 mod parser;
 
 use self::parser::{MemberParser, NullMember};
-use super::{Destination, DetailsPatch, LinkDetails, OwnHosts, Slug};
+use super::{Destination, DestinationRules, DetailsPatch, LinkDetails, Slug};
 use crate::{
     field::{FieldCode, FieldError},
     json::JsonObject,
@@ -37,6 +37,16 @@ pub const NEW_LINK: &[&str] = &[
     TAGS,
     EXPIRES_AT,
     EXPIRED_URL,
+];
+/// Members of the body of a change.
+const MUTABLE: &[&str] = &[
+    DESTINATION_URL,
+    TITLE,
+    EXTERNAL_ID,
+    TAGS,
+    EXPIRES_AT,
+    EXPIRED_URL,
+    DISABLED,
 ];
 /// Members of a link that never change.
 const IMMUTABLE: &[&str] = &[SLUG, "id", "short_url", "created_at", DISABLED_BY];
@@ -83,19 +93,19 @@ impl LinkDraft {
 /// each invalid tag.
 pub fn parse_new_link(
     object: &JsonObject,
-    own_hosts: &OwnHosts,
+    rules: &DestinationRules,
 ) -> Result<LinkDraft, Vec<FieldError>> {
     let mut members = MemberParser::of(object, NullMember::NotAllowed);
-    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, own_hosts));
+    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, rules));
     let slug = members.set(SLUG, Slug::parse);
-    let details = members.details(own_hosts);
+    let details = members.details(rules);
     if !members.has(DESTINATION_URL) {
         members.refuse(DESTINATION_URL, FieldCode::Required);
     }
     if members.has(EXPIRED_URL) && !members.has(EXPIRES_AT) {
         members.refuse(EXPIRED_URL, FieldCode::ExpiredUrlWithoutExpiresAt);
     }
-    members.refuse_others(|name| (!NEW_LINK.contains(&name)).then_some(FieldCode::UnknownField));
+    members.refuse_others(NEW_LINK);
     match (destination, members.finish()) {
         (Some(destination), Ok(())) => Ok(LinkDraft {
             slug,
@@ -117,19 +127,14 @@ pub fn parse_new_link(
 /// each invalid tag.
 pub fn parse_patch(
     object: &JsonObject,
-    own_hosts: &OwnHosts,
+    rules: &DestinationRules,
 ) -> Result<LinkPatch, Vec<FieldError>> {
     let mut members = MemberParser::of(object, NullMember::Removes);
-    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, own_hosts));
-    let details = members.details(own_hosts);
+    let destination = members.set(DESTINATION_URL, |text| Destination::parse(text, rules));
+    let details = members.details(rules);
     let disabled = members.disabled();
-    members.refuse_others(|name| {
-        if IMMUTABLE.contains(&name) || name.starts_with(CREDITS_PREFIX) {
-            return Some(FieldCode::FieldNotMutable);
-        }
-        let is_known = NEW_LINK.contains(&name) || name == DISABLED;
-        (!is_known).then_some(FieldCode::UnknownField)
-    });
+    let is_immutable = |name: &str| IMMUTABLE.contains(&name) || name.starts_with(CREDITS_PREFIX);
+    members.refuse_unchangeable(is_immutable, MUTABLE);
     members.finish()?;
     Ok(LinkPatch {
         destination,

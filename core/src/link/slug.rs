@@ -83,6 +83,11 @@ impl Slug {
         Self(random_text(GENERATED_ALPHABET, GENERATED_LENGTH))
     }
 
+    /// Returns the slug of examples.
+    pub(crate) fn example() -> Self {
+        Self("Spring-26".to_owned())
+    }
+
     /// Returns the folded form, by which slugs are compared and looked up.
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()

@@ -8,16 +8,11 @@ use utoipa::{
 
 use crate::{
     id::{EntryId, LinkId},
-    link::{Destination, Slug, destination, details, slug},
+    link::{Destination, Slug, destination, details, slug, tag},
 };
 
-/// Regular expression that every accepted destination matches. The rules for hosts exceed a regular
-/// expression.
-const ADDRESS: &str = concat!(
-    "^[Hh][Tt][Tt][Pp][Ss]?://",
-    r"[^\u0000-$&-,/:-@\[-^`{-\u009F]+(:[0-9]*)?",
-    r"([/?#][^\u0000-\u001F\u007F-\u009F\\]*)?$"
-);
+/// Regular expression that every accepted destination matches. The rules exceed a regular expression.
+const ADDRESS: &str = r"^[A-Za-z][A-Za-z0-9+.-]*:[^\u0000-\u001F\u007F-\u009F]+$";
 
 /// Address of a short link.
 pub struct ShortUrl;
@@ -84,7 +79,7 @@ impl PartialSchema for Destination {
     fn schema() -> RefOr<Schema> {
         text(json!({
             "format": "uri",
-            "description": "An absolute `http` or `https` address with a public host name: no user name or password, no IP address, port 80, 443 or from 1024 to 65535. It is stored, and sent to visitors, as the URL standard serialises it, in at most 2,048 bytes.",
+            "description": "An absolute address, by default `http` or `https` with a public host name: no user name or password, no IP address, port 80, 443 or from 1024 to 65535. An installation may accept further schemes or hosts. It is stored, and sent to visitors, as the URL standard serialises it, in at most 8,192 bytes.",
             "maxLength": destination::LENGTH_MAX,
             "pattern": ADDRESS,
             "examples": ["https://example.com/offers?season=spring"],
@@ -151,14 +146,14 @@ impl PartialSchema for TagSet {
     fn schema() -> RefOr<Schema> {
         let schema = json!({
             "type": "array",
-            "description": "Tags in any order; answers have them sorted.",
+            "description": "Tags, sorted, each once, in lower case.",
             "items": {
                 "type": "string",
                 "minLength": 1,
-                "maxLength": details::TAG_LENGTH_MAX,
-                "pattern": details::TAG_PATTERN,
+                "maxLength": tag::TAG_LENGTH_MAX,
+                "pattern": tag::TAG_PATTERN,
             },
-            "maxItems": details::TAGS_MAX,
+            "maxItems": tag::TAGS_MAX,
             "uniqueItems": true,
             "examples": [["offers", "spring"]],
         });

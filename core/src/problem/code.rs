@@ -107,7 +107,7 @@ listed! {
             "Read the link again, decide if the change is still wanted, and retry with the current ETag, including its quotes."),
         /// The body is too large.
         ContentTooLarge = (413, "content_too_large", "The body is too large",
-            "The body is larger than 16 KiB, or that of a batch larger than 256 KiB.",
+            "The body is larger than 32 KiB, or that of a batch larger than 256 KiB.",
             "Send only documented members, with shorter values and without white space; send fewer items in a batch."),
         /// The request's target is too long.
         UriTooLong = (414, "uri_too_long", "The address of the request is too long",

@@ -4,6 +4,7 @@ use super::{Code, Problem, occurrence::CURSOR_NOT_ISSUED};
 use crate::{
     field::{FieldCode, FieldError},
     json::TextPlace,
+    link::Slug,
 };
 
 /// Request id of the examples.
@@ -44,12 +45,12 @@ impl Problem {
             Code::LinkNotFound => Self::link_not_found(),
             Code::MethodNotAllowed => Self::method_not_allowed("GET, HEAD, POST, OPTIONS"),
             Code::NotAcceptable => Self::not_acceptable(&["application/json"]),
-            Code::SlugTaken => Self::slug_taken(),
+            Code::SlugTaken => Self::slug_taken(&Slug::example()),
             Code::ExternalIdTaken => Self::external_id_taken(Some(EXAMPLE_LINK_ID)),
             Code::IdempotencyKeyInUse => Self::idempotency_key_in_use(),
             Code::ShortLinkGone => Self::short_link_gone(),
             Code::EtagMismatch => Self::etag_mismatch("\"2\""),
-            Code::ContentTooLarge => Self::content_too_large(16 * KIB),
+            Code::ContentTooLarge => Self::content_too_large(32 * KIB),
             Code::UriTooLong => Self::uri_too_long(8 * KIB),
             Code::UnsupportedMediaType => Self::unsupported_media_type("application/json"),
             Code::UnsupportedContentEncoding => Self::unsupported_content_encoding(),

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{Code, Problem};
-use crate::json::TextPlace;
+use crate::{json::TextPlace, link::Slug};
 
 /// Challenge of an answer to a request without credentials (RFC 6750).
 const CHALLENGE: &str = "Bearer realm=\"linkledger\"";
@@ -26,6 +26,12 @@ impl Problem {
     /// Returns the problem of a JSON body that is not an object.
     pub fn body_not_object() -> Self {
         Self::new(Code::BodyNotObject, "Send a JSON object: {…}.")
+    }
+
+    /// Returns the problem of a JSON body that is an array: perhaps of links, which a batch takes.
+    pub fn body_is_array() -> Self {
+        let detail = "Send a JSON object: {…}. Several links go to POST /v1/links/batch, as {\"items\": […]}.";
+        Self::new(Code::BodyNotObject, detail)
     }
 
     /// Returns the problem of a cursor that is not valid for the list.
@@ -136,11 +142,12 @@ impl Problem {
     }
 
     /// Returns the problem of a chosen slug that another link has.
-    pub fn slug_taken() -> Self {
-        Self::new(
-            Code::SlugTaken,
-            "Choose another slug, or leave out the slug to get a generated slug. Slugs of deleted links stay taken.",
-        )
+    pub fn slug_taken(slug: &Slug) -> Self {
+        let detail = format!(
+            "A link has the slug {slug}, in this or another letter case: choose another slug, or leave out the slug to \
+             get a generated slug. Slugs of deleted links stay taken."
+        );
+        Self::new(Code::SlugTaken, detail)
     }
 
     /// Returns the problem of an external id that another link of the account has: `holder`, or an earlier item of

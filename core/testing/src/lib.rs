@@ -40,7 +40,7 @@ use linkledger_core::{
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
     link::{
-        LinkCreated, LinkDraft, OwnHosts, Slug,
+        DestinationRules, LinkCreated, LinkDraft, Slug,
         members::{DESTINATION_URL, EXTERNAL_ID, SLUG, parse_new_link},
     },
     shard::Shard,
@@ -266,7 +266,7 @@ pub fn link_draft(slug: &str, destination: &str) -> LinkDraft {
     // An external id belongs to one link of an account.
     body[EXTERNAL_ID] = format!("offers/{slug}").into();
     let object = JsonObject::parse(body.to_string().as_bytes()).expect("a JSON object");
-    parse_new_link(&object, &OwnHosts::default()).expect("a valid link")
+    parse_new_link(&object, &DestinationRules::default()).expect("a valid link")
 }
 
 /// Returns the creation of a link with all optional members.

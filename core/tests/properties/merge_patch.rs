@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linkledger_core::{
     json::JsonObject,
     link::{
-        Destination, OwnHosts,
+        Destination, DestinationRules,
         members::{
             DESTINATION_URL, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE, parse_patch,
         },
@@ -23,17 +23,17 @@ pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(object) = JsonObject::parse(input) else {
         return false;
     };
-    let own_hosts = OwnHosts::default();
+    let rules = DestinationRules::default();
     let members = object.members();
     let parsed = members.get(DESTINATION_URL).map(|value| {
         let text = value.as_str()?;
-        Destination::parse(text, &own_hosts).ok()
+        Destination::parse(text, &rules).ok()
     });
     let is_detail = |name: &str| DETAILS.contains(&name);
     let is_wrong =
         |name: &&String| !is_detail(name) && (*name != DESTINATION_URL || parsed == Some(None));
     let wrong: BTreeSet<&String> = members.keys().filter(is_wrong).collect();
-    let errors = match parse_patch(&object, &own_hosts) {
+    let errors = match parse_patch(&object, &rules) {
         Ok(patch) => {
             assert!(wrong.is_empty());
             assert_eq!(patch.destination, parsed.flatten());
@@ -52,7 +52,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
     assert!(named.iter().all(|name| wrong.contains(name)), "{named:?}");
     let room = ERRORS_MAX - of_details.len();
     assert_eq!(named.len(), wrong.len().min(room));
-    let errors_again = parse_patch(&object, &own_hosts).unwrap_err();
+    let errors_again = parse_patch(&object, &rules).unwrap_err();
     assert_eq!(errors_again, errors);
     false
 }

@@ -7,6 +7,7 @@ use linkledger_core::{
     click::CLICKS_TOPIC,
     cloud_event::TOPIC,
     kafka_config::{KafkaSecurity, TopicName},
+    link::{DestinationHosts, DestinationSchemes},
 };
 
 /// Default data folder, for the stack and for the commands that call the API.
@@ -100,6 +101,22 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=i64::MAX)
     )]
     pub(crate) link_price: i64,
+    /// Schemes of destinations, separated by commas, such as https,http,mailto.
+    #[arg(
+        long,
+        env = "LINKLEDGER_DESTINATION_SCHEMES",
+        default_value_t,
+        value_name = "SCHEMES"
+    )]
+    pub(crate) destination_schemes: DestinationSchemes,
+    /// Hosts of destinations: public, or any, also IP addresses and local names.
+    #[arg(
+        long,
+        env = "LINKLEDGER_DESTINATION_HOSTS",
+        default_value_t,
+        value_name = "HOSTS"
+    )]
+    pub(crate) destination_hosts: DestinationHosts,
     /// Requests per second that each account may send; 0 for no limit.
     #[arg(
         long,

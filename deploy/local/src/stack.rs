@@ -127,6 +127,8 @@ async fn run(
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         cursor_keys: cursor_keys.clone(),
         link_price: options.link_price,
+        destination_schemes: options.destination_schemes.clone(),
+        destination_hosts: options.destination_hosts,
         rate_limit: options.rate_limit,
     };
     let clock = Arc::new(SystemClock);

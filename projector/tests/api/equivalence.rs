@@ -10,7 +10,10 @@ use linkledger_core::{
     event::Event,
     id::AccountId,
     json::JsonObject,
-    link::{ChangeLink, ExistingLink, ExpectedVersion, LinkEvent, OwnHosts, members::parse_patch},
+    link::{
+        ChangeLink, DestinationRules, ExistingLink, ExpectedVersion, LinkEvent,
+        members::parse_patch,
+    },
 };
 use linkledger_projector::operations::parked::retry;
 use proptest::{prelude::*, sample::Index};
@@ -177,7 +180,7 @@ impl Owner {
 fn changed(link: &ExistingLink, patch: &str) -> Option<Event> {
     let object = JsonObject::parse(patch.as_bytes()).unwrap();
     let command = ChangeLink {
-        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        patch: parse_patch(&object, &DestinationRules::default()).unwrap(),
         expected_version: ExpectedVersion::Any,
     };
     let events = link.decide_change(&command, SystemClock.now()).ok()?;

@@ -12,7 +12,7 @@ use linkledger_core::{
     api_key::Scope,
     cursor::CursorRefusal,
     http::{authentication::Caller, request::check_accept, route_table},
-    link::details::parse_tag,
+    link::parse_tag,
     problem::Problem,
     projection::Projection,
     shard::Shard,
@@ -65,8 +65,12 @@ pub(super) async fn list_tags(
 ) -> Result<Response, Problem> {
     let account_id = caller.account_id;
     let page = PageRequest::of(&uri)?;
-    let after = page.cursor.as_deref().map(parse_tag).transpose();
-    let after = after.map_err(|_| invalid_cursor(CursorRefusal::NotIssued))?;
+    // A cursor is a tag as lists show it.
+    let is_issued = |cursor: &str| parse_tag(cursor).is_ok_and(|tag| tag == cursor);
+    if !page.cursor.as_deref().is_none_or(is_issued) {
+        return Err(invalid_cursor(CursorRefusal::NotIssued));
+    }
+    let after = page.cursor.clone();
     check_accept(&headers)?;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
 

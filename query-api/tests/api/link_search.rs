@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use crate::{
-    read_tables::{insert_appended_link, insert_redirect, link_id},
+    read_tables::{insert_appended_link, insert_redirect, insert_tag, link_id},
     service::{TestCaller, TestService},
 };
 
@@ -458,6 +458,56 @@ async fn rare_link_is_found_after_a_short_page() {
             .json();
         assert_eq!(first["items"].as_array().unwrap().len(), 1, "{filters}");
         assert_eq!(first["has_more"], false);
+    }
+}
+
+/// Links under other settings, and tags in another spelling, are found.
+#[tokio::test]
+async fn filters_find_addresses_of_all_settings() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    for ((address, tag), order) in [
+        ("tel:+15550100", "south east"),
+        ("http://[fd00::1]:8080/a", "gr\u{fc}n"),
+        ("http://[fd00::2]/a", "c++"),
+        ("http://wiki/", "a&b"),
+    ]
+    .into_iter()
+    .zip(0..)
+    {
+        let link_id = link_id(MILLISECOND, order);
+        sqlx::query(
+            "INSERT INTO read_model.links
+                 (generation, account_id, link_id, slug, destination_url, version, created_at, tags)
+             VALUES (1, $1, $2, $3, $4, 1, now(), ARRAY[$5])",
+        )
+        .bind(caller.account_id.uuid())
+        .bind(link_id.uuid())
+        .bind(order.to_string())
+        .bind(address)
+        .bind(tag)
+        .execute(service.pool())
+        .await
+        .unwrap();
+        insert_tag(service.pool(), caller.account_id, tag, link_id).await;
+    }
+    for (filter, found) in [
+        ("destination_url=TEL:%2B15550100", "tel:+15550100"),
+        ("destination_host=[FD00::1]", "http://[fd00::1]:8080/a"),
+        ("destination_host=[fd00::2]", "http://[fd00::2]/a"),
+        ("destination_host=wiki", "http://wiki/"),
+        ("tag=South%20%20East", "tel:+15550100"),
+        ("tag=gru%CC%88n", "http://[fd00::1]:8080/a"),
+        ("tag=C%2B%2B", "http://[fd00::2]/a"),
+        ("tag=a%26b,A%26B", "http://wiki/"),
+    ] {
+        let page = service.get(&caller, &format!("/v1/links?{filter}")).await;
+        let page = page.json();
+        assert_eq!(
+            page["items"][0]["destination_url"], found,
+            "{filter}: {page}"
+        );
+        assert_eq!(page["items"].as_array().unwrap().len(), 1, "{filter}");
     }
 }
 

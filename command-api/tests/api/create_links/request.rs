@@ -9,6 +9,34 @@ use crate::support::{TestApp, create, destination, fresh_key, send, with};
 const BODY_LENGTH_MAX: usize = 256 * 1024;
 
 #[tokio::test]
+async fn errors_of_many_items_stay_small() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(0).await;
+    let names = |name: &str| {
+        (0..100)
+            .map(|number| format!(r#","{number}{name}":1"#))
+            .collect::<String>()
+    };
+    for name in ["", "\u{1f600}\u{1f600}\u{1f600}"] {
+        let item = || format!(r#"{{"idempotency_key":"{}"{}}}"#, fresh_key(), names(name));
+        let items: Vec<String> = (0..100).map(|_| item()).collect();
+        let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
+        let answer = send(&app.router, raw_batch(&key, body.clone())).await;
+        assert_eq!(answer.status, 207);
+        let (sent, received) = (body.len(), answer.body.len());
+        assert!(received < 3 * sent, "{sent} bytes, {received} bytes");
+        let problem = &answer.json()["items"][99]["problem"];
+        assert_eq!(problem["errors"].as_array().unwrap().len(), 10);
+        assert!(
+            problem["detail"]
+                .as_str()
+                .unwrap()
+                .contains("idempotency_key, destination_url")
+        );
+    }
+}
+
+#[tokio::test]
 async fn faults_of_envelope_refuse_whole_request() {
     let app = TestApp::start().await;
     let (_, key) = app.account(200).await;
@@ -52,6 +80,9 @@ async fn faults_of_envelope_refuse_whole_request() {
         let answer = send(&app.router, raw_batch(&key, body.clone())).await;
         assert_eq!(answer.problem(), code, "{body:.200}");
     }
+    let array = send(&app.router, raw_batch(&key, format!("[{item}]"))).await;
+    let detail = array.json()["detail"].to_string();
+    assert!(detail.contains(r#"{\"items\""#), "{detail}");
     let malformed = send(
         &app.router,
         raw_batch(&key, "{\"items\":\n[1,]}".to_owned()),
@@ -101,7 +132,7 @@ async fn only_batches_have_long_bodies() {
         assert_eq!(answer.json()["detail"], "A body has at most 262144 bytes.");
     }
     let mut single = create(&key, fresh_key(), &destination());
-    *single.body_mut() = Body::from(padded(16 * 1024 + 1));
+    *single.body_mut() = Body::from(padded(32 * 1024 + 1));
     assert_eq!(
         send(&app.router, single).await.problem(),
         "content_too_large"

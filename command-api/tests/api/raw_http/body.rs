@@ -59,12 +59,12 @@ async fn ambiguous_body_framing_is_rejected() {
             Some("unsupported_content_encoding"),
         ),
         (
-            format!("{te}\r\n{}", chunked(&" ".repeat(16 * 1024 + 1))),
+            format!("{te}\r\n{}", chunked(&" ".repeat(32 * 1024 + 1))),
             413,
             Some("content_too_large"),
         ),
         (
-            "Content-Length: 16385\r\n\r\n".to_owned(),
+            "Content-Length: 32769\r\n\r\n".to_owned(),
             413,
             Some("content_too_large"),
         ),
@@ -134,7 +134,7 @@ async fn expect_continue_is_answered_before_body() {
     assert_eq!(read_to_end(&mut stream).await[0].status, 201);
 
     let answer = server
-        .answer(format!("{expect}Content-Length: 16385\r\n\r\n"))
+        .answer(format!("{expect}Content-Length: 32769\r\n\r\n"))
         .await;
     assert_eq!(answer.status, 413);
 }

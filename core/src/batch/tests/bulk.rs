@@ -87,7 +87,6 @@ fn atomic_bulk_creates_all_links() {
 fn atomic_bulk_names_offenders_of_first_stage() {
     let mut world = World::with_balances(&[2, 2]);
     world.run(&[(create(1, 1, 1, Some("abc")), ids(1))]);
-    let taken = CommandRejection::SlugTaken;
     let invalid = CommandRejection::Invalid(vec![field_error()]);
     let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
         balance: 2,
@@ -111,7 +110,7 @@ fn atomic_bulk_names_offenders_of_first_stage() {
                 create(0, 2, 1, Some("def")),
                 create(0, 3, 1, Some("DEF")),
             ],
-            vec![(0, taken.clone()), (3, taken)],
+            vec![(0, taken("abc")), (3, taken("DEF"))],
         ),
         (
             vec![
@@ -213,7 +212,7 @@ fn dry_run_shows_outcomes_and_changes_nothing() {
     let third = ids(2 + 2 * world::BULK_IDS_STEP).link_id;
     let expected = [
         Answer::Created(ids(1).link_id),
-        Answer::Rejected(CommandRejection::SlugTaken),
+        Answer::Rejected(taken("abc")),
         Answer::WouldCreate(third),
         Answer::Rejected(broke),
     ];
@@ -234,7 +233,7 @@ fn atomic_bulk_loses_slug_to_earlier_command() {
         (create(1, 4, 1, Some("def")), ids(3)),
     ]);
     assert_eq!(answers[0], Answer::Created(ids(1).link_id));
-    assert_eq!(rejected(&answers[1]), [(1, CommandRejection::SlugTaken)]);
+    assert_eq!(rejected(&answers[1]), [(1, taken("abc"))]);
     assert_eq!(answers[2], Answer::Created(ids(3).link_id));
 }
 

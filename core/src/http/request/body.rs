@@ -9,7 +9,7 @@ use super::single;
 use crate::problem::{Code, Problem};
 
 /// Maximal length of a request body, in bytes.
-pub const BODY_LENGTH_MAX: usize = 16 * 1024;
+pub const BODY_LENGTH_MAX: usize = 32 * 1024;
 /// Maximal length of the body of a batch, in bytes.
 pub const BATCH_BODY_LENGTH_MAX: usize = 256 * 1024;
 
@@ -144,9 +144,9 @@ mod tests {
         assert_eq!(encoded, Some(Code::UnsupportedContentEncoding));
         assert_eq!(code(&[json.clone(), (TRANSFER_ENCODING, "chunked")]), None);
         assert_eq!(code(&[json.clone(), (CONTENT_ENCODING, "identity")]), None);
-        assert_eq!(code(&[json.clone(), (CONTENT_LENGTH, "16384")]), None);
+        assert_eq!(code(&[json.clone(), (CONTENT_LENGTH, "32768")]), None);
         assert_eq!(
-            code(&[json, (CONTENT_LENGTH, "16385")]),
+            code(&[json, (CONTENT_LENGTH, "32769")]),
             Some(Code::ContentTooLarge)
         );
     }
@@ -158,7 +158,7 @@ mod tests {
         assert!(check_batch_body(&of_length("262144")).is_ok());
         let problem = check_batch_body(&of_length("262145")).unwrap_err();
         assert_eq!(problem.detail, "A body has at most 262144 bytes.");
-        assert!(check_merge_patch_body(&of_length("16385")).is_err());
+        assert!(check_merge_patch_body(&of_length("32769")).is_err());
     }
 
     #[test]

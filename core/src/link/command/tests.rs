@@ -4,13 +4,13 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     json::JsonObject,
-    link::{DisabledBy, LinkState, OwnHosts, members::parse_patch},
+    link::{DestinationRules, DisabledBy, LinkState, members::parse_patch},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 10:00 UTC);
 
 fn destination(text: &str) -> Destination {
-    Destination::parse(text, &OwnHosts::default()).unwrap()
+    Destination::parse(text, &DestinationRules::default()).unwrap()
 }
 
 fn create(slug_is_free: bool) -> CreateLink {
@@ -66,7 +66,7 @@ fn decide(
 fn patched(link: &ExistingLink, patch: &str) -> Result<ExistingLink, FieldError> {
     let object = JsonObject::parse(patch.as_bytes()).unwrap();
     let command = ChangeLink {
-        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        patch: parse_patch(&object, &DestinationRules::default()).unwrap(),
         expected_version: ExpectedVersion::Any,
     };
     match link.decide_change(&command, NOW) {
@@ -223,7 +223,7 @@ fn events_name_the_role_that_keeps_a_link_disabled() {
 fn owner_cannot_enable_what_an_operator_disabled() {
     let object = JsonObject::parse(br#"{"disabled":false,"title":"A"}"#).unwrap();
     let command = ChangeLink {
-        patch: parse_patch(&object, &OwnHosts::default()).unwrap(),
+        patch: parse_patch(&object, &DestinationRules::default()).unwrap(),
         expected_version: ExpectedVersion::Any,
     };
     for link in [after(&["disable"]), after(&["disable", OWN_DISABLE])] {

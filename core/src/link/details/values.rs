@@ -1,4 +1,4 @@
-//! Values of details: titles, external ids, tags and expiries.
+//! Values of details: titles, external ids and expiries.
 
 use std::fmt;
 
@@ -15,12 +15,6 @@ pub const TITLE_PATTERN: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
 pub const EXTERNAL_ID_LENGTH_MAX: usize = 128;
 /// Regular expression of external ids.
 pub const EXTERNAL_ID_PATTERN: &str = "^[A-Za-z0-9._:/-]+$";
-/// Maximal number of tags of a link.
-pub const TAGS_MAX: usize = 20;
-/// Maximal length of a tag, in characters.
-pub const TAG_LENGTH_MAX: usize = 64;
-/// Regular expression of tags.
-pub const TAG_PATTERN: &str = "^[a-z0-9][a-z0-9._:-]*$";
 /// Longest time from now to an expiry: 100 years, with 25 leap days.
 const EXPIRY_AHEAD_MAX: Duration = Duration::days(36_525);
 
@@ -45,39 +39,6 @@ pub fn parse_external_id(text: &str) -> Result<String, FieldCode> {
         (1..=EXTERNAL_ID_LENGTH_MAX).contains(&text.len()) && text.bytes().all(is_allowed);
     let id = is_valid.then(|| text.to_owned());
     id.ok_or(FieldCode::ExternalIdInvalid)
-}
-
-/// Parses a tag.
-///
-/// # Errors
-/// Returns [`FieldCode::TagInvalid`].
-pub fn parse_tag(text: &str) -> Result<String, FieldCode> {
-    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_allowed = |byte: u8| is_alphanumeric(byte) || b"._:-".contains(&byte);
-    let is_valid = text.len() <= TAG_LENGTH_MAX
-        && text.bytes().next().is_some_and(is_alphanumeric)
-        && text.bytes().all(is_allowed);
-    let tag = is_valid.then(|| text.to_owned());
-    tag.ok_or(FieldCode::TagInvalid)
-}
-
-/// Tags of a link: at least one, sorted, without duplicates.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Tags(Vec<String>);
-
-impl Tags {
-    /// Returns the sorted tags; `None` if there are none.
-    pub fn of(mut tags: Vec<String>) -> Option<Self> {
-        tags.sort_unstable();
-        tags.dedup();
-        (!tags.is_empty()).then_some(Self(tags))
-    }
-
-    /// Returns the tags.
-    pub fn as_slice(&self) -> &[String] {
-        &self.0
-    }
 }
 
 /// Instant at which a link expires, in milliseconds.
@@ -152,7 +113,7 @@ mod schema {
 
     use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-    use super::{Expiry, TAG_LENGTH_MAX, TAG_PATTERN, TAGS_MAX, Tags};
+    use super::Expiry;
 
     impl JsonSchema for Expiry {
         fn inline_schema() -> bool {
@@ -165,30 +126,6 @@ mod schema {
 
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
             json_schema!({ "type": "string", "format": "date-time" })
-        }
-    }
-
-    impl JsonSchema for Tags {
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn schema_name() -> Cow<'static, str> {
-            "Tags".into()
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({
-                "type": "array",
-                "items": {
-                    "type": "string",
-                    "maxLength": TAG_LENGTH_MAX,
-                    "pattern": TAG_PATTERN,
-                },
-                "minItems": 1,
-                "maxItems": TAGS_MAX,
-                "uniqueItems": true,
-            })
         }
     }
 }

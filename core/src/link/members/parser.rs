@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use super::{DISABLED, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE};
 use crate::{
-    field::{ERRORS_MAX, FieldCode, FieldError},
+    field::{ERRORS_MAX, FieldCode, FieldError, most_useful},
     json::JsonObject,
     link::{
-        Destination, DetailsPatch, Expiry, OwnHosts, Tags, ValueUpdate,
-        details::{TAGS_MAX, parse_external_id, parse_tag, parse_title},
+        Destination, DestinationRules, DetailsPatch, Expiry, Tags, ValueUpdate,
+        details::{parse_external_id, parse_title},
+        parse_tag,
+        tag::TAGS_MAX,
     },
 };
 
@@ -45,13 +47,29 @@ impl<'a> MemberParser<'a> {
         self.errors.push(FieldError::of_member(name, code));
     }
 
-    /// Refuses the members for whose names `code` returns a code.
-    pub(super) fn refuse_others(&mut self, code: impl Fn(&str) -> Option<FieldCode>) {
-        for name in self.object.members().keys() {
-            if let Some(code) = code(name) {
-                self.refuse(name, code);
+    /// Refuses the members that are none of `known`.
+    pub(super) fn refuse_others(&mut self, known: &'static [&'static str]) {
+        let names = self.object.members().keys();
+        let unknown = names.filter(|name| !known.contains(&name.as_str()));
+        self.errors
+            .extend(unknown.map(|name| FieldError::of_unknown_member(name, known)));
+    }
+
+    /// Refuses the members that no patch changes: the immutable ones, and those that are none of `mutable`.
+    pub(super) fn refuse_unchangeable(
+        &mut self,
+        is_immutable: impl Fn(&str) -> bool,
+        mutable: &'static [&'static str],
+    ) {
+        let names = self.object.members().keys();
+        let others = names.filter(|name| !mutable.contains(&name.as_str()));
+        self.errors.extend(others.map(|name| {
+            if is_immutable(name) {
+                FieldError::of_member(name, FieldCode::FieldNotMutable)
+            } else {
+                FieldError::of_unknown_member(name, mutable)
             }
-        }
+        }));
     }
 
     /// Parses a text member that cannot be removed. Returns `None` if the member is missing or
@@ -96,13 +114,13 @@ impl<'a> MemberParser<'a> {
         }
     }
 
-    pub(super) fn details(&mut self, own_hosts: &OwnHosts) -> DetailsPatch {
+    pub(super) fn details(&mut self, rules: &DestinationRules) -> DetailsPatch {
         DetailsPatch {
             title: self.detail(TITLE, parse_title),
             external_id: self.detail(EXTERNAL_ID, parse_external_id),
             tags: self.tags(),
             expires_at: self.detail(EXPIRES_AT, Expiry::parse),
-            expired_url: self.detail(EXPIRED_URL, |text| Destination::parse(text, own_hosts)),
+            expired_url: self.detail(EXPIRED_URL, |text| Destination::parse(text, rules)),
         }
     }
 
@@ -114,14 +132,17 @@ impl<'a> MemberParser<'a> {
             return ValueUpdate::Keep;
         };
         let code = match value {
-            Value::Array(tags) if tags.len() > TAGS_MAX => FieldCode::TooManyTags,
             Value::Array(tags) => {
-                let tags: Vec<String> = tags
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(index, tag)| self.tag(index, tag, &tags[..index]))
-                    .collect();
-                return ValueUpdate::to(Tags::of(tags));
+                let tags = tags.iter().enumerate();
+                let tags = tags.filter_map(|(index, tag)| self.tag(index, tag));
+                let tags = Tags::of(tags.collect());
+                if tags
+                    .as_ref()
+                    .is_none_or(|tags| tags.as_slice().len() <= TAGS_MAX)
+                {
+                    return ValueUpdate::to(tags);
+                }
+                FieldCode::TooManyTags
             }
             Value::Null => FieldCode::NullNotAllowed,
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
@@ -132,13 +153,8 @@ impl<'a> MemberParser<'a> {
         ValueUpdate::Keep
     }
 
-    /// Parses a tag. Returns `None` if the tag is invalid or one of the tags before.
-    fn tag(&mut self, index: usize, tag: &Value, before: &[Value]) -> Option<String> {
-        let parsed = text(tag).and_then(parse_tag);
-        let parsed = parsed.and_then(|parsed| {
-            let is_first = !before.contains(tag);
-            is_first.then_some(parsed).ok_or(FieldCode::TagDuplicate)
-        });
+    fn tag(&mut self, index: usize, tag: &Value) -> Option<String> {
+        let parsed = text(tag).and_then(|text| Ok(parse_tag(text)?));
         let refuse = |code| self.errors.push(FieldError::of_element(TAGS, index, code));
         parsed.map_err(refuse).ok()
     }
@@ -147,7 +163,7 @@ impl<'a> MemberParser<'a> {
         if self.errors.is_empty() {
             return Ok(());
         }
-        Err(sorted(self.errors))
+        Err(most_useful(self.errors, ERRORS_MAX))
     }
 }
 
@@ -160,17 +176,4 @@ fn text(value: &Value) -> Result<&str, FieldCode> {
             Err(FieldCode::WrongType)
         }
     }
-}
-
-/// Sorts the errors by member and keeps at most [`ERRORS_MAX`]. Drops errors of unknown members
-/// first, then errors of immutable members.
-fn sorted(mut errors: Vec<FieldError>) -> Vec<FieldError> {
-    let priority = |error: &FieldError| {
-        let is_unknown = error.code == FieldCode::UnknownField;
-        (is_unknown, error.code == FieldCode::FieldNotMutable)
-    };
-    errors.sort_by_key(priority);
-    errors.truncate(ERRORS_MAX);
-    errors.sort_by(|a, b| a.pointer.cmp(&b.pointer));
-    errors
 }

@@ -21,7 +21,7 @@ use linkledger_core::{
         rate_limit::RequestClass,
     },
     lifecycle::{self, Tasks},
-    link::OwnHosts,
+    link::DestinationRules,
 };
 use tokio::{net::TcpListener, runtime::Runtime, sync::Notify};
 use tokio_util::sync::CancellationToken;
@@ -118,7 +118,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     }
     let state = WriteState {
         queue,
-        own_hosts: Arc::new(OwnHosts::default()),
+        destination_rules: Arc::new(DestinationRules::default()),
         log_epoch: LogEpoch::new(1),
         short_base_url: SHORT_BASE_URL.into(),
         base_url: BASE_URL.into(),

@@ -5,7 +5,7 @@ use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::log::{self, ReadFrom},
-    link::{Destination, LinkDraft, OwnHosts, Slug},
+    link::{Destination, DestinationRules, LinkDraft, Slug},
     shard::Shard,
 };
 use linkledger_projector::pipeline::engine::Engine;
@@ -34,7 +34,8 @@ async fn projected() -> TestDatabase {
             &[Event::Credits(CreditsEvent::Granted(granted))],
         )
         .await;
-        let destination = Destination::parse("https://a.example/b?c=d", &OwnHosts::default());
+        let destination =
+            Destination::parse("https://a.example/b?c=d", &DestinationRules::default());
         let destination = destination.unwrap();
         let drafts = ["First", "second"].map(|slug| LinkDraft {
             slug: Some(Slug::parse(&format!("{name}-{slug}")).unwrap()),

@@ -16,6 +16,7 @@ use linkledger_core::{
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
+    link::{DestinationHosts, DestinationSchemes},
 };
 use linkledger_testing::TestBroker;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -79,6 +80,8 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
         base_url: "http://127.0.0.1:40000".parse().expect("an address"),
         short_base_url: "http://127.0.0.1:40001".parse().expect("an address"),
         link_price: 1,
+        destination_schemes: DestinationSchemes::default(),
+        destination_hosts: DestinationHosts::default(),
         rate_limit: 0,
         cors_allowed_origins: Vec::new(),
         writers: 1,

@@ -16,6 +16,7 @@ use linkledger_core::{
     internal_listener::{self, InternalHosts, KnownHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
+    link::{DestinationHosts, DestinationSchemes},
     metrics_recorder::MetricsRecorder,
 };
 use linkledger_projector::{self as projector, config::GroupProtocol};
@@ -45,6 +46,8 @@ pub(super) struct ServiceSettings {
     pub(super) short_base_url: String,
     pub(super) cursor_keys: String,
     pub(super) link_price: i64,
+    pub(super) destination_schemes: DestinationSchemes,
+    pub(super) destination_hosts: DestinationHosts,
     pub(super) rate_limit: u32,
 }
 
@@ -166,6 +169,8 @@ impl ServiceSettings {
             base_url: self.base_url.parse()?,
             short_base_url: self.short_base_url.parse()?,
             link_price: self.link_price,
+            destination_schemes: self.destination_schemes.clone(),
+            destination_hosts: self.destination_hosts,
             rate_limit: self.rate_limit,
             cors_allowed_origins: Vec::new(),
             writers: 1,

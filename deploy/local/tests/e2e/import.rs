@@ -102,9 +102,11 @@ async fn repeated_import_creates_no_link() {
     assert_eq!(link["destination_url"], "https://example.com/0");
     assert_eq!(
         fs::read_to_string(refused).unwrap(),
-        "3001\turl_scheme_not_allowed\tOnly http and https addresses are accepted.\t\
-         ftp://ftp.example.com/\n\
-         3002\turl_host_not_allowed\tThe host must be a valid name on the public internet.\thttps://localhost/\n"
+        "3001\turl_scheme_not_allowed\tThis service does not accept addresses of this kind; give one that begins with \
+         https://.\tftp://ftp.example.com/\n\
+         3002\turl_host_not_allowed\tUse a full host name of the public internet, such as www.example.com: letters, \
+         digits, '-' and '_' between single dots, no dot at its end, no invisible character, no name of a local \
+         network.\thttps://localhost/\n"
     );
     assert!(
         text.contains(&format!(

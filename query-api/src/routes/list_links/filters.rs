@@ -9,8 +9,8 @@ use linkledger_core::{
     field::FieldCode,
     id::{AccountId, LinkId},
     link::{
-        Destination, DestinationHost, OwnHosts, Slug, SlugPrefix, Tags,
-        details::{TAGS_MAX, parse_external_id, parse_tag},
+        Destination, DestinationHost, DestinationRules, InvalidTag, Slug, SlugPrefix, Tags,
+        details::parse_external_id, parse_tag, tag::TAGS_MAX,
     },
     openapi::ExternalId,
     problem::Problem,
@@ -137,15 +137,14 @@ pub(super) struct LinkFilters {
 impl LinkFilters {
     /// Takes the filters from the parameters, which record values that no link can have.
     pub(super) fn take(parameters: &mut Parameters) -> Self {
-        // Hosts of the service are allowed here: links to a host that the service took over later
-        // are still found.
-        let own_hosts = OwnHosts::default();
+        // The settings may have changed since a link was created.
+        let rules = DestinationRules::of_lookups();
         let slug = parameters.take(SLUG, |text| Slug::parse_stored(text).map_err(error));
         let slug_prefix = parameters.take(SLUG_PREFIX, |text| {
             SlugPrefix::parse(text).map_err(prefix_error)
         });
         let destination = parameters.take(DESTINATION_URL, |text| {
-            Destination::parse(text, &own_hosts).map_err(error)
+            Destination::parse(text, &rules).map_err(error)
         });
         let destination_host = parameters.take(DESTINATION_HOST, |text| {
             DestinationHost::parse(text).map_err(host_error)
@@ -327,14 +326,12 @@ pub(super) enum ListRead {
 
 /// Parses tags separated by commas.
 fn parse_tags(text: &str) -> Result<Tags, FieldCode> {
-    let tags: Result<Vec<String>, FieldCode> = text.split(',').map(parse_tag).collect();
-    let mut tags = tags?;
-    tags.sort_unstable();
-    tags.dedup();
-    if tags.len() > TAGS_MAX {
+    let tags: Result<Vec<String>, InvalidTag> = text.split(',').map(parse_tag).collect();
+    let tags = Tags::of(tags?).ok_or(FieldCode::TagInvalid)?;
+    if tags.as_slice().len() > TAGS_MAX {
         return Err(FieldCode::TooManyTags);
     }
-    Tags::of(tags).ok_or(FieldCode::TagInvalid)
+    Ok(tags)
 }
 
 fn error(code: FieldCode) -> ParameterError {
@@ -359,8 +356,7 @@ fn prefix_error(code: FieldCode) -> ParameterError {
 fn host_error(code: FieldCode) -> ParameterError {
     let mut error = error(code);
     if matches!(code, FieldCode::UrlHostNotAllowed | FieldCode::UrlInvalid) {
-        let detail =
-            "Send the name of a host on the public internet alone, without scheme, port and path.";
+        let detail = "Send a host alone, such as www.example.com, without scheme, port and path.";
         detail.clone_into(&mut error.detail);
     }
     error

@@ -65,7 +65,9 @@ macro_rules! page_of_rows {
                                        AND lower(slug COLLATE "C") < $8::text)
                                AND ($9::text IS NULL OR destination_url = $9)
                                AND ($10::text IS NULL
-                                    OR split_part(split_part(destination_url, '/', 3), ':', 1) = $10)
+                                    OR split_part(split_part(destination_url, '/', 3), ':', 1) = $10
+                                    -- An IPv6 address has colons of its own.
+                                    OR $10 LIKE '[%' AND starts_with(split_part(destination_url, '/', 3), $10))
                                AND ($11::text IS NULL
                                     OR $11 = CASE WHEN disabled_by IS NOT NULL THEN 'disabled'
                                                   WHEN expires_at <= $12 THEN 'expired'

@@ -61,7 +61,7 @@ pub(super) async fn by_host(pool: &PgPool, search: &LinkSearch) -> sqlx::Result<
               )
           AND hashtextextended(
                   account_id::text || split_part(split_part(destination_url, '/', 3), ':', 1), 0
-              ) = hashtextextended($2::uuid::text || $10, 0)
+              ) = hashtextextended($2::uuid::text || split_part($10, ':', 1), 0)
           AND account_id IS NOT DISTINCT FROM $2 AND link_id >= $3 AND link_id < $4
         ORDER BY link_id"#,
         r#"

@@ -64,7 +64,7 @@ fn impossible_filter_values_are_rejected_with_codes() {
         (
             "destination_url=example.com",
             DESTINATION_URL,
-            "url_invalid",
+            "url_scheme_missing",
         ),
         ("destination_host=", DESTINATION_HOST, "url_invalid"),
         (
@@ -73,9 +73,9 @@ fn impossible_filter_values_are_rejected_with_codes() {
             "url_host_not_allowed",
         ),
         (
-            "destination_host=10.0.0.1",
-            DESTINATION_HOST,
-            "url_ip_not_allowed",
+            "destination_url=data:a",
+            DESTINATION_URL,
+            "url_scheme_not_allowed",
         ),
         (
             "destination_host=e%00.com",
