@@ -7,6 +7,7 @@ pub mod disabled;
 pub mod event;
 pub mod members;
 pub mod name;
+pub mod printed_slug;
 pub mod slug;
 pub mod state;
 
