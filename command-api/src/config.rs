@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use linkledger_core::{
-    config::{BaseUrl, Origin, Secret, parse_database_url},
+    config::{BaseUrl, HostName, Origin, Secret, parse_database_url},
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
@@ -71,6 +71,10 @@ pub struct CommandApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
+    /// Further names of the hosts of BASE_URL and SHORT_BASE_URL, without ports, separated by commas; any other name is
+    /// answered 421.
+    #[arg(long, env = "ALLOWED_HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Vec<HostName>,
     /// Price of a link, in credits.
     #[arg(long, env = "LINK_PRICE", default_value_t = 1,
           value_parser = clap::value_parser!(i64).range(0..))]

@@ -33,7 +33,7 @@ use linkledger_core::{
     },
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-        observe::ServiceName, rate_limit::RequestClass,
+        observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
@@ -159,6 +159,8 @@ async fn start_unboxed(
     };
     let settings = AnswerSettings {
         base_url: config.base_url.as_str().into(),
+        short_base_url: config.short_base_url.as_str().into(),
+        hosts: ServedHosts::new(&config.base_url, &config.allowed_hosts),
         service: ServiceName::CommandApi,
     };
     let routes = routes::router(state, gate, settings);

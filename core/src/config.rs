@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-use url::Url;
+use url::{Host, Url};
 
 /// A setting that must not be shown.
 #[derive(Clone)]
@@ -129,6 +129,33 @@ impl FromStr for Origin {
     }
 }
 
+/// Host name or IP address, in the form of a parsed address: lower case, international names as A-labels, IPv6 in
+/// brackets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for HostName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let host = Host::parse(text).ok().filter(|_| !text.contains('*'));
+        let name = host.map(|host| host.to_string());
+        let name = name
+            .as_ref()
+            .map(|name| name.strip_suffix('.').unwrap_or(name));
+        name.map(|name| Self(name.to_owned())).ok_or(
+            "not a host name such as go.example.com: no scheme, no port, no path, no wildcard",
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +202,28 @@ mod tests {
             ("ftp://example.com", false),
         ] {
             assert_eq!(text.parse::<Origin>().is_ok(), is_origin, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_name_has_no_port_and_no_wildcard() {
+        for (text, name) in [
+            ("go.example.com", Some("go.example.com")),
+            ("Go.Example.com.", Some("go.example.com")),
+            ("gr\u{fc}n.example", Some("xn--grn-ioa.example")),
+            ("query-api", Some("query-api")),
+            ("10.0.0.7", Some("10.0.0.7")),
+            ("[::1]", Some("[::1]")),
+            ("go.example.com:8080", None),
+            ("https://go.example.com", None),
+            ("go.example.com/x", None),
+            ("*.example.com", None),
+            ("*", None),
+            (" go.example.com", None),
+            ("", None),
+        ] {
+            let parsed: Option<HostName> = text.parse().ok();
+            assert_eq!(parsed.as_ref().map(HostName::as_str), name, "{text}");
         }
     }
 

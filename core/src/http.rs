@@ -18,6 +18,7 @@ pub mod observe;
 pub mod rate_limit;
 pub mod request;
 pub mod route_table;
+pub mod served_hosts;
 #[cfg(feature = "service")]
 pub mod shared_reads;
 pub mod storage;

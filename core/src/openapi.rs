@@ -24,7 +24,7 @@ const EXAMPLE_BASE_URL: &str = "https://api.example.com";
 const REQUIRED_HEADERS: [&str; 4] = ["X-Request-Id", "ETag", "Location", "Consistency-Token"];
 
 /// Problems that every operation may answer with.
-const COMMON_PROBLEMS: [Code; 15] = [
+const COMMON_PROBLEMS: [Code; 16] = [
     Code::InvalidHeader,
     Code::InvalidParameter,
     Code::AuthenticationRequired,
@@ -35,6 +35,7 @@ const COMMON_PROBLEMS: [Code; 15] = [
     Code::AccountSuspended,
     Code::NotAcceptable,
     Code::UriTooLong,
+    Code::HostNotServed,
     Code::HeadersTooLarge,
     Code::RateLimited,
     Code::InternalError,
@@ -101,8 +102,8 @@ fn complete_operation(operation: &mut Operation, own_problems: &[Code]) {
             continue;
         };
         let common: &[&str] = match status.as_str() {
-            // The account, whose requests are counted, is unknown in a 401.
-            "401" => &["X-Request-Id"],
+            // The account, whose requests are counted, is unknown then.
+            "401" | "421" => &["X-Request-Id"],
             _ => &["X-Request-Id", "RateLimit", "RateLimit-Policy"],
         };
         for name in common {

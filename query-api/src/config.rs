@@ -4,7 +4,7 @@ use std::{net::SocketAddr, str::FromStr};
 
 use axum::http::StatusCode;
 use linkledger_core::{
-    config::{BaseUrl, Origin, Secret},
+    config::{BaseUrl, HostName, Origin, Secret},
     databases::DatabaseSettings,
     http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
@@ -46,6 +46,10 @@ pub struct QueryApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
+    /// Further names of the hosts of BASE_URL and SHORT_BASE_URL, without ports, separated by commas; any other name is
+    /// answered 421.
+    #[arg(long, env = "ALLOWED_HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Vec<HostName>,
     /// Keys that sign cursors, of 32 bytes or more in hex or base64url, separated by commas: the
     /// first one signs new cursors, all are accepted.
     #[arg(long, env = "CURSOR_KEYS", hide_env_values = true)]

@@ -9,7 +9,7 @@ use axum::{
     Router,
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS},
+        header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY},
     },
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
@@ -121,10 +121,9 @@ async fn to_console() -> Response {
 }
 
 /// Headers of every file besides those of its content.
-const HEADERS: [(HeaderName, &str); 3] = [
+const HEADERS: [(HeaderName, &str); 2] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (REFERRER_POLICY, "no-referrer"),
-    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
 
 fn file(content_type: &'static str, content: &'static str) -> MethodRouter {

@@ -8,10 +8,7 @@ use axum::{
     body::Bytes,
     http::{
         HeaderName, HeaderValue,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
+        header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY},
     },
     response::IntoResponse,
     routing::{MethodRouter, get},
@@ -59,12 +56,11 @@ pub(crate) fn router() -> Router {
 }
 
 fn file(content_type: &'static str, cache_control: &'static str, body: Bytes) -> MethodRouter {
-    let headers: [(HeaderName, HeaderValue); 5] = [
+    let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (CACHE_CONTROL, HeaderValue::from_static(cache_control)),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
     get(async move || (headers, body).into_response())
 }

@@ -45,7 +45,7 @@ use linkledger_core::{
     event_store::{self, SessionKind},
     http::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-        observe::ServiceName, rate_limit::RequestClass,
+        observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
     },
     internal_listener::{self, KnownHosts, Readiness},
     lifecycle::{self, Tasks},
@@ -134,8 +134,11 @@ pub fn start(
         let watcher = CheckpointWatcher::start(databases.clone(), tasks).await?;
 
         let base_url: Arc<str> = config.base_url.as_str().into();
-        let settings = |service| AnswerSettings {
+        let short_base_url: Arc<str> = config.short_base_url.as_str().into();
+        let settings = |service, address| AnswerSettings {
             base_url: Arc::clone(&base_url),
+            short_base_url: Arc::clone(&short_base_url),
+            hosts: ServedHosts::new(address, &config.allowed_hosts),
             service,
         };
         let clicks = start_clicks(&config, &clock, tasks).await?;
@@ -158,7 +161,10 @@ pub fn start(
             clicks,
             clock: Arc::clone(&clock),
         };
-        let short_host = ShortHost::new(follow, settings(ServiceName::ShortHost));
+        let short_host = ShortHost::new(
+            follow,
+            settings(ServiceName::ShortHost, &config.short_base_url),
+        );
         let own_pool = |url, connections_max: u32| {
             let connections = config.connections_max.min(connections_max);
             event_store::pool(url, SessionKind::Reader, connections)
@@ -177,9 +183,10 @@ pub fn start(
             watcher,
             cursor_keys,
             base_url: Arc::clone(&base_url),
-            short_base_url: config.short_base_url.as_str().into(),
+            short_base_url: Arc::clone(&short_base_url),
         };
-        let routes = routes::router(api, gate, settings(ServiceName::QueryApi));
+        let settings = settings(ServiceName::QueryApi, &config.base_url);
+        let routes = routes::router(api, gate, settings);
         let readiness = Readiness::default();
         readiness.set_ready();
         Ok(QueryApi {

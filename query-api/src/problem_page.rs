@@ -7,10 +7,7 @@ use axum::{
     extract::State,
     http::{
         HeaderName, Uri,
-        header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-            X_CONTENT_TYPE_OPTIONS,
-        },
+        header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY},
     },
     response::{IntoResponse, Response},
     routing::get,
@@ -22,7 +19,7 @@ use linkledger_core::{
 };
 
 /// Headers of a page. The page loads the style sheet of query-api and nothing else.
-const HEADERS: [(HeaderName, &str); 5] = [
+const HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_TYPE, "text/html; charset=utf-8"),
     // Only a new release changes the page.
     (CACHE_CONTROL, "public, max-age=3600"),
@@ -32,7 +29,6 @@ const HEADERS: [(HeaderName, &str); 5] = [
          frame-ancestors 'none'",
     ),
     (REFERRER_POLICY, "no-referrer"),
-    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
 
 /// Returns the route of the pages. The examples on the pages show addresses that begin with

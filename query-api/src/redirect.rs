@@ -43,7 +43,7 @@ use crate::{
 const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Number of headers of a redirect, including the headers that all answers have.
-const HEADERS: usize = 5;
+const HEADERS: usize = 6;
 
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
@@ -238,13 +238,11 @@ impl FollowLink {
 /// the destination.
 pub(crate) async fn follow_link(
     follow: &FollowLink,
-    slug: &str,
+    slug: &Slug,
     visit: Visit<'_>,
 ) -> Result<Response, Problem> {
-    // A link keeps a slug that became a reserved name later.
-    let slug = Slug::parse_stored(slug).map_err(|_| no_such_short_link())?;
     let slug_folded = slug.folded();
-    let redirect = follow.redirects.find_redirect(&slug, &slug_folded).await?;
+    let redirect = follow.redirects.find_redirect(slug, &slug_folded).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
         RedirectTarget::Destination {
@@ -253,12 +251,12 @@ pub(crate) async fn follow_link(
         } if follow.has_expired(&expiry) => {
             let url = expiry.expired_url.ok_or_else(Problem::short_link_gone)?;
             // Not a click: the link no longer leads to its destination.
-            return redirect_to(url, StatusCode::FOUND, &slug);
+            return redirect_to(url, StatusCode::FOUND, slug);
         }
         RedirectTarget::Destination { link_id, url, .. } => (link_id, url),
         RedirectTarget::Gone => return Err(Problem::short_link_gone()),
     };
-    let response = redirect_to(url, follow.status.code(), &slug)?;
+    let response = redirect_to(url, follow.status.code(), slug)?;
     let link = FollowedLink {
         link_id,
         account_id: redirect.account_id,
@@ -281,11 +279,13 @@ fn redirect_to(url: Box<str>, status: StatusCode, slug: &Slug) -> Result<Respons
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(CONTENT_TYPE, content_type);
+    // No `Referrer-Policy`: it would hold for the request to the destination, and hide there whose page the visitor
+    // came from.
     Ok(response)
 }
 
 /// Returns the problem for a malformed slug and for an unknown slug.
-fn no_such_short_link() -> Problem {
+pub(crate) fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
 }

@@ -11,14 +11,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
-    http::answer::{AnswerSettings, Answers, no_such_route},
+    http::{
+        answer::{AnswerSettings, Answers, no_such_route},
+        route_table,
+    },
     lifecycle::Serve,
+    link::printed_slug,
     problem::{Code, Problem},
 };
 
 use crate::{
     clicks::Visit,
-    redirect::{FollowLink, follow_link},
+    redirect::{FollowLink, follow_link, no_such_short_link},
 };
 
 const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
@@ -28,6 +32,8 @@ const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 pub struct ShortHost {
     follow: FollowLink,
     answers: Arc<Answers>,
+    /// Address of the API, for those who look for it here.
+    base_url: Arc<str>,
     /// Peer of the connection; `None` in calls without a socket.
     peer: Option<SocketAddr>,
 }
@@ -44,7 +50,8 @@ impl Serve for ShortHost {
         let (head, _) = request.into_parts();
         let handle = async |head: &Parts, _| self.handle(head).await;
         let mut response = self.answers.answer(&head, handle).await;
-        page::render_problem_as_page(&mut response, &head.headers);
+        let api = route_table::is_of_api(head.uri.path()).then_some(&*self.base_url);
+        page::render_problem_as_page(&mut response, &head.headers, api);
         response
     }
 }
@@ -53,6 +60,7 @@ impl ShortHost {
     pub(crate) fn new(follow: FollowLink, settings: AnswerSettings) -> Self {
         Self {
             follow,
+            base_url: Arc::clone(&settings.base_url),
             answers: Arc::new(Answers::new(settings)),
             peer: None,
         }
@@ -60,17 +68,19 @@ impl ShortHost {
 
     async fn handle(&self, head: &Parts) -> Response {
         let (method, path) = (&head.method, head.uri.path());
-        // The path is not percent-decoded: no slug contains a percent sign.
-        match path.strip_prefix('/') {
-            Some(slug) => self.answer_of(head, slug).await.into_response(),
-            None => no_such_route(method, path),
-        }
+        let Some(path) = path.strip_prefix('/') else {
+            return no_such_route(method, path, no_such_path);
+        };
+        let answer = self.answer_of(head, path).await;
+        answer
+            .map_err(|problem| self.named(problem, head))
+            .into_response()
     }
 
-    async fn answer_of(&self, head: &Parts, slug: &str) -> Result<Response, Problem> {
-        if slug.is_empty() || slug.contains('/') {
-            let detail = "Check the path; a short link has exactly one part.";
-            return Err(Problem::new(Code::RouteNotFound, detail));
+    async fn answer_of(&self, head: &Parts, path: &str) -> Result<Response, Problem> {
+        let slug = printed_slug::parse(path);
+        if slug.is_none() && (path.is_empty() || path.contains('/')) {
+            return Err(no_such_path());
         }
         let visit = Visit {
             method: &head.method,
@@ -78,11 +88,28 @@ impl ShortHost {
             peer: self.peer,
         };
         match head.method {
-            Method::GET | Method::HEAD => follow_link(&self.follow, slug, visit).await,
+            Method::GET | Method::HEAD => {
+                let slug = slug.ok_or_else(no_such_short_link)?;
+                follow_link(&self.follow, &slug, visit).await
+            }
             Method::OPTIONS => {
                 Ok((StatusCode::NO_CONTENT, [(ALLOW, ALLOWED_METHODS)]).into_response())
             }
             _ => Err(Problem::method_not_allowed(ALLOWED_METHODS)),
         }
     }
+
+    /// Names the API if its path was looked for here.
+    fn named(&self, problem: Problem, head: &Parts) -> Problem {
+        let is_missing = matches!(problem.code, Code::RouteNotFound | Code::LinkNotFound);
+        if is_missing && route_table::is_of_api(head.uri.path()) {
+            return Problem::path_of_api(&self.base_url);
+        }
+        problem
+    }
+}
+
+fn no_such_path() -> Problem {
+    let detail = "Check the path; a short link has exactly one part.";
+    Problem::new(Code::RouteNotFound, detail)
 }

@@ -1,13 +1,16 @@
 //! Parts of the answers that all commands share.
 
-use std::sync::Arc;
+use std::{convert::identity, sync::Arc};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header::CACHE_CONTROL};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header::CACHE_CONTROL};
 use linkledger_core::{
-    batch::{SettledCreate, SettledLink},
+    batch::{CommandRejection, SettledCreate, SettledLink},
     consistency::{self, ConsistencyToken},
     envelope::Metadata,
-    http::{authentication::Caller, request::RequestContext},
+    http::{
+        authentication::Caller,
+        request::{RequestContext, link_id},
+    },
     id::AccountId,
     problem::Problem,
     shard::Position,
@@ -15,7 +18,7 @@ use linkledger_core::{
 
 use super::{WriteState, problem_of_refusal};
 use crate::{
-    command_reply::{CommandReply, CommandResult},
+    command_reply::{CommandRefusal, CommandReply, CommandResult},
     renderer,
 };
 
@@ -46,10 +49,14 @@ pub(super) fn to_settled(outcome: CommandResult) -> Result<(Arc<SettledCreate>, 
     }
 }
 
-/// Returns the link in the requested state.
-pub(super) fn to_change(reply: CommandReply) -> Result<Arc<SettledLink>, Problem> {
+/// Returns the link in the requested state. A request that names no link by an id learns it where an unknown link is
+/// answered, after the checks of its body.
+pub(super) fn to_change(uri: &Uri, reply: CommandReply) -> Result<Arc<SettledLink>, Problem> {
     match reply.outcome {
         CommandResult::Changed(settled) => Ok(settled),
+        CommandResult::Refused(CommandRefusal::Rejected(CommandRejection::LinkNotFound)) => {
+            Err(link_id(uri).map_or_else(identity, |_| Problem::link_not_found()))
+        }
         CommandResult::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
         CommandResult::Created(_)
         | CommandResult::Replayed(_)

@@ -54,8 +54,9 @@ pub async fn change_link(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let uri = request.uri().clone();
     let change = parse(&state.own_hosts, &context, &caller, request).await?;
-    let settled = answer::to_change(state.queue.submit_change(change).await)?;
+    let settled = answer::to_change(&uri, state.queue.submit_change(change).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
     let parts = LinkParts::of(&settled.link, settled.created_at);
@@ -72,15 +73,16 @@ async fn parse(
     check_no_query(request.uri())?;
     check_accept(request.headers())?;
     check_merge_patch_body(request.headers())?;
+    let expected_version = entity_tag::expected_version(request.headers())?;
     let (head, body) = request.into_parts();
     let object = read_object(body).await?;
     let change = parse_patch(&object, own_hosts).map(|patch| ChangeLink {
         patch,
-        expected_version: entity_tag::expected_version(&head.headers),
+        expected_version,
     });
     Ok(LinkChange {
         account_id: caller.account_id,
-        link_id: link_id(&head.uri),
+        link_id: link_id(&head.uri).ok(),
         request: ChangeRequest::Patch(change),
         metadata: answer::metadata(context, caller),
     })

@@ -48,13 +48,14 @@ pub async fn delete_link(
 ) -> Result<Response, Problem> {
     check_no_query(request.uri())?;
     check_accept(request.headers())?;
+    let expected_version = entity_tag::expected_version(request.headers())?;
     let delete = LinkChange {
         account_id: caller.account_id,
-        link_id: link_id(request.uri()),
-        request: ChangeRequest::Delete(entity_tag::expected_version(request.headers())),
+        link_id: link_id(request.uri()).ok(),
+        request: ChangeRequest::Delete(expected_version),
         metadata: answer::metadata(&context, &caller),
     };
-    let settled = answer::to_change(state.queue.submit_change(delete).await)?;
+    let settled = answer::to_change(request.uri(), state.queue.submit_change(delete).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }

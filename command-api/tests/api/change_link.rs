@@ -3,7 +3,7 @@ use linkledger_core::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestApp, change, create, delete, fresh_key, send, with};
+use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send, with};
 
 fn to(destination: &str) -> Value {
     json!({ "destination_url": destination })
@@ -71,7 +71,7 @@ async fn unusable_if_match_returns_current_etag() {
     let (_, key) = app.account(1).await;
     let id = app.link(&key).await;
     send(&app.router, change(&key, &id, &to("https://a.com"))).await;
-    for if_match in ["\"1\"", "W/\"2\"", "2", "\"x\"", ""] {
+    for if_match in ["\"1\"", "W/\"2\"", "\"x\""] {
         // The same for a change without effect.
         for body in [to("https://b.com"), to("https://a.com")] {
             let patch = change(&key, &id, &body);
@@ -89,6 +89,47 @@ async fn unusable_if_match_returns_current_etag() {
         let answer = send(&app.router, patch).await;
         assert_eq!((answer.status.as_u16(), answer.header("etag")), (200, etag));
     }
+}
+
+#[tokio::test]
+async fn if_match_without_quotes_is_rejected() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    let id = app.link(&key).await;
+    for if_match in ["1", "", "\"1", "\"1\", 2"] {
+        let patch = change(&key, &id, &to("https://b.com"));
+        for request in [patch, delete(&key, &id)] {
+            let answer = send(&app.router, with(request, "if-match", if_match)).await;
+            assert_eq!(answer.status, 400, "{if_match}");
+            assert_eq!(answer.problem(), "invalid_header", "{if_match}");
+            let error = &answer.json()["errors"][0];
+            assert_eq!(error["header"], "If-Match", "{if_match}");
+            let detail = error["detail"].as_str().unwrap();
+            assert!(detail.contains("quotes"), "{detail}");
+        }
+    }
+    assert_eq!(app.count("LinkDestinationChanged").await, 0);
+    assert_eq!(app.count("LinkDeleted").await, 0);
+}
+
+#[tokio::test]
+async fn slug_in_place_of_id_names_the_search() {
+    let app = TestApp::start().await;
+    let (_, key) = app.account(1).await;
+    send(&app.router, create(&key, fresh_key(), &link("spring-sale"))).await;
+    for slug in ["spring-sale", "no-sale"] {
+        let patch = change(&key, slug, &to("https://b.com"));
+        for request in [patch, delete(&key, slug)] {
+            let answer = send(&app.router, request).await;
+            assert_eq!(answer.problem(), "link_not_found", "{slug}");
+            let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+            let search = format!("GET /v1/links?slug={slug} ");
+            assert!(detail.contains(&search), "{detail}");
+        }
+    }
+    // The body is checked before the id.
+    let answer = send(&app.router, change(&key, "spring-sale", &to("ftp://b.com"))).await;
+    assert_eq!(answer.problem(), "validation_failed");
 }
 
 #[tokio::test]

@@ -131,7 +131,7 @@ impl RawAnswer {
 /// Head of a create, without the headers that frame the body.
 fn head(key: &ApiKey) -> String {
     format!(
-        "POST /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+        "POST /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
          Content-Type: application/json\r\nIdempotency-Key: {}\r\n",
         key.reveal(),
         fresh_key()

@@ -124,6 +124,7 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         short_base_url: "https://sho.rt".parse().expect("an address"),
         link_price: 1,
         rate_limit,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         writers: 2,
         instance_id: None,

@@ -46,7 +46,7 @@ async fn foreign_link_is_answered_as_unknown() {
     for (name, attempt) in ATTEMPTS {
         let expected = send(&app.router, attempt(&stranger, &unknown)).await;
         assert_eq!(expected.problem(), "link_not_found", "{name}");
-        for id in [&id, &deleted, &account, &upper, &encoded, "x", "lnk_"] {
+        for id in [&id, &deleted, &account, &upper, &encoded, "lnk_x", "lnk_"] {
             let answer = send(&app.router, attempt(&stranger, id)).await;
             assert_eq!(anonymous(&answer), anonymous(&expected), "{name} {id}");
             assert_eq!(answer.headers.len(), expected.headers.len(), "{name} {id}");

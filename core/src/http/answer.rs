@@ -8,7 +8,7 @@ use axum::{
     extract::Request,
     http::{
         HeaderName, HeaderValue, Method, StatusCode, Uri,
-        header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE},
+        header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
     },
     response::{IntoResponse, Response},
 };
@@ -19,16 +19,24 @@ use super::{
     observe::{Observer, ServiceName},
     request::{RequestContext, RequestHead, check_framing},
     route_table,
+    served_hosts::ServedHosts,
 };
-use crate::problem::Problem;
+use crate::{
+    link::{Slug, printed_slug},
+    problem::Problem,
+};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Settings for the rendering of problems.
+/// Settings of one listener for its checks and for the rendering of problems.
 #[derive(Debug, Clone)]
 pub struct AnswerSettings {
     /// Base address of the API, where the pages of the problems are served.
     pub base_url: Arc<str>,
+    /// Base address of short links.
+    pub short_base_url: Arc<str>,
+    /// Hosts for which the listener answers.
+    pub hosts: ServedHosts,
     /// Service that answers.
     pub service: ServiceName,
 }
@@ -45,9 +53,13 @@ impl IntoResponse for Problem {
 
 /// Wraps a service's routes in [`Answers`].
 pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router {
-    let no_such_route = async |method: Method, uri: Uri| no_such_route(&method, uri.path());
+    let short_base_url = Arc::clone(&settings.short_base_url);
+    let no_such_route = move |method: Method, uri: Uri| {
+        let unknown = || unknown_path(uri.path(), &short_base_url);
+        std::future::ready(no_such_route(&method, uri.path(), unknown))
+    };
     let routes = routes
-        .fallback(no_such_route)
+        .fallback(no_such_route.clone())
         .method_not_allowed_fallback(no_such_route);
     let answers = Arc::new(Answers::new(settings));
     // One service around all routes: a router's layer would cost each request a copy, a box and a
@@ -90,7 +102,7 @@ impl Answers {
         F: Future<Output = Response>,
     {
         let form = async |request: R, context: RequestContext| {
-            let response = match check_framing(request.headers(), request.uri()) {
+            let response = match self.check_head(&request) {
                 Ok(()) => {
                     let handled = AssertUnwindSafe(async { handle(request, context).await });
                     handled.catch_unwind().await.unwrap_or_else(|_| {
@@ -105,6 +117,12 @@ impl Answers {
         self.observer.observe(request, form).await
     }
 
+    fn check_head(&self, request: &impl RequestHead) -> Result<(), Problem> {
+        let (headers, uri) = (request.headers(), request.uri());
+        check_framing(headers, uri)?;
+        self.settings.hosts.check(headers, uri)
+    }
+
     fn rendered(&self, mut response: Response, request_id: &str) -> Response {
         let problem = response.extensions_mut().remove::<Problem>();
         let is_error = response.status().is_client_error() || response.status().is_server_error();
@@ -112,13 +130,17 @@ impl Answers {
             render(&mut response, &problem, &self.settings.base_url, request_id);
         }
         let request_id = HeaderValue::from_str(request_id).expect("letters and digits");
-        response.headers_mut().insert(X_REQUEST_ID, request_id);
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, request_id);
+        // Browsers must not take the answer for another type than its own.
+        let nosniff = HeaderValue::from_static("nosniff");
+        headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
         response
     }
 }
 
-/// Answers OPTIONS and all requests without a route.
-pub fn no_such_route(method: &Method, path: &str) -> Response {
+/// Answers OPTIONS and all requests without a route; `unknown` is the problem of a path without any method.
+pub fn no_such_route(method: &Method, path: &str, unknown: impl FnOnce() -> Problem) -> Response {
     match route_table::allowed_methods(path) {
         Some(allow) if method == Method::OPTIONS => {
             (StatusCode::NO_CONTENT, [(ALLOW, allow)]).into_response()
@@ -127,7 +149,18 @@ pub fn no_such_route(method: &Method, path: &str) -> Response {
             Problem::method_not_allowed(&allow).into_response()
         }
         // A route of the other service counts as unknown: the request bypassed the ingress.
-        Some(_) | None => Problem::route_not_found().into_response(),
+        Some(_) | None => unknown().into_response(),
+    }
+}
+
+/// Returns the problem of an unknown path of the API, which may be that of a short link.
+fn unknown_path(path: &str, short_base_url: &str) -> Problem {
+    let slug = path.strip_prefix('/').and_then(printed_slug::parse);
+    // No short link has a reserved name.
+    if slug.is_some_and(|slug| Slug::parse(slug.as_str()).is_ok()) {
+        Problem::path_of_short_host(short_base_url)
+    } else {
+        Problem::route_not_found()
     }
 }
 
@@ -163,13 +196,24 @@ fn render(response: &mut Response, problem: &Problem, base_url: &str, request_id
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::to_bytes, routing::get};
+    use axum::{body::to_bytes, http::response::Parts, routing::get};
     use serde_json::Value;
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::config::BaseUrl;
 
-    async fn answer_to(path: &str) -> (StatusCode, HeaderValue, Value) {
+    fn settings() -> AnswerSettings {
+        let base_url: BaseUrl = "https://api.example.com".parse().unwrap();
+        AnswerSettings {
+            base_url: base_url.as_str().into(),
+            short_base_url: "https://sho.rt".into(),
+            hosts: ServedHosts::new(&base_url, &[]),
+            service: ServiceName::QueryApi,
+        }
+    }
+
+    async fn answer_to(path: &str) -> (Parts, Value) {
         let routes = Router::new()
             .route(
                 "/panics",
@@ -179,26 +223,47 @@ mod tests {
                 "/foreign",
                 get(async || (StatusCode::BAD_GATEWAY, "a secret")),
             );
-        let settings = AnswerSettings {
-            base_url: "https://api.example.com".into(),
-            service: ServiceName::QueryApi,
-        };
-        let request = Request::get(path).header("host", "h").body(Body::empty());
-        let response = with_problem_details(routes, settings).oneshot(request.unwrap());
+        let request = Request::get(path).header("host", "api.example.com");
+        let request = request.body(Body::empty()).unwrap();
+        let response = with_problem_details(routes, settings()).oneshot(request);
         let (head, body) = response.await.unwrap().into_parts();
         let body = to_bytes(body, 10_000).await.unwrap();
         assert!(!body.windows(6).any(|part| part == b"secret"));
-        let body = serde_json::from_slice(&body).unwrap();
-        (head.status, head.headers[CONTENT_TYPE].clone(), body)
+        (head, serde_json::from_slice(&body).unwrap())
     }
 
     #[tokio::test]
     async fn panics_become_problems_without_details() {
         for path in ["/panics", "/foreign"] {
-            let (status, content_type, body) = answer_to(path).await;
-            assert_eq!(status, 500, "{path}");
+            let (head, body) = answer_to(path).await;
+            assert_eq!(head.status, 500, "{path}");
+            let content_type = &head.headers[CONTENT_TYPE];
             assert_eq!(content_type, "application/problem+json", "{path}");
+            assert_eq!(head.headers[X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
             assert_eq!(body["code"], "internal_error", "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn path_of_short_link_names_the_short_host() {
+        for (path, names_it) in [
+            ("/spring-sale", true),
+            ("/Spring-sale.", true),
+            ("/admin", false),
+            ("/spring/sale", false),
+            ("/v2/links", false),
+        ] {
+            let (head, body) = answer_to(path).await;
+            assert_eq!(
+                (head.status.as_u16(), &body["code"]),
+                (404, &"route_not_found".into())
+            );
+            let detail = body["detail"].as_str().unwrap();
+            assert_eq!(
+                detail.contains("https://sho.rt"),
+                names_it,
+                "{path}: {detail}"
+            );
         }
     }
 }

@@ -70,14 +70,21 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::http::{
-        answer::{AnswerSettings, with_problem_details},
-        observe::ServiceName,
+    use crate::{
+        config::BaseUrl,
+        http::{
+            answer::{AnswerSettings, with_problem_details},
+            observe::ServiceName,
+            served_hosts::ServedHosts,
+        },
     };
 
     async fn answer_to(origins: &[&str], method: &str, headers: &[(&str, &str)]) -> Response {
+        let base_url: BaseUrl = "https://api.example.com".parse().unwrap();
         let settings = AnswerSettings {
-            base_url: "https://api.example.com".into(),
+            base_url: base_url.as_str().into(),
+            short_base_url: "https://sho.rt".into(),
+            hosts: ServedHosts::new(&base_url, &[]),
             service: ServiceName::CommandApi,
         };
         let origins: Vec<Origin> = origins.iter().map(|it| it.parse().unwrap()).collect();
@@ -86,7 +93,7 @@ mod tests {
             Request::builder()
                 .method(method)
                 .uri("/v1/links")
-                .header("host", "h"),
+                .header("host", "api.example.com"),
             |request, (name, value)| request.header(*name, *value),
         );
         let request = request.body(Body::empty()).unwrap();

@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
-use crate::link::ExpectedVersion;
+use crate::{link::ExpectedVersion, problem::Problem};
 
 /// Bytes of the hash in the tag of a content; no two contents have the same hash by chance.
 const CONTENT_HASH_LENGTH: usize = 16;
@@ -57,18 +57,34 @@ pub fn if_none_match_names(headers: &HeaderMap, current: &str) -> bool {
         .any(|list| is_any(list) || EntityTags(list).any(|tag| tag.opaque == current))
 }
 
-/// Returns the versions that `If-Match` names, compared strongly. Weak and malformed tags are
-/// ignored, so they match no version.
-pub fn expected_version(headers: &HeaderMap) -> ExpectedVersion {
-    if !headers.contains_key(IF_MATCH) || lists(headers, &IF_MATCH).any(is_any) {
-        return ExpectedVersion::Any;
+/// Returns the versions that `If-Match` names, compared strongly: a weak tag, and a tag that this service never made,
+/// match no version.
+///
+/// # Errors
+/// Returns `invalid_header` for anything but `*` or a list of tags in quotes: a caller who forgets the quotes would
+/// look for another change of the link in vain.
+pub fn expected_version(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
+    let values = || headers.get_all(IF_MATCH).iter();
+    if values().next().is_none() {
+        return Ok(ExpectedVersion::Any);
     }
-    let tags = lists(headers, &IF_MATCH).flat_map(EntityTags);
-    let version = |tag: EntityTag<'_>| {
-        let version = tag.opaque.trim_matches('"').parse().ok()?;
-        (!tag.is_weak && of_version(version) == tag.opaque).then_some(version)
-    };
-    ExpectedVersion::OneOf(tags.filter_map(version).collect())
+    // Several headers are one list (RFC 9110, 5.3).
+    let texts: Option<Vec<&str>> = values().map(|value| value.to_str().ok()).collect();
+    let list = texts.ok_or_else(Problem::if_match_malformed)?.join(",");
+    if is_any(&list) {
+        return Ok(ExpectedVersion::Any);
+    }
+    let mut versions = Vec::new();
+    let mut tags = EntityTags(&list);
+    for tag in &mut tags {
+        let version = tag.opaque.trim_matches('"').parse().ok();
+        let version = version.filter(|version| of_version(*version) == tag.opaque);
+        versions.extend(version.filter(|_| !tag.is_weak));
+    }
+    if !tags.0.trim_matches(is_space_or_comma).is_empty() || !list.contains('"') {
+        return Err(Problem::if_match_malformed());
+    }
+    Ok(ExpectedVersion::OneOf(versions))
 }
 
 fn lists<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
@@ -95,7 +111,7 @@ impl<'a> Iterator for EntityTags<'a> {
     type Item = EntityTag<'a>;
 
     fn next(&mut self) -> Option<EntityTag<'a>> {
-        let rest = self.0.trim_start_matches(|c| is_space(c) || c == ',');
+        let rest = self.0.trim_start_matches(is_space_or_comma);
         let opaque = rest.strip_prefix("W/").unwrap_or(rest);
         let length = opaque.strip_prefix('"')?.find('"')? + 2;
         let (tag, after) = opaque.split_at(length);
@@ -109,6 +125,10 @@ impl<'a> Iterator for EntityTags<'a> {
 
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t')
+}
+
+fn is_space_or_comma(c: char) -> bool {
+    is_space(c) || c == ','
 }
 
 #[cfg(test)]
@@ -164,7 +184,7 @@ mod tests {
         assert!(!fails(&[]));
     }
 
-    fn expected(values: &[&str]) -> ExpectedVersion {
+    fn expected(values: &[&str]) -> Result<ExpectedVersion, Problem> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(IF_MATCH, HeaderValue::from_str(value).unwrap());
@@ -175,7 +195,7 @@ mod tests {
     #[test]
     fn missing_if_match_or_star_expects_any() {
         for values in [&[][..], &["*"], &[" * "]] {
-            assert_eq!(expected(values), ExpectedVersion::Any, "{values:?}");
+            assert_eq!(expected(values), Ok(ExpectedVersion::Any), "{values:?}");
         }
     }
 
@@ -185,16 +205,48 @@ mod tests {
             (&["\"7\""][..], &[7][..]),
             (&["\"7\", \"8\""], &[7, 8]),
             (&["\"7\"", "\"8\""], &[7, 8]),
+            (&["", "\"7\",, "], &[7]),
             (&["W/\"7\""], &[]),
             (&["W/\"7\",\"8\""], &[8]),
             (&["\"07\", \"+7\", \"7 \", \"x\", \"\""], &[]),
-            (&["7"], &[]),
-            (&[""], &[]),
-            (&["\"7"], &[]),
+            (&["\"a, b\""], &[]),
             (&["\"99999999999999999999\""], &[]),
         ] {
             let one_of = ExpectedVersion::OneOf(versions.to_vec());
-            assert_eq!(expected(values), one_of, "{values:?}");
+            assert_eq!(expected(values), Ok(one_of), "{values:?}");
         }
+    }
+
+    #[test]
+    fn if_match_without_quotes_is_malformed() {
+        for values in [
+            &["7"][..],
+            &[""],
+            &[" "],
+            &[","],
+            &["\"7"],
+            &["7\""],
+            &["'7'"],
+            &["x"],
+            &["w/\"7\""],
+            &["W/7"],
+            &["\"7\" 8"],
+            &["\"7\", 8"],
+            &["7, \"8\""],
+            &["\"7\"", "8"],
+            &["*, \"7\""],
+            &["*", "\"7\""],
+            &["*", "*"],
+            &["\\\"7\\\""],
+        ] {
+            let malformed = Err(Problem::if_match_malformed());
+            assert_eq!(expected(values), malformed, "{values:?}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(IF_MATCH, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(
+            expected_version(&headers),
+            Err(Problem::if_match_malformed())
+        );
     }
 }

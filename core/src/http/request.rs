@@ -13,7 +13,7 @@ use axum::http::{
 };
 
 use super::route_table;
-use crate::{id::LinkId, problem::Problem};
+use crate::{id::LinkId, link::Slug, problem::Problem};
 
 pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
 pub use body::{
@@ -134,10 +134,25 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
 
 /// Parses the part of the path after `/v1/links/` as a link id. Ids have one spelling and contain no
 /// percent sign, so the part is not decoded.
-pub fn link_id(uri: &Uri) -> Option<LinkId> {
+///
+/// # Errors
+/// Returns `link_not_found` if the part is no id.
+pub fn link_id(uri: &Uri) -> Result<LinkId, Problem> {
+    let text = text_of_link_id(uri).unwrap_or_default();
+    text.parse().map_err(|_| {
+        let is_mistyped_id = text
+            .get(..4)
+            .is_some_and(|begin| begin.eq_ignore_ascii_case("lnk_"));
+        match Slug::parse_stored(text) {
+            Ok(slug) if !is_mistyped_id => Problem::slug_in_place_of_id(slug.as_str()),
+            _ => Problem::link_not_found(),
+        }
+    })
+}
+
+fn text_of_link_id(uri: &Uri) -> Option<&str> {
     let rest = uri.path().strip_prefix(route_table::LINKS)?;
-    let id = rest.strip_prefix('/')?.split('/').next()?;
-    id.parse().ok()
+    rest.strip_prefix('/')?.split('/').next()
 }
 
 #[cfg(test)]
@@ -183,6 +198,30 @@ pub(in crate::http) mod tests {
         ] {
             let checked = check_framing(&headers(&[(HOST, host)]), &Uri::from_static("/"));
             assert_eq!(checked.is_ok(), is_host, "{host}");
+        }
+    }
+
+    #[test]
+    fn slug_in_place_of_id_is_told() {
+        let id = LinkId::from_uuid(uuid::Uuid::from_u128(7)).to_string();
+        let parse = |text: &str| link_id(&format!("/v1/links/{text}/clicks").parse().unwrap());
+        assert_eq!(parse(&id).unwrap().to_string(), id);
+        for slug in ["spring-sale", "Spring_Sale", "lnk-1", "acc_1"] {
+            let problem = parse(slug).unwrap_err();
+            assert_eq!(problem.code, Code::LinkNotFound);
+            let finds = format!("GET /v1/links?slug={slug} ");
+            assert!(problem.detail.contains(&finds), "{}", problem.detail);
+        }
+        // What no slug can be, and an id with a mistake, is answered as an unknown id.
+        for text in [
+            "",
+            "-x",
+            "a%20b",
+            &id.to_uppercase(),
+            &id[..id.len() - 1],
+            "lnk_",
+        ] {
+            assert_eq!(parse(text), Err(Problem::link_not_found()), "{text}");
         }
     }
 

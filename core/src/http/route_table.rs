@@ -96,6 +96,12 @@ pub fn template(path: &str) -> Option<&'static str> {
     Some(template)
 }
 
+/// Returns true for a path that only the API has. The short host has the page at [`HOME`] itself.
+pub fn is_of_api(path: &str) -> bool {
+    let is_known = template(path).is_some_and(|template| template != HOME && template != "*");
+    is_known || path == "/v1" || path.starts_with("/v1/")
+}
+
 fn entry(path: &str) -> Option<&'static (&'static str, &'static [Method])> {
     TABLE.iter().find(|(pattern, _)| matches(pattern, path))
 }
@@ -150,6 +156,32 @@ mod tests {
             "/console/x.js",
         ] {
             assert_eq!(allowed_methods(path).as_deref(), Some("GET, HEAD, OPTIONS"));
+        }
+    }
+
+    #[test]
+    fn paths_of_the_api_are_known() {
+        for path in [
+            "/v1/links",
+            "/v1/links/",
+            "/v1/x",
+            "/v1",
+            "/docs",
+            "/console/",
+            "/openapi.json",
+        ] {
+            assert!(is_of_api(path), "{path}");
+        }
+        for path in [
+            "/",
+            "*",
+            "",
+            "/v1x",
+            "/spring-sale",
+            "/docs-of-spring",
+            "/docs/x",
+        ] {
+            assert!(!is_of_api(path), "{path}");
         }
     }
 

@@ -36,7 +36,7 @@ listed! {
         /// A header is missing, doubled or malformed.
         InvalidHeader = (400, "invalid_header", "A header is not valid",
             "A header is missing, doubled or malformed. The member errors names the header.",
-            "Correct the named header. Send Consistency-Token exactly as it was received."),
+            "Correct the named header. Send Consistency-Token and If-Match exactly as they were received, If-Match with its quotes."),
         /// The request has no bearer token.
         AuthenticationRequired = (401, "authentication_required", "Authentication is required",
             "The request has no credentials, or uses another scheme than Bearer.",
@@ -103,7 +103,7 @@ listed! {
             "Ask the person who gave you the address for a new address."),
         /// The link has changed since the caller read it.
         EtagMismatch = (412, "etag_mismatch", "The link has another version than If-Match names",
-            "If-Match does not name the current version of the link: the link was changed by another request, or the tag is weak or lacks its quotes. Nothing was done; the header ETag has the current version.",
+            "If-Match does not name the current version of the link: the link was changed by another request, or the tag is weak. Nothing was done; the header ETag has the current version.",
             "Read the link again, decide if the change is still wanted, and retry with the current ETag, including its quotes."),
         /// The body is too large.
         ContentTooLarge = (413, "content_too_large", "The body is too large",
@@ -121,6 +121,10 @@ listed! {
         UnsupportedContentEncoding = (415, "unsupported_content_encoding", "The body must not be compressed",
             "The body is compressed.",
             "Send the body uncompressed, without Content-Encoding, and with no Transfer-Encoding except chunked."),
+        /// The service does not answer for the host of the request.
+        HostNotServed = (421, "host_not_served", "The host is not served here",
+            "The request is for a host that this server does not answer for: another name leads to the server, or a proxy sends another Host. Nothing was done.",
+            "Use the address that detail names. Operators let the proxy pass on the Host of the client, or name further hosts in ALLOWED_HOSTS."),
         /// The body has invalid fields.
         ValidationFailed = (422, "validation_failed", "The body is not valid",
             "One or more fields of the body are not valid. The member errors lists all of them, or 100 if there are more, each with a pointer to the field, a code and a remedy. Nothing was charged.",
@@ -151,8 +155,8 @@ listed! {
             "Retry after the seconds in Retry-After, a create with the same Idempotency-Key."),
         /// The read model lags and does not contain the required change.
         ReadModelBehind = (503, "read_model_behind", "The read model lags",
-            "The read model lags: it does not yet contain the change that this read must reflect. The change itself is committed.",
-            "Retry after the seconds in Retry-After."),
+            "The read model lags: it does not yet contain what this read must reflect, such as the write that the Consistency-Token names. What was answered with success stays committed.",
+            "Retry after the seconds in Retry-After. If only reads with a Consistency-Token fail, send the token exactly as it was received, or leave it out."),
         /// The outcome is unknown at the deadline.
         DeadlineExceeded = (504, "deadline_exceeded", "The outcome is unknown",
             "The outcome was unknown at the deadline: the request may have succeeded (see the member may_have_succeeded).",

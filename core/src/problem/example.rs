@@ -10,6 +10,8 @@ use crate::{
 pub const EXAMPLE_REQUEST_ID: &str = "req_9hqs7mz1e0vxk3b5c8d2";
 /// Link id of the examples.
 const EXAMPLE_LINK_ID: &str = "lnk_01h455vb4pex5vsknk084sn02q";
+/// Address of the API in the examples.
+const EXAMPLE_BASE_URL: &str = "https://api.example.com";
 const KIB: usize = 1024;
 
 impl Problem {
@@ -53,6 +55,7 @@ impl Problem {
             Code::UriTooLong => Self::uri_too_long(8 * KIB),
             Code::UnsupportedMediaType => Self::unsupported_media_type("application/json"),
             Code::UnsupportedContentEncoding => Self::unsupported_content_encoding(),
+            Code::HostNotServed => Self::host_not_served(EXAMPLE_BASE_URL),
             Code::ValidationFailed => Self::validation_failed(&[
                 FieldError::of_member("destination_url", FieldCode::UrlSchemeNotAllowed),
                 FieldError::of_member("slug", FieldCode::SlugReserved),

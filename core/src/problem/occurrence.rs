@@ -122,6 +122,29 @@ impl Problem {
         )
     }
 
+    /// Returns the problem of a path of the API that would be a short link on the short host.
+    pub fn path_of_short_host(short_base_url: &str) -> Self {
+        let detail = format!(
+            "Check the path, which is matched exactly. Short links are at {short_base_url}."
+        );
+        Self::new(Code::RouteNotFound, detail)
+    }
+
+    /// Returns the problem of a path of the short host that belongs to the API.
+    pub fn path_of_api(base_url: &str) -> Self {
+        let detail = format!("The API is at {base_url}; here are only short links.");
+        Self::new(Code::RouteNotFound, detail)
+    }
+
+    /// Returns the problem of an id that is no id, but perhaps the slug of a link. Depends on nothing but the text.
+    pub fn slug_in_place_of_id(slug: &str) -> Self {
+        let detail = format!(
+            "Check the id, which begins with lnk_. If {slug} is a slug, GET /v1/links?slug={slug} finds the link and \
+             its id."
+        );
+        Self::new(Code::LinkNotFound, detail)
+    }
+
     /// Returns the problem of a path that allows other methods.
     pub fn method_not_allowed(allow: &str) -> Self {
         Self::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
@@ -178,8 +201,7 @@ impl Problem {
     pub fn etag_mismatch(etag: impl Into<String>) -> Self {
         Self::new(
             Code::EtagMismatch,
-            "If-Match does not name the current version of the link; read the link again and send its ETag, quotes \
-             included.",
+            "If-Match does not name the current version of the link; read the link again and send its ETag.",
         )
         .with_header("etag", etag)
     }
@@ -202,6 +224,21 @@ impl Problem {
     pub fn headers_too_large(count_max: usize, length_max: usize) -> Self {
         let detail = format!("A request has at most {count_max} headers of {length_max} bytes.");
         Self::new(Code::HeadersTooLarge, detail)
+    }
+
+    /// Returns the problem of a request for a host that the server of `address` does not answer for.
+    pub fn host_not_served(address: &str) -> Self {
+        let detail = format!(
+            "This is the server of {address}; send the request there. Operators name further hosts in ALLOWED_HOSTS."
+        );
+        Self::new(Code::HostNotServed, detail)
+    }
+
+    /// Returns the problem of an `If-Match` that is no list of entity tags.
+    pub fn if_match_malformed() -> Self {
+        let detail = "Send If-Match as the ETag was received, with its double quotes, such as If-Match: \"2\"; or \
+                      If-Match: * for any version.";
+        Self::invalid_header("If-Match", detail)
     }
 
     /// Returns the problem of a body of another media type; `media_type` is the usual one of the route.
@@ -236,11 +273,12 @@ impl Problem {
         Self::new(Code::Overloaded, "Nothing was done; retry shortly.").retry_after(1)
     }
 
-    /// Returns the problem of a resource that is stored while the read tables still lag behind.
+    /// Returns the problem of a read that needs events which the read tables lack. A `Consistency-Token` may name
+    /// events that never happened, so the problem does not claim that they did.
     pub fn read_model_behind() -> Self {
         Self::new(
             Code::ReadModelBehind,
-            "The resource is stored, but the read tables lag behind; retry in a second.",
+            "The read tables lag behind what this read must reflect; retry in a second.",
         )
         .retry_after(1)
     }

@@ -9,6 +9,7 @@ use super::Variables;
 
 /// Variables of all programs: several programs may share one environment.
 pub const NAMES: &[&str] = &[
+    "ALLOWED_HOSTS",
     "ALLOW_UNSAFE_POSTGRES",
     "API_KEYS_CACHED_MAX",
     "BASE_URL",

@@ -12,8 +12,8 @@ use linkledger_core::{
 /// A version that no seed names.
 const VERSION: i64 = 4_711_471_147_114_711;
 
-/// Only strong tags in the header are expected; a tag that matches strongly also matches weakly;
-/// and no header hides another header.
+/// Only strong tags in the header are expected; a tag that matches strongly also matches weakly; no header hides
+/// another header; and a header without a tag in quotes is refused.
 pub(crate) fn property(input: &[u8]) -> bool {
     let values: Result<Vec<_>, _> = input
         .split(|byte| *byte == b'\n')
@@ -22,18 +22,22 @@ pub(crate) fn property(input: &[u8]) -> bool {
     let Ok(mut values) = values else {
         return false;
     };
-    let is_any = values
-        .iter()
-        .any(|value| value.as_bytes().trim_ascii() == b"*");
     let named = match expected_version(&headers(&IF_MATCH, &values)) {
-        ExpectedVersion::Any => {
-            assert!(is_any);
-            vec![VERSION]
+        Err(_) => {
+            // One malformed header makes all of them malformed.
+            values.push(of_version(VERSION).parse().unwrap());
+            let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b',' | b'\n');
+            let is_refused = expected_version(&headers(&IF_MATCH, &values)).is_err();
+            assert!(is_refused || input.iter().all(is_blank));
+            return false;
         }
-        ExpectedVersion::OneOf(versions) => {
-            assert!(!is_any);
-            versions
+        Ok(ExpectedVersion::Any) => {
+            assert_eq!(input.trim_ascii(), b"*");
+            values.push(of_version(VERSION).parse().unwrap());
+            assert!(expected_version(&headers(&IF_MATCH, &values)).is_err());
+            return true;
         }
+        Ok(ExpectedVersion::OneOf(versions)) => versions,
     };
     for version in &named {
         let tag = of_version(*version);
@@ -41,7 +45,7 @@ pub(crate) fn property(input: &[u8]) -> bool {
             .windows(tag.len())
             .enumerate()
             .any(|(at, part)| part == tag.as_bytes() && !input[..at].ends_with(b"W/"));
-        assert!(stands_there || is_any, "{tag}");
+        assert!(stands_there, "{tag}");
         assert!(
             if_none_match_names(&headers(&IF_NONE_MATCH, &values), &tag),
             "{tag}"
@@ -49,10 +53,10 @@ pub(crate) fn property(input: &[u8]) -> bool {
     }
     values.push(of_version(VERSION).parse().unwrap());
     let expected = expected_version(&headers(&IF_MATCH, &values));
-    assert!(
-        matches!(&expected, ExpectedVersion::OneOf(versions) if versions.contains(&VERSION))
-            || is_any
-    );
+    assert!(matches!(
+        &expected,
+        Ok(ExpectedVersion::OneOf(versions)) if versions.contains(&VERSION)
+    ));
     assert!(if_none_match_names(
         &headers(&IF_NONE_MATCH, &values),
         &of_version(VERSION)

@@ -212,7 +212,7 @@ mod tests {
         let asked = async {
             let mut connection = HttpConnection::open(address).await.unwrap();
             for _ in 0..2 {
-                let request = b"GET /abc HTTP/1.1\r\nHost: bench\r\n\r\n";
+                let request = b"GET /abc HTTP/1.1\r\nHost: localhost\r\n\r\n";
                 let answer = connection.exchange(request).await.unwrap();
                 let text = String::from_utf8_lossy(answer.head);
                 assert!(are_alike(&answer, &ANSWER), "{text}");

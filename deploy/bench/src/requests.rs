@@ -38,7 +38,7 @@ fn creates_from(accounts: &[LoadAccount], first: u64) -> RequestWriter {
         let body = format!(r#"{{"destination_url":"https://example.com/some/path?n={number}"}}"#);
         let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
         let request = format!(
-            "POST /v1/links HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\
+            "POST /v1/links HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nIdempotency-Key: {key}\r\n\
              Content-Length: {}\r\n\r\n{body}",
             account.api_key.reveal(),
@@ -57,7 +57,7 @@ pub fn batches(accounts: &[LoadAccount], items: usize) -> RequestWriter {
         let items: Vec<String> = (0..items).map(|item| batch_item(number, item)).collect();
         let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
         let request = format!(
-            "POST {} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\
+            "POST {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             route_table::LINK_BATCH,
             account.api_key.reveal(),
@@ -88,7 +88,7 @@ pub fn lists(accounts: &[LoadAccount], limit: usize) -> RequestWriter {
 pub fn list(account: &LoadAccount, limit: usize, query: &str) -> String {
     let separator = if query.is_empty() { "" } else { "&" };
     format!(
-        "GET {}?limit={limit}{separator}{query} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {}\r\n\r\n",
+        "GET {}?limit={limit}{separator}{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
         route_table::LINKS,
         account.api_key.reveal()
     )
@@ -101,7 +101,7 @@ pub fn visits(slugs: Arc<[String]>) -> RequestWriter {
 
 /// Formats a visit to a short link.
 pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
-    for part in ["GET /", slug, " HTTP/1.1\r\nHost: bench\r\n\r\n"] {
+    for part in ["GET /", slug, " HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
         buffer.extend_from_slice(part.as_bytes());
     }
 }
@@ -121,7 +121,7 @@ pub fn clicks(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
         for part in [
             "GET /",
             slug,
-            " HTTP/1.1\r\nHost: bench\r\n",
+            " HTTP/1.1\r\nHost: localhost\r\n",
             headers,
             "\r\n",
         ] {

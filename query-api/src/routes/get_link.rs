@@ -114,7 +114,7 @@ pub(super) async fn get_link(
         let key = owned_link(&api, caller.account_id, &uri).await?;
         find_at(&api, key, at).await?
     } else {
-        let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
+        let link_id = link_id(&uri)?;
         find(&api, caller.account_id, link_id, position).await?
     };
 
@@ -174,7 +174,7 @@ pub(super) async fn owned_link(
     account_id: AccountId,
     uri: &Uri,
 ) -> Result<LinkKey, Problem> {
-    let link_id = link_id(uri).ok_or_else(Problem::link_not_found)?;
+    let link_id = link_id(uri)?;
     let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
     extent.ok_or_else(Problem::link_not_found)?;
     Ok(LinkKey {

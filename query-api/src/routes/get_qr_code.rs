@@ -88,7 +88,7 @@ pub(super) async fn get_qr_code(
     let requested = requested_image(&uri, &headers)?;
     let account_id = caller.account_id;
     let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
-    let link_id = link_id(&uri).ok_or_else(Problem::link_not_found)?;
+    let link_id = link_id(&uri)?;
     let link = get_link::find(&api, account_id, link_id, position).await?;
 
     let short_url = link.parts.short_url(&api.short_base_url);

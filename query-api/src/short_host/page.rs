@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY},
+        header::{CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY},
     },
     response::Response,
 };
@@ -29,8 +29,12 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 /// Replaces every problem by a page, unless the request prefers JSON. A header of every answer forbids
-/// search engines to index the short host.
-pub(super) fn render_problem_as_page(response: &mut Response, request: &HeaderMap) {
+/// search engines to index the short host. `api` is the address of the API if the path is one of its paths.
+pub(super) fn render_problem_as_page(
+    response: &mut Response,
+    request: &HeaderMap,
+    api: Option<&str>,
+) {
     let status = response.status();
     let headers = response.headers_mut();
     headers.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
@@ -46,17 +50,22 @@ pub(super) fn render_problem_as_page(response: &mut Response, request: &HeaderMa
         HeaderValue::from_static("text/html; charset=utf-8"),
     );
     headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.remove(CONTENT_LENGTH);
-    *response.body_mut() = Body::from(page(status));
+    *response.body_mut() = Body::from(page(status, api));
 }
 
 /// Returns a page that explains the status and gives advice. The page contains no text of the
-/// request, so nothing has to be escaped.
-fn page(status: StatusCode) -> String {
+/// request, and addresses in settings have no sign that must be escaped but `&`.
+fn page(status: StatusCode, api: Option<&str>) -> String {
     let (title, advice) = match status {
         StatusCode::NOT_FOUND => (
             "There is no such link",
             "Check the address: perhaps a character is missing or wrong.",
+        ),
+        StatusCode::MISDIRECTED_REQUEST => (
+            "There are no links at this address",
+            "Check the name before the first slash of the address.",
         ),
         StatusCode::GONE => (
             "This link is no longer available",
@@ -88,11 +97,14 @@ fn page(status: StatusCode) -> String {
              the request has made a mistake.",
         ),
     };
+    let api = api.filter(|_| status == StatusCode::NOT_FOUND);
+    let api = api.map(|api| format!("\n<p>The API is at {}</p>", api.replace('&', "&amp;")));
+    let api = api.unwrap_or_default();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n\
-         <main>\n<h1>{title}</h1>\n<p>{advice}</p>\n</main>\n"
+         <main>\n<h1>{title}</h1>\n<p>{advice}</p>{api}\n</main>\n"
     )
 }
 
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn policy_contains_hash_of_inline_style() {
-        let page = page(StatusCode::GONE);
+        let page = page(StatusCode::GONE, None);
         let (_, rest) = page.split_once("<style>").unwrap();
         let (style, _) = rest.split_once("</style>").unwrap();
         let hash = STANDARD.encode(Sha256::digest(style));
@@ -112,9 +124,13 @@ mod tests {
 
     #[test]
     fn page_explains_status_and_gives_advice() {
-        let page = page(StatusCode::NOT_FOUND);
+        let page = page(StatusCode::NOT_FOUND, Some("https://a.example/x&y"));
         assert!(page.starts_with("<!doctype html>"), "{page}");
         assert!(page.contains("<h1>There is no such link</h1>"), "{page}");
         assert!(page.contains("<p>Check the address"), "{page}");
+        assert!(
+            page.contains("<p>The API is at https://a.example/x&amp;y</p>"),
+            "{page}"
+        );
     }
 }

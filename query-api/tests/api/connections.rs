@@ -10,7 +10,7 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-const REQUEST: &[u8] = b"GET /v1/links HTTP/1.1\r\nHost: h\r\n\r\n";
+const REQUEST: &[u8] = b"GET /v1/links HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 struct Process {
     child: Child,

@@ -5,7 +5,7 @@ use linkledger_testing::TestDatabase;
 
 use crate::{
     read_tables::{insert_redirect, set_checkpoint},
-    service::{Answer, TestService},
+    service::{Answer, BASE_URL, SHORT_BASE_URL, TestService},
 };
 
 #[track_caller]
@@ -89,7 +89,7 @@ async fn other_paths_are_404_for_any_method() {
         "/",
         "//",
         "/a/b",
-        "/abc/",
+        "/abc//",
         "//abc",
         "/v1/links",
         "/v1/links/lnk_1",
@@ -115,7 +115,6 @@ async fn malformed_slug_is_rejected_without_lookup() {
     assert_page(&service.follow("/well-formed").await, 503, title);
     for path in [
         "/-abc",
-        "/%61bc",
         "/abc%00",
         "/caf%C3%A9",
         "/%FF%FE",
@@ -125,6 +124,112 @@ async fn malformed_slug_is_rejected_without_lookup() {
     ] {
         assert_no_such_link(&service.follow(path).await);
     }
+}
+
+#[tokio::test]
+async fn mangled_path_is_answered_as_its_slug() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "poster-26").await;
+    insert_redirect(service.pool(), &link).await;
+    for path in [
+        "/Poster-26/",
+        "/%70oster%2D26",
+        "/poster-26).",
+        "/poster-26%E2%80%8B",
+        "/poster-26%20?utm=x",
+        "/poster-26%C2%A0/",
+    ] {
+        let answer = service.follow(path).await;
+        assert_eq!(answer.status, 302, "{path}");
+        let location = answer.header("location");
+        assert_eq!(location, Some("https://example.com/poster-26"), "{path}");
+    }
+    for path in [
+        "/poster-26//",
+        "/x/poster-26",
+        "/poster-26%2F",
+        "/poster-26-",
+        "/poster-27.",
+    ] {
+        assert_no_such_link(&service.follow(path).await);
+    }
+    let posted = service
+        .call_short_host(Method::POST, "/poster-26/", &[])
+        .await;
+    assert_page(&posted, 405, "A link can only be followed");
+}
+
+#[tokio::test]
+async fn short_host_sends_security_headers() {
+    let service = TestService::start().await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "spring").await;
+    insert_redirect(service.pool(), &link).await;
+    let redirect = service.follow("/spring").await;
+    assert_eq!(redirect.header("x-content-type-options"), Some("nosniff"));
+    // It would hide from the destination where the visitor came from.
+    assert_eq!(redirect.header("referrer-policy"), None);
+    let page = service.follow("/unknown").await;
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+}
+
+#[tokio::test]
+async fn foreign_host_is_refused_unless_allowed() {
+    let database = TestDatabase::create().await;
+    let service = TestService::start_with(database, |config| {
+        config.allowed_hosts = vec!["alias.example".parse().unwrap()];
+    })
+    .await;
+    let caller = service.caller().await;
+    let link = service.append_link(&caller, "spring").await;
+    insert_redirect(service.pool(), &link).await;
+    for host in ["sho.rt", "SHO.rt:8443", "alias.example"] {
+        let answer = service.follow(&format!("http://{host}/spring")).await;
+        assert_eq!(answer.status, 302, "{host}");
+    }
+    for host in ["evil.example", "api.example.com", "127.0.0.1", "xsho.rt"] {
+        let path = format!("http://{host}/spring");
+        let answer = service.follow(&path).await;
+        assert_page(&answer, 421, "There are no links at this address");
+        assert!(!answer.body.contains(host), "{}", answer.body);
+        let json = [("accept", "application/json")];
+        let answer = service.call_short_host(Method::GET, &path, &json).await;
+        answer.assert_problem(421, "host_not_served");
+        let detail = answer.json()["detail"].to_string();
+        assert!(detail.contains("https://sho.rt"), "{detail}");
+    }
+    let api = async |target: &str| service.call_api(Method::GET, target, &[]).await.status;
+    assert_eq!(api("http://alias.example/v1/links").await, 401);
+    assert_eq!(api("http://sho.rt/v1/links").await, 421);
+    assert_eq!(api("http://evil.example/docs").await, 421);
+}
+
+#[tokio::test]
+async fn path_of_the_other_host_names_that_host() {
+    let service = TestService::start().await;
+    let json = [("accept", "application/json")];
+    for path in [
+        "/v1/links",
+        "/v1/links/",
+        "/docs",
+        "/openapi.json",
+        "/console/",
+    ] {
+        let page = service.follow(path).await;
+        assert_no_such_link(&page);
+        assert!(page.body.contains(BASE_URL), "{}", page.body);
+        let answer = service.call_short_host(Method::GET, path, &json).await;
+        answer.assert_problem(404, "route_not_found");
+        let detail = answer.json()["detail"].to_string();
+        assert!(detail.contains(BASE_URL), "{path}: {detail}");
+    }
+    assert!(!service.follow("/spring").await.body.contains(BASE_URL));
+    let answer = service.call_api(Method::GET, "/spring-sale", &[]).await;
+    answer.assert_problem(404, "route_not_found");
+    let detail = answer.json()["detail"].to_string();
+    assert!(detail.contains(SHORT_BASE_URL), "{detail}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tokio::join;
 
 use crate::{
     read_tables::{body_of, insert_appended_link, set_checkpoint, unused_link_id},
-    service::{TestService, token_of},
+    service::{TestService, read_routes, token_of},
 };
 
 fn path(link_id: LinkId) -> String {
@@ -82,18 +82,42 @@ async fn unusable_link_ids_get_same_answer() {
         visible.link.link_id.to_string(),
         invisible.link.link_id.to_string(),
         own_account.to_string(),
-        caller.account_id.to_string(),
         id.to_uppercase(),
         id.replace("lnk_", "%6cnk_"),
         id[..id.len() - 1].to_owned(),
         "%FF".to_owned(),
-        "x".to_owned(),
+        "lnk_x".to_owned(),
     ] {
         let answer = service.get(&caller, &format!("/v1/links/{id}")).await;
         assert_eq!(answer.status, 404, "{id}");
         let body = answer.body_without_request_id();
         assert_eq!(body, unknown.body_without_request_id(), "{id}");
     }
+}
+
+#[tokio::test]
+async fn slug_in_place_of_id_names_the_search() {
+    let service = TestService::start().await;
+    let (caller, other) = (service.caller().await, service.caller().await);
+    let link = service.append_link(&caller, "spring-sale").await;
+    insert_appended_link(service.pool(), &link).await;
+    service.append_link(&other, "their-sale").await;
+    let routes = read_routes().into_iter();
+    let templates = routes
+        .map(|route| route.path)
+        .filter(|path| path.contains("{id}"));
+    for template in templates {
+        // The answer does not depend on who has the slug.
+        for slug in ["spring-sale", "their-sale", "no-sale"] {
+            let answer = service.get(&caller, &template.replace("{id}", slug)).await;
+            answer.assert_problem(404, "link_not_found");
+            let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+            let search = format!("GET /v1/links?slug={slug} ");
+            assert!(detail.contains(&search), "{template}: {detail}");
+        }
+    }
+    let found = service.get(&caller, "/v1/links?slug=spring-sale").await;
+    assert_eq!(found.status, 200);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use crate::service::{Answer, ReadRoute, TestService, read_routes};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Host,
+    ForeignHost,
     Path,
     Method,
     Credentials,
@@ -28,8 +29,9 @@ enum Fault {
     Existence,
 }
 
-const FAULTS: [Fault; 11] = [
+const FAULTS: [Fault; 12] = [
     Fault::Host,
+    Fault::ForeignHost,
     Fault::Path,
     Fault::Method,
     Fault::Credentials,
@@ -46,6 +48,7 @@ impl Fault {
     fn code(self) -> Code {
         match self {
             Self::Host | Self::Token => Code::InvalidHeader,
+            Self::ForeignHost => Code::HostNotServed,
             Self::Path => Code::RouteNotFound,
             Self::Method => Code::MethodNotAllowed,
             Self::Credentials => Code::AuthenticationRequired,
@@ -131,7 +134,8 @@ impl Stage {
             &self.link_id
         };
         let path = format!(
-            "{}{}{}",
+            "{}{}{}{}",
+            either(Fault::ForeignHost, "http://evil.example", ""),
             either(Fault::Path, "/v2", ""),
             route.replace("{id}", link_id),
             either(Fault::Query, "?x=1", "")

@@ -87,9 +87,12 @@ async fn process_serves_three_sockets_until_shutdown() {
         );
         assert_eq!(head.body(), "");
 
-        let options = "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let options = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let no_host = "GET /v1/links HTTP/1.1\r\nConnection: close\r\n\r\n";
+        let other_host = "GET /x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
         for (address, bytes, status) in [
+            (api, other_host, "HTTP/1.1 421 "),
+            (short_host, other_host, "HTTP/1.1 421 "),
             (api, no_host, "HTTP/1.1 400 "),
             (short_host, no_host, "HTTP/1.1 400 "),
             (api, options, "HTTP/1.1 204 "),
@@ -100,7 +103,9 @@ async fn process_serves_three_sockets_until_shutdown() {
         }
         shutdown.cancel();
     };
-    let config = service::config(&database);
+    let mut config = service::config(&database);
+    config.base_url = format!("http://{api}").parse().unwrap();
+    config.short_base_url = format!("http://{short_host}").parse().unwrap();
     let (outcome, ()) = tokio::join!(serve(config, listeners, shutdown.clone()), visit);
     outcome.unwrap();
     assert!(TcpStream::connect(api).await.is_err());

@@ -35,6 +35,8 @@ pub(crate) const BASE_URL: &str = "https://api.example.com";
 pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
 /// Part of the service's timeout of one second in which a change of the read tables ends a wait for certain.
 const WAIT_TESTED_MAX: Duration = Duration::from_millis(500);
+const API_HOST: &str = "api.example.com";
+const SHORT_HOST: &str = "sho.rt";
 const CURSOR_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A running service, called without sockets.
@@ -72,6 +74,7 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         short_base_url: SHORT_BASE_URL.parse().unwrap(),
         cursor_keys: CURSOR_KEY.to_owned().into(),
         rate_limit: 0,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
@@ -189,7 +192,7 @@ impl TestService {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
-        call(&self.api, method, path, headers).await
+        call((&self.api, API_HOST), method, path, headers).await
     }
 
     pub(crate) async fn call_short_host(
@@ -198,7 +201,7 @@ impl TestService {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
-        call(&self.short_host, method, path, headers).await
+        call((&self.short_host, SHORT_HOST), method, path, headers).await
     }
 
     /// Sends a request to the short host from an address.
@@ -210,7 +213,8 @@ impl TestService {
         headers: &[(&str, &str)],
     ) -> Answer {
         let peer = SocketAddr::new(peer.parse().unwrap(), 4711);
-        call(&self.short_host.for_peer(peer), method, path, headers).await
+        let site = self.short_host.for_peer(peer);
+        call((&site, SHORT_HOST), method, path, headers).await
     }
 
     /// Sends GET to the short host.
@@ -306,11 +310,16 @@ pub(crate) fn paths_without_id() -> Vec<&'static str> {
     paths.filter(|path| !path.contains("{id}")).collect()
 }
 
-async fn call(site: &impl Serve, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn call(
+    (site, host): (&impl Serve, &str),
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header("host", "ignored.example");
+        .header("host", host);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

@@ -24,6 +24,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Host,
+    ForeignHost,
     Path,
     Method,
     Credentials,
@@ -36,6 +37,7 @@ pub(super) enum Fault {
     Encoding,
     Size,
     IdempotencyKey,
+    IfMatch,
     Json,
     UsedKey,
     Validation,
@@ -48,8 +50,9 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 24] = [
         Self::Host,
+        Self::ForeignHost,
         Self::Path,
         Self::Method,
         Self::Credentials,
@@ -62,6 +65,7 @@ impl Fault {
         Self::Encoding,
         Self::Size,
         Self::IdempotencyKey,
+        Self::IfMatch,
         Self::Json,
         Self::UsedKey,
         Self::Validation,
@@ -75,7 +79,8 @@ impl Fault {
 
     pub(super) fn code(self) -> Code {
         match self {
-            Self::Host => Code::InvalidHeader,
+            Self::Host | Self::IfMatch => Code::InvalidHeader,
+            Self::ForeignHost => Code::HostNotServed,
             Self::Path => Code::RouteNotFound,
             Self::Method => Code::MethodNotAllowed,
             Self::Credentials => Code::AuthenticationRequired,
@@ -115,9 +120,15 @@ impl Operation {
     pub(super) fn faults(self) -> Vec<Fault> {
         use Fault::*;
         let impossible: &[Fault] = match self {
-            Self::Create => &[Existence, Precondition, DisabledByOperator],
+            Self::Create => &[IfMatch, Existence, Precondition, DisabledByOperator],
             // The header must be missing, and an item without a key is a fault of the validation.
-            Self::Batch => &[IdempotencyKey, Existence, Precondition, DisabledByOperator],
+            Self::Batch => &[
+                IdempotencyKey,
+                IfMatch,
+                Existence,
+                Precondition,
+                DisabledByOperator,
+            ],
             Self::Change => &[IdempotencyKey, UsedKey, Slug, Credits],
             Self::Delete => &[
                 MediaType,
@@ -303,7 +314,15 @@ fn apply(fault: Fault, request: &mut Request<Body>) {
         Fault::MediaType => set("content-type", "text/plain"),
         Fault::Encoding => set("content-encoding", "gzip"),
         Fault::Size => set("content-length", "262145"),
-        Fault::Precondition => set("if-match", "\"9\""),
+        // Two headers, if the request has both faults.
+        Fault::Precondition => add_if_match(request, "\"9\""),
+        Fault::IfMatch => add_if_match(request, "1"),
+        // Without a header there is no other host.
+        Fault::ForeignHost => {
+            if let Some(host) = request.headers_mut().get_mut("host") {
+                *host = HeaderValue::from_static("evil.example");
+            }
+        }
         Fault::Host => drop(request.headers_mut().remove("host")),
         Fault::Credentials => drop(request.headers_mut().remove("authorization")),
         Fault::IdempotencyKey => drop(request.headers_mut().remove("idempotency-key")),
@@ -322,4 +341,9 @@ fn apply(fault: Fault, request: &mut Request<Body>) {
         | Fault::ExternalId
         | Fault::Credits => {}
     }
+}
+
+fn add_if_match(request: &mut Request<Body>, value: &'static str) {
+    let value = HeaderValue::from_static(value);
+    request.headers_mut().append("if-match", value);
 }

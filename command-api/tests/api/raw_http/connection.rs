@@ -15,7 +15,7 @@ async fn pipelined_requests_are_answered_in_order() {
     let mut expected = Vec::new();
     for number in 0..300 {
         let path = ["/v1/links", "/nothing"][number % 2];
-        sent.push(format!("PUT {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        sent.push(format!("PUT {path} HTTP/1.1\r\nHost: api.sho.rt\r\n\r\n"));
         expected.push([405, 404][number % 2]);
         if number % 50 == 0 {
             // A slower request.
@@ -27,7 +27,7 @@ async fn pipelined_requests_are_answered_in_order() {
             expected.push(201);
         }
     }
-    sent.push("PUT /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_owned());
+    sent.push("PUT /nothing HTTP/1.1\r\nHost: api.sho.rt\r\nConnection: close\r\n\r\n".to_owned());
     expected.push(404);
     let answers = server.exchange(sent.concat()).await;
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
@@ -37,7 +37,7 @@ async fn pipelined_requests_are_answered_in_order() {
 #[tokio::test]
 async fn http10_closes_connection_unless_keep_alive() {
     let server = RawServer::start().await;
-    let request = "PUT /v1/links HTTP/1.0\r\nHost: h\r\n";
+    let request = "PUT /v1/links HTTP/1.0\r\nHost: api.sho.rt\r\n";
     let twice = format!("{request}\r\n{request}\r\n");
     assert_eq!(server.exchange(twice).await.len(), 1);
     let kept = format!("{request}Connection: keep-alive\r\n\r\n{request}\r\n");

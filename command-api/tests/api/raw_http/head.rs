@@ -5,16 +5,22 @@ use super::RawServer;
 #[tokio::test]
 async fn non_http_input_is_answered_and_closed() {
     let server = RawServer::start().await;
-    let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\n";
+    let get = "GET /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n";
     let long = "x".repeat(70_000);
     let headers = "X: y\r\n".repeat(101);
     for (sent, status) in [
         ("\0\r\n\r\n".to_owned(), 400),
         ("GET\r\n\r\n".to_owned(), 400),
         ("GET /v1/links\r\n\r\n".to_owned(), 400),
-        ("GET /v1/links HTTP/3.7\r\nHost: h\r\n\r\n".to_owned(), 400),
-        ("GET /a b HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(), 400),
-        ("G@T / HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(), 400),
+        (
+            "GET /v1/links HTTP/3.7\r\nHost: api.sho.rt\r\n\r\n".to_owned(),
+            400,
+        ),
+        (
+            "GET /a b HTTP/1.1\r\nHost: api.sho.rt\r\n\r\n".to_owned(),
+            400,
+        ),
+        ("G@T / HTTP/1.1\r\nHost: api.sho.rt\r\n\r\n".to_owned(), 400),
         (format!("{get}X : y\r\n\r\n"), 400),
         (format!("{get}X: a\r\n b\r\n\r\n"), 400),
         (format!("{get}X: a\0b\r\n\r\n"), 400),
@@ -35,7 +41,10 @@ async fn non_http_input_is_answered_and_closed() {
         ),
         (format!("{get}{headers}\r\n"), 431),
         (format!("{get}X: {long}\r\n\r\n"), 431),
-        (format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"), 431),
+        (
+            format!("GET /{long} HTTP/1.1\r\nHost: api.sho.rt\r\n\r\n"),
+            431,
+        ),
     ] {
         let answer = server.answer(&sent).await;
         let shown: String = sent.chars().take(100).collect();
@@ -49,12 +58,12 @@ async fn non_http_input_is_answered_and_closed() {
 #[tokio::test]
 async fn overlong_head_returns_a_problem() {
     let server = RawServer::start().await;
-    let get = "GET /v1/links HTTP/1.1\r\nHost: h\r\nConnection: close\r\n";
+    let get = "GET /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\nConnection: close\r\n";
     let path = "x".repeat(9_000);
     let headers = "X: y\r\n".repeat(65);
     for (sent, status, code) in [
         (
-            format!("GET /{path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+            format!("GET /{path} HTTP/1.1\r\nHost: api.sho.rt\r\nConnection: close\r\n\r\n"),
             414,
             "uri_too_long",
         ),
@@ -97,81 +106,100 @@ const HOSTS_TARGETS_METHODS_AND_VERSIONS: &[(&str, u16, Option<&str>)] = &[
     ),
     // A single line feed also ends a line (RFC 9112, 2.2).
     (
-        "PUT /v1/links HTTP/1.1\nHost: h\n",
+        "PUT /v1/links HTTP/1.1\nHost: api.sho.rt\n",
         405,
         Some("method_not_allowed"),
     ),
     (
-        "PUT /v1/links HTTP/1.0\r\nHost: h\r\n",
+        "PUT /v1/links HTTP/1.0\r\nHost: api.sho.rt\r\n",
         405,
         Some("method_not_allowed"),
     ),
-    // The service ignores the host of the target and the host of the header.
+    // The host of the target counts, and not that of the header (RFC 9112, 3.2.2).
     (
-        "PUT http://evil.example/v1/links HTTP/1.1\r\nHost: h\r\n",
-        405,
-        Some("method_not_allowed"),
+        "PUT http://evil.example/v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        421,
+        Some("host_not_served"),
     ),
     (
-        "TRACE /v1/links HTTP/1.1\r\nHost: h\r\nX-Secret: s\r\n",
-        405,
-        Some("method_not_allowed"),
-    ),
-    (
-        "get /v1/links HTTP/1.1\r\nHost: h\r\n",
+        "PUT http://api.sho.rt:80/v1/links HTTP/1.1\r\nHost: evil.example\r\n",
         405,
         Some("method_not_allowed"),
     ),
     (
-        "FOO /v1/links HTTP/1.1\r\nHost: h\r\n",
+        "PUT /v1/links HTTP/1.1\r\nHost: sho.rt\r\n",
+        421,
+        Some("host_not_served"),
+    ),
+    (
+        "PUT /v1/links HTTP/1.1\r\nHost: API.sho.rt.:8443\r\n",
         405,
         Some("method_not_allowed"),
     ),
     (
-        "CONNECT h:443 HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
-    ),
-    ("OPTIONS * HTTP/1.1\r\nHost: h\r\n", 204, None),
-    ("OPTIONS /v1/links HTTP/1.1\r\nHost: h\r\n", 204, None),
-    (
-        "OPTIONS /v1/links/ HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
+        "TRACE /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\nX-Secret: s\r\n",
+        405,
+        Some("method_not_allowed"),
     ),
     (
-        "POST /v1/link%73 HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
+        "get /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        405,
+        Some("method_not_allowed"),
     ),
     (
-        "POST /v1/./links HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
+        "FOO /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        405,
+        Some("method_not_allowed"),
     ),
     (
-        "POST /v1/links;x HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
+        "CONNECT h:443 HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        421,
+        Some("host_not_served"),
+    ),
+    ("OPTIONS * HTTP/1.1\r\nHost: api.sho.rt\r\n", 204, None),
+    (
+        "OPTIONS /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        204,
+        None,
     ),
     (
-        "POST /v1%2Flinks HTTP/1.1\r\nHost: h\r\n",
-        404,
-        Some("route_not_found"),
-    ),
-    (
-        "POST //v1/links HTTP/1.1\r\nHost: h\r\n",
+        "OPTIONS /v1/links/ HTTP/1.1\r\nHost: api.sho.rt\r\n",
         404,
         Some("route_not_found"),
     ),
     (
-        "POST /%zz/%ff HTTP/1.1\r\nHost: h\r\n",
+        "POST /v1/link%73 HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1/./links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1/links;x HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /v1%2Flinks HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST //v1/links HTTP/1.1\r\nHost: api.sho.rt\r\n",
+        404,
+        Some("route_not_found"),
+    ),
+    (
+        "POST /%zz/%ff HTTP/1.1\r\nHost: api.sho.rt\r\n",
         404,
         Some("route_not_found"),
     ),
     // The service never switches the protocol.
     (
-        "PUT /v1/links HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
+        "PUT /v1/links HTTP/1.1\r\nHost: api.sho.rt\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n",
         405,
         Some("method_not_allowed"),
     ),

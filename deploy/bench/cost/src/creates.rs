@@ -19,6 +19,7 @@ use linkledger_core::{
         gate::RouteGate,
         observe::ServiceName,
         rate_limit::RequestClass,
+        served_hosts::ServedHosts,
     },
     lifecycle::{self, Tasks},
     link::OwnHosts,
@@ -132,6 +133,8 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let gate = RouteGate::new(authenticator, RATE_LIMIT, class, scope);
     let settings = AnswerSettings {
         base_url: BASE_URL.into(),
+        short_base_url: SHORT_BASE_URL.into(),
+        hosts: ServedHosts::new(&BASE_URL.parse()?, &[]),
         service: ServiceName::CommandApi,
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;

@@ -188,6 +188,7 @@ fn config(database_url: String, clicks: ClickSettings) -> QueryApiConfig {
         short_base_url: "https://sho.rt".parse().expect("an address"),
         cursor_keys: "00".repeat(32).into(),
         rate_limit: RATE_LIMIT,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().expect("a status of a redirect"),
         redirect_cache_mib: 64,

@@ -93,7 +93,7 @@ fn gets(account: &LoadAccount, ids: &ConsecutiveIds) -> RequestWriter {
         let id = ids.nth(SmallRng::seed_from_u64(SEED ^ number).random_range(0..ids.count()));
         write!(
             buffer,
-            "GET /v1/links/{id} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\n\r\n"
+            "GET /v1/links/{id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
         )
         .expect("writing to a buffer never fails");
     })

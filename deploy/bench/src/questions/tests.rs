@@ -115,7 +115,7 @@ async fn assert_pages(url: &str, api: SocketAddr, (account, links): (&LoadAccoun
 }
 
 async fn assert_bare_server_equals_short_host(short_host: SocketAddr, slug: &str) {
-    let request = format!("GET /{slug} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes();
+    let request = format!("GET /{slug} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
     let mut connection = HttpConnection::open(short_host).await.unwrap();
     let shown = connection.exchange(&request).await.unwrap();
     assert_eq!(shown.status, 302);
@@ -140,10 +140,11 @@ async fn serve(url: &str, tasks: &mut Tasks) -> [SocketAddr; 2] {
         databases: DatabaseSettings::one(url),
         read_replica_urls: Vec::new(),
         allow_unsafe_postgres: true,
-        base_url: "https://api.example.com".parse().unwrap(),
-        short_base_url: "https://sho.rt".parse().unwrap(),
+        base_url: "http://127.0.0.1:8080".parse().unwrap(),
+        short_base_url: "http://127.0.0.1:8081".parse().unwrap(),
         cursor_keys: CURSOR_KEYS.to_owned().into(),
         rate_limit: 0,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 1,

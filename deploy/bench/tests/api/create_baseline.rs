@@ -80,6 +80,7 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
         short_base_url: "http://127.0.0.1:40001".parse().expect("an address"),
         link_price: 1,
         rate_limit: 0,
+        allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
         writers: 1,
         instance_id: None,

@@ -167,6 +167,7 @@ impl ServiceSettings {
             short_base_url: self.short_base_url.parse()?,
             link_price: self.link_price,
             rate_limit: self.rate_limit,
+            allowed_hosts: Vec::new(),
             cors_allowed_origins: Vec::new(),
             writers: 1,
             // A fixed name, since one stack uses a database: after a restart the stack renews its
@@ -200,6 +201,7 @@ impl ServiceSettings {
             short_base_url: self.short_base_url.parse()?,
             cursor_keys: self.cursor_keys.clone().into(),
             rate_limit: self.rate_limit,
+            allowed_hosts: Vec::new(),
             cors_allowed_origins: Vec::new(),
             redirect_status: "302".parse().map_err(anyhow::Error::msg)?,
             redirect_cache_mib: REDIRECT_CACHE_MIB,

@@ -298,8 +298,8 @@ async fn unreadable_request_without_tls_gets_a_page() {
         (get("/", ""), 400, "<p>Check the address"),
         (
             get("/", "Host: other.example\r\n"),
-            404,
-            "<h1>There is no such link",
+            421,
+            "<h1>There are no links at this address",
         ),
     ] {
         let answer = stage.exchange_with_short_host(&sent).await;
@@ -317,7 +317,7 @@ async fn unreadable_request_without_tls_gets_a_page() {
     }
     let json = "Host: other.example\r\nAccept: application/json\r\n";
     let answer = stage.exchange_with_short_host(&get("/", json)).await;
-    assert!(answer.contains("\"code\":\"route_not_found\""), "{answer}");
+    assert!(answer.contains("\"code\":\"host_not_served\""), "{answer}");
     assert!(stage.reached().iter().all(Vec::is_empty));
 }
 

@@ -73,7 +73,7 @@ async fn ingress_errors_are_documented_problems() {
         cases.push((sent, "route_not_found"));
     }
     let other_host = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-    cases.push((other_host.to_owned(), "route_not_found"));
+    cases.push((other_host.to_owned(), "host_not_served"));
     for (sent, code) in cases {
         assert_is_problem(&stage.exchange(&sent).await, code);
     }
