@@ -263,7 +263,8 @@ mod tests {
     fn full_buffer_folds_and_stays_bounded() {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::parse("curl/").unwrap();
-        let user_agent = [b'x'; 512];
+        let mut user_agent = [b'x'; 512];
+        user_agent[..8].copy_from_slice(b"Mozilla/");
         let count = 10_000;
         for number in 0..count {
             let agent = if number % 2 == 0 {

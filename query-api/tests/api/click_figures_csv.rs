@@ -47,7 +47,7 @@ async fn series_is_a_table_of_csv() {
     let range = format!("{range}&timezone=Europe/Berlin");
     for (interval, second) in [
         ("hour", "2026-11-18,2026-11-18T00:00:00+01:00,0,0,"),
-        ("day", "2026-11-18,2026-11-18T00:00:00+01:00,0,0,1"),
+        ("day", "2026-11-18,2026-11-18T00:00:00+01:00,0,0,0"),
     ] {
         let path = format!("/v1/clicks?{range}&interval={interval}");
         let answer = get(&stage, &path, "text/csv").await;
