@@ -118,7 +118,9 @@ fn timestamp_limits(topic: &Topic) -> Vec<CheckedSetting> {
         TopicSettings::Known(known) if !known.contains_key(TIMESTAMP_LIMITS[0]) => {
             &["message.timestamp.difference.max.ms"]
         }
-        _ => &TIMESTAMP_LIMITS,
+        TopicSettings::Known(_) | TopicSettings::Unsupported | TopicSettings::Denied => {
+            &TIMESTAMP_LIMITS
+        }
     };
     let check = |name: &&'static str| {
         checked(topic, name, TIMESTAMP_UNLIMITED, |is| {
