@@ -3,6 +3,9 @@
 use serde::{Serialize as _, Serializer};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
+/// Length of an instant to the second, without an offset.
+const SECONDS_LENGTH: usize = "2026-11-20T09:51:00".len();
+
 /// Formats an instant, such as `2026-11-20T09:51:00.123Z`.
 pub fn format(instant: OffsetDateTime) -> String {
     let instant = instant.to_offset(UtcOffset::UTC);
@@ -26,6 +29,27 @@ pub fn format(instant: OffsetDateTime) -> String {
     write(17, 2, second.into());
     write(20, 3, millisecond.into());
     String::from_utf8(text.to_vec()).expect("digits and signs")
+}
+
+/// Formats an instant with its offset, to the second, such as `2026-11-20T10:00:00+01:00`; `Z` in UTC.
+pub fn format_local(instant: OffsetDateTime) -> String {
+    let utc = format(instant.replace_offset(UtcOffset::UTC));
+    let (hours, minutes, _) = instant.offset().as_hms();
+    let offset = if instant.offset().is_utc() {
+        "Z".to_owned()
+    } else {
+        let sign = if instant.offset().is_negative() {
+            '-'
+        } else {
+            '+'
+        };
+        format!(
+            "{sign}{:02}:{:02}",
+            hours.unsigned_abs(),
+            minutes.unsigned_abs()
+        )
+    };
+    format!("{}{offset}", &utc[..SECONDS_LENGTH])
 }
 
 /// Serializes an instant or an `Option` of one, in the format of [`format()`].
@@ -66,6 +90,28 @@ mod tests {
             format(datetime!(2026-01-02 03:04:05.078 +1)),
             "2026-01-02T02:04:05.078Z"
         );
+    }
+
+    #[test]
+    fn local_instants_have_their_offset() {
+        for (instant, expected) in [
+            (datetime!(2026-11-28 0:00 +1), "2026-11-28T00:00:00+01:00"),
+            (
+                datetime!(2026-11-28 23:45:10.5 -3:30),
+                "2026-11-28T23:45:10-03:30",
+            ),
+            (
+                datetime!(2026-11-28 1:02:03 -0:30),
+                "2026-11-28T01:02:03-00:30",
+            ),
+            (datetime!(2026-11-28 0:00 UTC), "2026-11-28T00:00:00Z"),
+        ] {
+            assert_eq!(format_local(instant), expected);
+            assert_eq!(
+                parse(expected).unwrap(),
+                instant.replace_millisecond(0).unwrap()
+            );
+        }
     }
 
     #[test]

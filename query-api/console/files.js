@@ -1,12 +1,19 @@
 // Files that the console offers: CSV as the API writes CSV.
 
-/** Characters that make a spreadsheet take a cell for a formula. */
-const FORMULA = /^[=+\-@'\t\r]/;
-const NEEDS_QUOTES = /[",\r\n]/;
+/**
+ * Begin of a cell that a spreadsheet could take for a formula. Where numbers have a comma, spreadsheets split at `;`,
+ * also within quotes.
+ */
+const FORMULA = /(?<![^;\t\r\n])(?="*[=+\-@＝＋－＠'\t\r])/g;
+const GUARD = /(?<![^;\t\r\n])'(?="*[=+\-@＝＋－＠'\t\r])/g;
+const NEEDS_QUOTES = /[",;\r\n]/;
+
+/** Returns the text of a cell without the apostrophes that keep a spreadsheet from taking it for a formula. */
+export const unguarded = (cell) => cell.replace(GUARD, "");
 
 const cell = (value) => {
   const text = value === null || value === undefined ? "" : String(value);
-  const safe = FORMULA.test(text) ? `'${text}` : text;
+  const safe = text.replace(FORMULA, "'");
   return NEEDS_QUOTES.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 

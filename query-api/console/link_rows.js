@@ -1,5 +1,6 @@
 // Rows of a pasted text or a file, as members of new links.
 
+import { unguarded } from "./files.js";
 import { MEMBERS, valueOf } from "./link_members.js";
 
 const MANDATORY = "destination_url";
@@ -7,8 +8,6 @@ const EXCESS = { title: "The row has more cells than there are columns: quote ce
 const EXCESS_WORDS = { title: "The line has more than a destination and a slug" };
 /** Columns of the files of this console that are no members of a new link. */
 const WRITTEN = ["id", "short_url", "disabled_by", "created_at", "line", "status", "replayed", "code", "detail"];
-/** Apostrophe that keeps a spreadsheet from taking a cell for a formula, as files.js writes it. */
-const GUARD = /^'(?=[=+\-@'\t\r])/;
 const SEPARATORS = [",", ";", "\t"];
 
 /**
@@ -78,7 +77,7 @@ export const rowsOf = (source) => {
   return rows.map(({ cells, text: row, line }) => {
     const textOf = ({ name }) => {
       const cell = cells[names.indexOf(name)] ?? "";
-      return head ? cell.replace(GUARD, "") : cell;
+      return head ? unguarded(cell) : cell;
     };
     const pairs = MEMBERS.map((member) => [member.name, valueOf(member, textOf(member))]);
     const isExcess = cells.slice(names.length).some((cell) => cell.trim() !== "");

@@ -19,6 +19,7 @@ mod recorder;
 mod salts;
 mod same_address;
 mod settings;
+mod share;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -69,9 +70,13 @@ pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_
 pub(crate) const RECORDER_CONNECTIONS: u32 = 2;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
-const PURPOSE: HeaderName = HeaderName::from_static("purpose");
-const X_MOZ: HeaderName = HeaderName::from_static("x-moz");
+/// Headers that say why a page is loaded.
+const PURPOSES: [HeaderName; 4] = [
+    HeaderName::from_static("sec-purpose"),
+    HeaderName::from_static("purpose"),
+    HeaderName::from_static("x-purpose"),
+    HeaderName::from_static("x-moz"),
+];
 const SEC_GPC: HeaderName = HeaderName::from_static("sec-gpc");
 
 /// Handle with which requests record clicks; does nothing if clicks are switched off.
@@ -179,7 +184,7 @@ impl Clicks {
             account_id: link.account_id,
             slug: link.slug_folded,
             is_head: visit.method == Method::HEAD,
-            is_prefetch: is_prefetch(value(&SEC_PURPOSE), value(&PURPOSE), value(&X_MOZ)),
+            is_prefetch: is_prefetch(PURPOSES.iter().map(value)),
             wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
             client_address: recording.client_address(visit),
             is_of_unlisted_proxy: recording.is_of_unlisted_proxy(visit),

@@ -75,7 +75,8 @@ impl AgentTables {
             (browser, _) => browser,
         };
         let device = self.devices.find(user_agent);
-        let device = device.or_else(|| device_of_system(os));
+        let is_browser = user_agent.starts_with(b"Mozilla/") || user_agent.starts_with(b"Opera/");
+        let device = device.or_else(|| device_of_system(os, is_browser));
         AgentFamilies {
             browser,
             os,
@@ -85,10 +86,10 @@ impl AgentTables {
 }
 
 /// Returns the device of a user agent that names none.
-fn device_of_system(os: Option<&'static str>) -> Option<Device> {
+fn device_of_system(os: Option<&'static str>, is_browser: bool) -> Option<Device> {
     match os? {
-        // Browsers on phones say `Mobile`, browsers on tablets do not.
-        "Android" | "HarmonyOS" => Some(Device::Tablet),
+        // Browsers on phones say `Mobile`, browsers on tablets do not. Apps say it on neither.
+        "Android" | "HarmonyOS" => is_browser.then_some(Device::Tablet),
         "iOS" | "KaiOS" | "Windows Phone" => Some(Device::Mobile),
         "Windows" | "macOS" | "Linux" | "Chrome OS" | "FreeBSD" | "OpenBSD" => {
             Some(Device::Desktop)

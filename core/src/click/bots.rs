@@ -1,33 +1,59 @@
-//! User agents of crawlers, monitors, link previews and HTTP libraries, by a list of texts.
+//! Bots by their user agents: crawlers, monitors, link previews and HTTP libraries.
 //!
-//! The list is `bots.txt`, one text for each line, compared without regard to case. A text after `!` is
-//! an exception: where it matches, no shorter text inside it counts.
+//! The rules are few and general, and a person can read them: `bots.txt`, whose head explains them.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+mod mail_address;
+mod phone_names;
 
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
+
+use self::{mail_address::has_mail_address, phone_names::phone_names};
 use super::cut;
 
 /// Built-in list.
 const BUILT_IN: &str = include_str!("bots.txt");
+/// Begins of the user agents of browsers.
+const BROWSER_BEGINS: [&[u8]; 2] = [b"Mozilla/", b"Opera/"];
 /// Mark of a comment.
 const COMMENT: char = '#';
 /// Mark of an exception.
 const EXCEPTION: char = '!';
+/// Mark of a device or an app of people.
+const DEVICE: char = '~';
+/// Mark of an end that may be inside a word.
+const INSIDE_WORD: char = '*';
 /// Shortest text of a list, in bytes: shorter texts match most browsers.
 const TEXT_LENGTH_MIN: usize = 3;
 
-/// List of texts in the user agents of bots.
+/// List of texts in the user agents of bots, and of people.
 #[derive(Debug, Clone)]
 pub struct BotPatterns {
     automaton: AhoCorasick,
-    /// By number of the text: true for an exception.
-    is_exception: Vec<bool>,
+    /// By number of the text.
+    rules: Vec<Rule>,
+}
+
+/// How a text of the list counts.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    meaning: Meaning,
+    begins_word: bool,
+    ends_word: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Bot,
+    Exception,
+    Device,
 }
 
 /// List that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BotPatternsError {
-    /// The list has no text.
+    /// The list has no text of bots.
     #[error("the list of bots is empty; give one text for each line")]
     Empty,
     /// A text is too short.
@@ -49,100 +75,97 @@ impl BotPatterns {
     /// Parses a list.
     ///
     /// # Errors
-    /// Returns an error if the list is empty, or a text is too short.
+    /// Returns an error if the list has no text of bots, or a text is too short.
     pub fn parse(list: &str) -> Result<Self, BotPatternsError> {
-        let (mut texts, mut is_exception) = (Vec::new(), Vec::new());
-        for (line, text) in (1..).zip(list.lines()) {
-            let text = text.split(COMMENT).next().unwrap_or_default().trim();
-            if text.is_empty() {
+        let (mut texts, mut rules) = (Vec::new(), Vec::new());
+        for (number, line) in (1..).zip(list.lines()) {
+            let line = line.split(COMMENT).next().unwrap_or_default().trim();
+            if line.is_empty() {
                 continue;
             }
-            let exception = text.strip_prefix(EXCEPTION);
-            let pattern = exception.unwrap_or(text);
-            if pattern.len() < TEXT_LENGTH_MIN {
-                return Err(BotPatternsError::Short(line));
+            let (text, rule) = Rule::parse(line);
+            if text.len() < TEXT_LENGTH_MIN {
+                return Err(BotPatternsError::Short(number));
             }
-            texts.push(pattern);
-            is_exception.push(exception.is_some());
+            texts.push(text);
+            rules.push(rule);
         }
-        if is_exception.iter().all(|is_exception| *is_exception) {
+        if !rules.iter().any(|rule| rule.meaning == Meaning::Bot) {
             return Err(BotPatternsError::Empty);
         }
         let automaton = AhoCorasick::builder()
             .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::DFA))
             .build(texts)?;
-        Ok(Self {
-            automaton,
-            is_exception,
-        })
+        Ok(Self { automaton, rules })
     }
 
     /// Returns true if the user agent is empty or of a bot.
     pub fn matches(&self, user_agent: &[u8]) -> bool {
         let user_agent = cut(user_agent).trim_ascii();
-        let mut matches = self.automaton.find_iter(user_agent);
-        user_agent.is_empty() || matches.any(|found| !self.is_exception[found.pattern().as_usize()])
+        let mut is_of_people = BROWSER_BEGINS.iter().any(|it| user_agent.starts_with(it));
+        let (mut of_bots, mut excused) = (Vec::new(), Vec::new());
+        for (range, meaning) in self.found(user_agent) {
+            match meaning {
+                Meaning::Bot => of_bots.push(range),
+                Meaning::Exception => excused.push(range),
+                Meaning::Device => is_of_people = true,
+            }
+        }
+        if !is_of_people || has_mail_address(user_agent) {
+            return true;
+        }
+        if of_bots.is_empty() {
+            return false;
+        }
+        excused.extend(phone_names(user_agent));
+        let is_excused = |text: &Range<usize>| {
+            let mut excused = excused.iter();
+            excused.any(|it| it.start <= text.start && text.end <= it.end)
+        };
+        !of_bots.iter().all(is_excused)
+    }
+
+    /// Returns the texts in the user agent, as their rules want them: whole words, or parts of words.
+    fn found<'a>(
+        &'a self,
+        user_agent: &'a [u8],
+    ) -> impl Iterator<Item = (Range<usize>, Meaning)> + 'a {
+        let found = self.automaton.find_overlapping_iter(user_agent);
+        found.filter_map(move |found: Match| {
+            let rule = self.rules[found.pattern().as_usize()];
+            let range = found.range();
+            let word_goes_on = |at: Option<usize>| {
+                at.and_then(|at| user_agent.get(at))
+                    .is_some_and(u8::is_ascii_alphanumeric)
+            };
+            let is_inside = rule.begins_word && word_goes_on(range.start.checked_sub(1))
+                || rule.ends_word && word_goes_on(Some(range.end));
+            (!is_inside).then_some((range, rule.meaning))
+        })
+    }
+}
+
+impl Rule {
+    /// Returns the text of a line, and how it counts.
+    fn parse(line: &str) -> (&str, Self) {
+        let (text, meaning) = match line.split_at_checked(1) {
+            Some((mark, text)) if mark.starts_with(EXCEPTION) => (text, Meaning::Exception),
+            Some((mark, text)) if mark.starts_with(DEVICE) => (text, Meaning::Device),
+            _ => (line, Meaning::Bot),
+        };
+        let after = text.strip_prefix(INSIDE_WORD);
+        let before = after.unwrap_or(text).strip_suffix(INSIDE_WORD);
+        let bare = before.unwrap_or(after.unwrap_or(text));
+        let is_of_word = |end: Option<char>| end.is_some_and(|it| it.is_ascii_alphanumeric());
+        let rule = Self {
+            meaning,
+            begins_word: after.is_none() && is_of_word(bare.chars().next()),
+            ends_word: before.is_none() && is_of_word(bare.chars().next_back()),
+        };
+        (bare, rule)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn texts_match_in_any_case() {
-        let bots = BotPatterns::parse("# crawlers\nbot\n\ncurl/ # a library\n").unwrap();
-        assert!(bots.matches(b"GoogleBOT/2.1"));
-        assert!(bots.matches(b"CURL/8.5.0"));
-        assert!(!bots.matches(b"curling"));
-        assert!(bots.matches(b"") && bots.matches(b"  "));
-    }
-
-    #[test]
-    fn exceptions_hide_shorter_texts() {
-        let bots = BotPatterns::parse("bot\n!cubot").unwrap();
-        assert!(!bots.matches(b"Android 10; CUBOT X20"));
-        assert!(bots.matches(b"Android 10; CUBOT X20; bot"));
-    }
-
-    #[test]
-    fn unusable_lists_are_refused() {
-        for list in ["", "# nothing", "!cubot", "bot\nab"] {
-            assert!(BotPatterns::parse(list).is_err(), "{list}");
-        }
-    }
-
-    #[test]
-    fn built_in_list_is_sorted_out() {
-        let bots = BotPatterns::built_in();
-        let mut texts: Vec<&str> = BUILT_IN.lines().collect();
-        texts.retain(|line| !line.is_empty() && !line.starts_with(COMMENT));
-        assert!(texts.iter().all(|text| text.to_lowercase() == **text));
-        let count = texts.len();
-        texts.sort_unstable();
-        texts.dedup();
-        assert_eq!(texts.len(), count, "a text is in the list twice");
-        assert!(
-            bots.matches(
-                b"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
-            )
-        );
-    }
-
-    static BUILT_IN_PATTERNS: LazyLock<BotPatterns> = LazyLock::new(BotPatterns::built_in);
-
-    proptest! {
-        #[test]
-        fn only_the_first_512_bytes_count(tail in prop::collection::vec(any::<u8>(), 0..8_192)) {
-            let bots = &*BUILT_IN_PATTERNS;
-            let mut user_agent = vec![b'x'; 512];
-            user_agent.extend(tail);
-            prop_assert!(!bots.matches(&user_agent));
-        }
-    }
-}
+mod tests;

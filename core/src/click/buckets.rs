@@ -210,6 +210,15 @@ impl Buckets {
         self.boundaries[..self.len()].iter().copied().map(instant)
     }
 
+    /// Returns the begin of each bucket with the offset of the time zone; of UTC days, which begin at midnight of
+    /// UTC, with that of UTC.
+    pub fn local_starts(&self) -> impl Iterator<Item = OffsetDateTime> {
+        self.starts().map(|start| {
+            let is_local = self.utc_days_before().is_none_or(|end| start >= end);
+            if is_local { self.zone.at(start) } else { start }
+        })
+    }
+
     /// Returns the begin of the first bucket.
     pub fn from(&self) -> OffsetDateTime {
         instant(self.boundaries[0])

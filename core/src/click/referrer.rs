@@ -1,4 +1,4 @@
-//! Host of the page with the link, from `Referer`.
+//! Host of the page, or name of the app, with the link, from `Referer`.
 
 use url::Url;
 
@@ -7,8 +7,11 @@ use super::{HEADER_BYTES_MAX, cut};
 /// Maximum length of a host, in characters.
 const HOST_LENGTH_MAX: usize = 253;
 
-/// Returns the host of `Referer` in lower case, with IDNA names in their ASCII form; `None` for the
-/// short host itself, and if the value is malformed or no address of a web page.
+/// Schemes of addresses whose host names an app, such as `android-app://com.example.mail/`.
+const APP_SCHEMES: [&str; 2] = ["android-app", "ios-app"];
+
+/// Returns the host of `Referer` in lower case, with IDNA names in their ASCII form, or the name of an app; `None` for
+/// the short host itself, and if the value is malformed or the address of neither a page nor an app.
 pub fn referrer_host(referer: &[u8], short_host: Option<&str>) -> Option<String> {
     let kept = cut(referer);
     let text = match std::str::from_utf8(kept) {
@@ -22,15 +25,17 @@ pub fn referrer_host(referer: &[u8], short_host: Option<&str>) -> Option<String>
         return None;
     }
     let url = Url::parse(text).ok()?;
-    if !matches!(url.scheme(), "http" | "https") {
+    let is_app = APP_SCHEMES.contains(&url.scheme());
+    if !is_app && !matches!(url.scheme(), "http" | "https") {
         return None;
     }
     let host = url.host_str()?;
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let is_recorded = is_host_name(host)
+    // The URL standard lowers the letters of web hosts only.
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let is_recorded = is_host_name(&host)
         && host.len() <= HOST_LENGTH_MAX
-        && !short_host.is_some_and(|short| short.eq_ignore_ascii_case(host));
-    is_recorded.then(|| host.to_owned())
+        && !short_host.is_some_and(|short| short.eq_ignore_ascii_case(&host));
+    is_recorded.then_some(host)
 }
 
 /// Returns true for names as in DNS, and addresses. By the URL standard `*` alone and `a;=1+1;` would be hosts too:
@@ -67,6 +72,13 @@ mod tests {
             ("https://192.0.2.1/", "192.0.2.1"),
             ("https://a_b.news-1.example/", "a_b.news-1.example"),
             ("https://[2001:DB8::1]/", "[2001:db8::1]"),
+            ("android-app://com.Example.Mail", "com.example.mail"),
+            (
+                "android-app://com.example.mail/https/news.example/x",
+                "com.example.mail",
+            ),
+            ("ios-app://284882215/fb/", "284882215"),
+            ("IOS-APP://com.example.reader/", "com.example.reader"),
         ] {
             assert_eq!(host(referer).as_deref(), Some(expected), "{referer}");
         }
@@ -80,7 +92,11 @@ mod tests {
             "/path",
             "https://",
             "https:///",
-            "android-app://com.example/",
+            "android-app:///com.example",
+            "android-app:com.example",
+            "android-app://com.exa%20mple/",
+            "ios-app://a;=1+1;/",
+            "chrome-extension://abcdef/",
             "data:text/html,x",
             "https://sho.rt/spring",
             "https://SHO.RT./",

@@ -4,22 +4,20 @@
 /// Number of bytes of a header value that are looked at.
 const VALUE_BYTES_MAX: usize = 64;
 
-/// Returns true if the request loads a page in advance: `Sec-Purpose` or `Purpose` contains
-/// `prefetch`, or `X-Moz` is `prefetch`.
-pub fn is_prefetch(
-    sec_purpose: Option<&[u8]>,
-    purpose: Option<&[u8]>,
-    x_moz: Option<&[u8]>,
-) -> bool {
-    let purposes = [sec_purpose, purpose].into_iter().flatten();
-    let is_named = purposes.map(kept).any(|value| {
-        let mut parts = value.windows(PREFETCH.len());
-        parts.any(|part| part.eq_ignore_ascii_case(PREFETCH))
-    });
-    is_named || x_moz.is_some_and(|value| kept(value).eq_ignore_ascii_case(PREFETCH))
+/// Words of a request that loads a page before anybody looks at it.
+const EARLY_WORDS: [&[u8]; 2] = [b"prefetch", b"preview"];
+
+/// Returns true if the request loads a page in advance, or for a preview: one of the values of `Sec-Purpose`,
+/// `Purpose`, `X-Purpose` and `X-Moz` contains `prefetch` or `preview`, in any letter case.
+pub fn is_prefetch<'a>(values: impl IntoIterator<Item = Option<&'a [u8]>>) -> bool {
+    let mut values = values.into_iter().flatten().map(kept);
+    values.any(|value| EARLY_WORDS.iter().any(|word| contains(value, word)))
 }
 
-const PREFETCH: &[u8] = b"prefetch";
+fn contains(value: &[u8], word: &[u8]) -> bool {
+    let mut parts = value.windows(word.len());
+    parts.any(|part| part.eq_ignore_ascii_case(word))
+}
 
 /// Returns true if the visitor asks not to be tracked: `DNT` or `Sec-GPC` is `1`.
 pub fn asks_for_privacy(dnt: Option<&[u8]>, sec_gpc: Option<&[u8]>) -> bool {
@@ -36,21 +34,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefetch_is_found_in_any_case() {
-        for value in ["prefetch", "Prefetch;prerender", "prerender, PREFETCH"] {
-            assert!(is_prefetch(Some(value.as_bytes()), None, None), "{value}");
-            assert!(is_prefetch(None, Some(value.as_bytes()), None), "{value}");
+    fn prefetch_and_preview_are_found_in_any_case() {
+        for value in [
+            "prefetch",
+            "Prefetch;prerender",
+            "prerender, PREFETCH",
+            "preview",
+            "Preview",
+            "instant; PREVIEW",
+        ] {
+            for header in 0..4 {
+                let mut values = [None; 4];
+                values[header] = Some(value.as_bytes());
+                assert!(is_prefetch(values), "{value}");
+            }
         }
-        assert!(is_prefetch(None, None, Some(b"Prefetch")));
-        assert!(!is_prefetch(None, None, Some(b"prefetch, preview")));
-        assert!(!is_prefetch(Some(b"preview"), Some(b""), None));
-        assert!(!is_prefetch(None, None, None));
+        assert!(!is_prefetch([
+            Some(&b"prefetc"[..]),
+            Some(b""),
+            Some(b"navigate"),
+            None
+        ]));
     }
 
     #[test]
     fn long_values_are_cut() {
         let value = format!("{}prefetch", "x".repeat(60));
-        assert!(!is_prefetch(Some(value.as_bytes()), None, None));
+        assert!(!is_prefetch([Some(value.as_bytes())]));
     }
 
     #[test]

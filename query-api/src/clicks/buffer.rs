@@ -5,6 +5,7 @@
 //! that began at T, every later click is at T or later, until the clock is set back and no heartbeat claims T.
 
 use std::{
+    collections::HashMap,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -15,11 +16,13 @@ use std::{
 use linkledger_core::{
     click::{BotPatterns, ClickKind},
     clock::Clock,
+    id::AccountId,
 };
 
 use super::{
     folded::{ClickFacts, FoldedClicks, milliseconds_of},
     frame::{Frame, RawClick},
+    share::may_add,
 };
 
 /// Maximum number of bytes of the clicks in one buffer. A drain empties the buffers every 10 ms.
@@ -65,6 +68,8 @@ struct Slot(Mutex<Buffer>);
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     pub(super) frames: Vec<u8>,
+    /// Bytes of the frames of each account; `None` while the frames together are within the share of one.
+    accounts: Option<HashMap<AccountId, usize>>,
     pub(super) folded: FoldedClicks,
     /// Number of folded clicks.
     pub(super) folded_count: u64,
@@ -99,14 +104,14 @@ impl ClickBuffers {
         self.slots.len()
     }
 
-    /// Adds a click to the buffer of this thread. A full buffer folds the click, or counts the click as lost if the
-    /// folded clicks have no room either.
+    /// Adds a click to the buffer of this thread. A buffer without room for the account's click folds the click, or
+    /// counts the click as lost if the folded clicks have no room either.
     pub(super) fn record(&self, click: &RawClick<'_>, bots: &BotPatterns) {
         let thread = THREAD.with(|thread| *thread);
         let mut buffer = self.slots[thread % self.slots.len()].lock();
         let now_ms = milliseconds_of(self.clock.now());
         let clicked_at_ms = now_ms.max(self.drained_at_ms.load(Ordering::Relaxed));
-        if buffer.frames.len() + click.frame_bytes() <= BUFFER_BYTES_MAX {
+        if buffer.admits(click.account_id, click.frame_bytes()) {
             let click = *click;
             let frame = Frame {
                 clicked_at_ms,
@@ -144,6 +149,7 @@ impl ClickBuffers {
     /// Takes the clicks of a buffer, and gives the buffer the empty memory of `taken`.
     pub(super) fn take(&self, number: usize, taken: &mut Buffer) {
         taken.frames.clear();
+        taken.accounts = None;
         if taken.frames.capacity() > BUFFER_BYTES_USUAL {
             taken.frames.shrink_to(BUFFER_BYTES_USUAL);
         }
@@ -163,6 +169,25 @@ impl Buffer {
         frames + self.folded.count() + self.lost_count
     }
 
+    /// Returns true if there is room for a frame of the account, which is then to be added.
+    fn admits(&mut self, account_id: AccountId, bytes: usize) -> bool {
+        let waiting = self.frames.len();
+        let free = BUFFER_BYTES_MAX.saturating_sub(waiting);
+        if self.accounts.is_none() && may_add(waiting, bytes, free) {
+            return true;
+        }
+        let frames = &self.frames;
+        let accounts = self
+            .accounts
+            .get_or_insert_with(|| bytes_by_account(frames));
+        let own = accounts.entry(account_id).or_default();
+        let is_admitted = may_add(*own, bytes, free);
+        if is_admitted {
+            *own += bytes;
+        }
+        is_admitted
+    }
+
     fn fold(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
         let facts = ClickFacts {
             link_id: click.link_id,
@@ -179,6 +204,17 @@ impl Buffer {
             self.lost_count += 1;
         }
     }
+}
+
+/// Returns the bytes of the frames of each account.
+fn bytes_by_account(frames: &[u8]) -> HashMap<AccountId, usize> {
+    let mut accounts = HashMap::<_, usize>::new();
+    let mut rest = frames;
+    while let Some((frame, after)) = Frame::read(rest) {
+        *accounts.entry(frame.click.account_id).or_default() += rest.len() - after.len();
+        rest = after;
+    }
+    accounts
 }
 
 /// Returns the kind of a click.
@@ -227,7 +263,8 @@ mod tests {
     fn full_buffer_folds_and_stays_bounded() {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::parse("curl/").unwrap();
-        let user_agent = [b'x'; 512];
+        let mut user_agent = [b'x'; 512];
+        user_agent[..8].copy_from_slice(b"Mozilla/");
         let count = 10_000;
         for number in 0..count {
             let agent = if number % 2 == 0 {
@@ -246,6 +283,33 @@ mod tests {
         assert_eq!(taken.lost_count, 0);
         // Of seven links, two kinds each.
         assert_eq!(std::iter::from_fn(|| taken.folded.pop()).count(), 14);
+    }
+
+    #[test]
+    fn flood_of_one_account_folds_before_clicks_of_others() {
+        let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
+        let bots = BotPatterns::built_in();
+        let of_account = |account: u128| RawClick {
+            account_id: AccountId::from_uuid(Uuid::from_u128(account)),
+            ..click(account, b"Mozilla/5.0")
+        };
+        let frames = BUFFER_BYTES_MAX / of_account(1).frame_bytes();
+        for number in 0..2 * frames {
+            buffers.record(&of_account(1), &bots);
+            if number % 100 == 0 {
+                buffers.record(&of_account(2), &bots);
+            }
+        }
+        let mut taken = Buffer::default();
+        buffers.take(0, &mut taken);
+        let folded = std::iter::from_fn(|| taken.folded.pop());
+        let folded: Vec<u128> = folded.map(|it| it.link_id.uuid().as_u128()).collect();
+        assert_eq!(folded, [1]);
+        assert!(instants(&taken).len() > frames * 3 / 4);
+        // The next buffer begins anew.
+        buffers.record(&of_account(1), &bots);
+        buffers.take(0, &mut taken);
+        assert_eq!((instants(&taken).len(), taken.folded.count()), (1, 0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Clicks whose details were dropped because memory was short: counts by link, hour and kind.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use linkledger_core::{
     click::{Click, ClickDetails, ClickKind},
@@ -10,8 +10,8 @@ use time::OffsetDateTime;
 
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
-/// Bytes of an entry in a half-empty node of the map, without the slug.
-const ENTRY_BYTES: usize = 192;
+/// Bytes of an entry in a half-empty node of the map, and of its account, without the slug.
+const ENTRY_BYTES: usize = 240;
 
 /// Facts of a click that a folded record keeps.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,8 @@ struct FoldedClick {
 #[derive(Debug, Default)]
 pub(super) struct FoldedClicks {
     entries: BTreeMap<FoldKey, FoldedClick>,
+    /// Number of entries of each account that has some.
+    accounts: HashMap<AccountId, usize>,
     bytes: usize,
     /// Instant of the earliest click since the map was empty.
     first_ms: Option<i64>,
@@ -72,6 +74,7 @@ impl FoldedClicks {
                     return false;
                 }
                 self.bytes += bytes;
+                *self.accounts.entry(facts.account_id).or_default() += 1;
                 entry.insert(FoldedClick {
                     account_id: facts.account_id,
                     slug: facts.slug.into(),
@@ -89,6 +92,7 @@ impl FoldedClicks {
     pub(super) fn pop(&mut self) -> Option<Click> {
         let (key, folded) = self.entries.pop_first()?;
         self.bytes -= entry_bytes(&folded.slug);
+        take_from(&mut self.accounts, folded.account_id, 1);
         if self.entries.is_empty() {
             self.first_ms = None;
         }
@@ -113,6 +117,11 @@ impl FoldedClicks {
         self.bytes
     }
 
+    /// Returns true if there are clicks of the account.
+    pub(super) fn has_account(&self, account_id: AccountId) -> bool {
+        self.accounts.contains_key(&account_id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -120,6 +129,20 @@ impl FoldedClicks {
     /// Returns the number of clicks.
     pub(super) fn count(&self) -> u64 {
         self.entries.values().map(|it| u64::from(it.count)).sum()
+    }
+}
+
+/// Lowers the number of an account, and forgets the account at 0.
+pub(super) fn take_from(
+    accounts: &mut HashMap<AccountId, usize>,
+    account_id: AccountId,
+    number: usize,
+) {
+    if let Some(left) = accounts.get_mut(&account_id) {
+        *left = left.saturating_sub(number);
+        if *left == 0 {
+            accounts.remove(&account_id);
+        }
     }
 }
 
@@ -170,12 +193,15 @@ mod tests {
             assert!(folded.add(&facts(link, at, kind), usize::MAX));
         }
         assert_eq!((folded.count(), folded.first_ms()), (5, Some(HOUR_MS)));
+        let account_id = AccountId::from_uuid(Uuid::nil());
+        assert!(folded.has_account(account_id));
         let mut popped = std::iter::from_fn(|| folded.pop());
         let first = popped.next().unwrap();
         assert_eq!((first.count, first.kind), (2, Human));
         assert_eq!(milliseconds_of(first.clicked_at), HOUR_MS + 3);
         assert_eq!(popped.map(|click| click.count).sum::<u32>(), 3);
         assert_eq!((folded.bytes(), folded.first_ms()), (0, None));
+        assert!(!folded.has_account(account_id));
     }
 
     proptest! {

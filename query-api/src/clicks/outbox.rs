@@ -1,27 +1,30 @@
 //! Clicks that wait for the acknowledgement of the broker, in order, with sequences.
 //!
 //! Invariant: in each partition, the sequences of the waiting records follow each other without a gap, and
-//! a record leaves only from the front. Memory is bounded: beyond the bound, clicks are folded, and folded
-//! clicks get sequences when there is room again.
+//! a record leaves only from the front. Memory is bounded: beyond the bound, clicks are folded, first those of the
+//! accounts with the most waiting clicks, and folded clicks get sequences when there is room again.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     time::{Duration, Instant},
 };
 
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Click, click_partition},
-    id::LinkId,
+    id::{AccountId, LinkId},
 };
 
-use super::folded::{ClickFacts, FoldedClicks, milliseconds_of};
+use super::{
+    folded::{ClickFacts, FoldedClicks, milliseconds_of, take_from},
+    share::may_add,
+};
 
 /// Number of partitions.
 pub(super) const PARTITIONS: usize = CLICK_PARTITIONS as usize;
 /// Maximum number of unacknowledged records of one partition that the producer has.
 pub(super) const IN_FLIGHT_MAX: usize = 1_000;
-/// Bytes of a record besides its value: its slot, the value's block, and its part of the queue's growth.
-const RECORD_BYTES: usize = 96;
+/// Bytes of a record besides its value: its slot, the value's block, its part of the queue's growth, and its account.
+const RECORD_BYTES: usize = 160;
 /// Maximum number of folded records of one partition that get sequences at a time.
 const UNFOLDED_MAX: usize = 64;
 /// Time after which a broker may have forgotten a silent producer; Kafka's default is a day.
@@ -43,6 +46,7 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 pub(super) struct OutboxRecord {
     pub(super) link_id: LinkId,
+    account_id: AccountId,
     pub(super) value: Box<[u8]>,
     /// Number of clicks.
     count: u32,
@@ -70,6 +74,8 @@ pub(super) enum Refused {
 struct PartitionQueue {
     records: VecDeque<OutboxRecord>,
     bytes: usize,
+    /// Bytes of the records of each account that has some.
+    accounts: HashMap<AccountId, usize>,
     /// Number of sequences that were given away before the first record of `records`.
     sequences_before: u64,
     /// Number of records at the front that the producer has.
@@ -81,8 +87,6 @@ struct PartitionQueue {
     /// Time of the last acknowledgement, or since when records wait.
     progressed_at: Option<Instant>,
     folded: FoldedClicks,
-    /// True while new clicks are folded.
-    is_folding: bool,
 }
 
 impl Outbox {
@@ -95,15 +99,22 @@ impl Outbox {
         }
     }
 
-    /// Adds a click, and gives it the next sequence of its partition if there is room.
+    /// Adds a click, and gives it the next sequence of its partition if there is room. Clicks of an account are
+    /// folded until all of its folded clicks of the partition have left, which would else wait for ever.
     pub(super) fn add(&mut self, click: &Click) -> Added {
         let number = click_partition(click.link_id);
-        if !self.partitions[usize::from(number)].is_folding {
-            if self.push(number, click) {
+        let partition = &self.partitions[usize::from(number)];
+        if !partition.folded.has_account(click.account_id) {
+            let record = OutboxRecord::of(click);
+            if self.has_room_for_account(number, &record) {
+                self.push(number, record);
                 return Added::Queued;
             }
-            self.partitions[usize::from(number)].is_folding = true;
         }
+        self.fold_click(click)
+    }
+
+    fn fold_click(&mut self, click: &Click) -> Added {
         self.fold(&ClickFacts {
             link_id: click.link_id,
             account_id: click.account_id,
@@ -124,50 +135,52 @@ impl Outbox {
         }
     }
 
-    /// Appends a record, and returns false if there is no room. A partition may have as many bytes as are then
-    /// free, so that partitions without a leader leave room for the others: one takes half of all, several that
-    /// stall together take equal shares, and a later one half of what the earlier ones have left.
-    fn push(&mut self, number: u8, click: &Click) -> bool {
+    /// Returns the bytes that a partition may still take. A partition may have as many bytes as are then free, so that
+    /// partitions without a leader leave room for the others: one takes half of all, several that stall together
+    /// take equal shares, and a later one half of what the earlier ones have left.
+    fn room(&self, number: u8) -> usize {
+        let free = self.bytes_max.saturating_sub(self.bytes);
+        free.saturating_sub(self.partitions[usize::from(number)].bytes)
+    }
+
+    /// Returns true if the room of the partition has the account's share for the record.
+    fn has_room_for_account(&self, number: u8, record: &OutboxRecord) -> bool {
+        let accounts = &self.partitions[usize::from(number)].accounts;
+        let own = accounts.get(&record.account_id).copied();
+        may_add(own.unwrap_or(0), record.bytes(), self.room(number))
+    }
+
+    fn push(&mut self, number: u8, record: OutboxRecord) {
         let partition = &mut self.partitions[usize::from(number)];
-        let record = OutboxRecord {
-            link_id: click.link_id,
-            value: click.to_value().into(),
-            count: click.count,
-        };
         let bytes = record.bytes();
-        if partition.bytes + bytes > self.bytes_max.saturating_sub(self.bytes) {
-            return false;
-        }
         if partition.records.is_empty() {
             partition.progressed_at = Some(Instant::now());
         }
         self.bytes += bytes;
         partition.bytes += bytes;
+        *partition.accounts.entry(record.account_id).or_default() += bytes;
         partition.records.push_back(record);
-        true
     }
 
-    /// Gives sequences to folded clicks of the partitions that have room again. New clicks of a partition are
-    /// folded until all of its folded clicks have left.
+    /// Gives sequences to folded clicks of the partitions that have room again, whosever they are: they are few.
     pub(super) fn unfold(&mut self) {
         for number in 0..CLICK_PARTITIONS {
             let index = usize::from(number);
             let partition = &self.partitions[index];
-            let has_room = partition.bytes < self.bytes_max.saturating_sub(self.bytes) / 2;
-            if !partition.is_folding || !has_room {
+            if partition.bytes >= self.bytes_max.saturating_sub(self.bytes) / 2 {
                 continue;
             }
             for _ in 0..UNFOLDED_MAX {
                 let Some(click) = self.partitions[index].folded.pop() else {
                     break;
                 };
-                if !self.push(number, &click) {
-                    self.add(&click);
+                let record = OutboxRecord::of(&click);
+                if record.bytes() > self.room(number) {
+                    self.fold_click(&click);
                     break;
                 }
+                self.push(number, record);
             }
-            let partition = &mut self.partitions[index];
-            partition.is_folding = !partition.folded.is_empty();
         }
     }
 
@@ -226,6 +239,7 @@ impl Outbox {
         let record = partition.records.pop_front()?;
         partition.sequences_before += 1;
         partition.bytes -= record.bytes();
+        take_from(&mut partition.accounts, record.account_id, record.bytes());
         self.bytes -= record.bytes();
         Some(record)
     }
@@ -297,6 +311,15 @@ impl PartitionQueue {
 }
 
 impl OutboxRecord {
+    fn of(click: &Click) -> Self {
+        Self {
+            link_id: click.link_id,
+            account_id: click.account_id,
+            value: click.to_value().into(),
+            count: click.count,
+        }
+    }
+
     fn bytes(&self) -> usize {
         RECORD_BYTES + self.value.len()
     }

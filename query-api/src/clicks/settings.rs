@@ -28,7 +28,7 @@ pub struct ClickSettings {
     /// country.
     #[arg(long, env = "GEOIP_DATABASE")]
     pub geoip_database: Option<PathBuf>,
-    /// File that replaces the built-in list of bots: each line is a part of a user agent.
+    /// File that replaces the built-in rules for user agents of bots; core/src/click/bots.txt explains the format.
     #[arg(long, env = "BOT_PATTERNS_FILE")]
     pub bot_patterns_file: Option<PathBuf>,
     /// Memory for clicks that Kafka has not acknowledged, in MiB. Further clicks are counted without details,

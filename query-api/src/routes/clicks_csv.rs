@@ -1,4 +1,4 @@
-//! Figures of clicks as CSV: RFC 4180, with a header row, and cells that no spreadsheet takes for formulas.
+//! Figures of clicks as CSV: RFC 4180, with a header row, and cells that common spreadsheets do not take for formulas.
 
 use linkledger_core::csv_cell::{guarded, quoted};
 
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(table).unwrap(),
             "value,clicks\r\n\"a,b\"\"c\",1\r\n\"'=HYPERLINK(\"\"x\"\")\",\r\n\"'\tx\n\",2\r\n\
-             \"a;=1+1;\",4\r\n,3\r\n"
+             \"a;'=1+1;\",4\r\n,3\r\n"
         );
     }
 }

@@ -143,7 +143,7 @@ fn take_zone(parameters: &mut Parameters) -> Zone {
                 ],
             })),
             (String = "text/csv", example = json!(
-                "start,clicks,bots,visitors\r\n2026-11-19T00:00:00.000Z,12,2,9\r\n"
+                "date,start,clicks,bots,visitors\r\n2026-11-19,2026-11-19T00:00:00Z,12,2,9\r\n"
             )),
         )),
     ),
@@ -196,7 +196,7 @@ pub(super) async fn get_link_clicks(
                 ],
             })),
             (String = "text/csv", example = json!(
-                "start,clicks,bots,visitors\r\n2026-11-20T00:00:00.000Z,12,3,9\r\n"
+                "date,start,clicks,bots,visitors\r\n2026-11-20,2026-11-20T00:00:00Z,12,3,9\r\n"
             )),
         )),
     ),

@@ -40,14 +40,23 @@ async fn series_is_a_table_of_csv() {
     assert!(vary.iter().any(|value| *value == "accept"), "{vary:?}");
     assert_eq!(
         answer.body,
-        "start,clicks,bots,visitors\r\n\
-         2026-11-18T00:00:00.000Z,5,1,1\r\n\
-         2026-11-19T00:00:00.000Z,0,0,0\r\n"
+        "date,start,clicks,bots,visitors\r\n\
+         2026-11-18,2026-11-18T00:00:00Z,5,1,1\r\n\
+         2026-11-19,2026-11-19T00:00:00Z,0,0,0\r\n"
     );
-    let hours = format!("/v1/clicks?{range}&interval=hour");
-    let answer = get(&stage, &hours, "text/csv").await;
-    let second = answer.body.lines().nth(1);
-    assert_eq!(second, Some("2026-11-18T00:00:00.000Z,0,0,"));
+    let range = format!("{range}&timezone=Europe/Berlin");
+    for (interval, second) in [
+        ("hour", "2026-11-18,2026-11-18T00:00:00+01:00,0,0,"),
+        ("day", "2026-11-18,2026-11-18T00:00:00+01:00,0,0,0"),
+    ] {
+        let path = format!("/v1/clicks?{range}&interval={interval}");
+        let answer = get(&stage, &path, "text/csv").await;
+        assert_eq!(answer.body.lines().nth(1), Some(second), "{interval}");
+    }
+    let json = get(&stage, &format!("/v1/clicks?{range}"), "application/json").await;
+    let first = &json.json()["series"][0];
+    assert_eq!(first["start"], "2026-11-17T23:00:00.000Z");
+    assert_eq!(first.get("date"), None);
 }
 
 #[tokio::test]
@@ -55,6 +64,8 @@ async fn cells_of_csv_are_no_formulas() {
     let stage = ClickStage::set().await;
     let (account_id, link_id) = (stage.caller.account_id, stage.link.link.link_id);
     for (value, clicks) in [
+        ("a;=1", 11),
+        ("＝1", 10),
         ("=HYPERLINK(\"x\")", 9),
         ("+1", 8),
         ("-1", 7),
@@ -69,12 +80,12 @@ async fn cells_of_csv_are_no_formulas() {
         let link = (account_id, link_id);
         insert_link_value(stage.service.pool(), link, DAY, value, row(clicks)).await;
     }
-    let path = format!("/v1/links/{link_id}/clicks/top?by=browser");
+    let path = format!("/v1/links/{link_id}/clicks/top?by=browser&limit=20");
     let answer = get(&stage, &path, "text/csv").await;
     assert_eq!(
         answer.body,
-        "value,clicks,visitors\r\n\"'=HYPERLINK(\"\"x\"\")\",9,1\r\n'+1,8,1\r\n'-1,7,1\r\n\
-         '@SUM(A1),6,1\r\n''=1,5,1\r\n'\t=1,4,1\r\n,3,1\r\n\"a,b\",2,1\r\nnews.example,1,1\r\n"
+        "value,clicks,visitors\r\n\"a;'=1\",11,1\r\n'＝1,10,1\r\n\"'=HYPERLINK(\"\"x\"\")\",9,1\r\n'+1,8,1\r\n'-1,7,1\r\n\
+         '@SUM(A1),6,1\r\n''=1,5,1\r\n'\t'=1,4,1\r\n,3,1\r\n\"a,b\",2,1\r\nnews.example,1,1\r\n"
     );
 }
 

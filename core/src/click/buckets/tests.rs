@@ -347,3 +347,64 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn local_starts_have_date_and_offset_of_the_zone() {
+    let local = |buckets: &Buckets| -> Vec<String> {
+        buckets
+            .local_starts()
+            .map(timestamp::format_local)
+            .collect()
+    };
+    let days = buckets(Interval::Day, "Europe/Berlin", "2026-10-24", "2026-10-27");
+    assert_eq!(
+        local(&days),
+        [
+            "2026-10-24T00:00:00+02:00",
+            "2026-10-25T00:00:00+02:00",
+            "2026-10-26T00:00:00+01:00",
+        ]
+    );
+    // The hour that comes twice has two offsets.
+    let hours = buckets(
+        Interval::Hour,
+        "Europe/Berlin",
+        "2026-10-25T00:00:00Z",
+        "2026-10-25T02:00:00Z",
+    );
+    assert_eq!(
+        local(&hours),
+        ["2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00"]
+    );
+    let months = buckets(
+        Interval::Month,
+        "America/New_York",
+        "2026-11-01",
+        "2026-11-02",
+    );
+    assert_eq!(local(&months), ["2026-11-01T00:00:00-04:00"]);
+    let west = buckets(
+        Interval::Day,
+        "America/St_Johns",
+        "2026-11-18",
+        "2026-11-19",
+    );
+    assert_eq!(local(&west), ["2026-11-18T00:00:00-03:30"]);
+}
+
+/// The midnight of UTC is on the day before in America: the bucket is a UTC day all the same.
+#[test]
+fn local_starts_of_utc_days_are_in_utc() {
+    let days = buckets(
+        Interval::Day,
+        "America/New_York",
+        "2026-08-21",
+        "2026-08-25",
+    );
+    let local: Vec<String> = days.local_starts().map(timestamp::format_local).collect();
+    assert_eq!(local[0], "2026-08-21T00:00:00Z");
+    assert_eq!(local[local.len() - 1], "2026-08-24T00:00:00-04:00");
+    let mut dates: Vec<&str> = local.iter().map(|start| &start[..10]).collect();
+    dates.dedup();
+    assert_eq!(dates.len(), local.len(), "{local:?}");
+}

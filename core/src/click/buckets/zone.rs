@@ -5,7 +5,7 @@ use jiff::{
     civil::Date,
     tz::{self, TimeZone},
 };
-use time::{Duration, OffsetDateTime, PrimitiveDateTime};
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::SECONDS_PER_HOUR;
 
@@ -30,10 +30,15 @@ impl Zone {
 
     /// Returns date and time of an instant in the time zone.
     pub fn local(&self, instant: OffsetDateTime) -> PrimitiveDateTime {
-        let offset = self.0.to_offset(timestamp(instant.unix_timestamp()));
-        let local = instant.checked_add(Duration::seconds(offset.seconds().into()));
-        let local = local.unwrap_or(instant);
+        let local = self.at(instant);
         PrimitiveDateTime::new(local.date(), local.time())
+    }
+
+    /// Returns the instant with the offset of the time zone; in UTC if there is none for a year of four digits.
+    pub(super) fn at(&self, instant: OffsetDateTime) -> OffsetDateTime {
+        let offset = self.0.to_offset(timestamp(instant.unix_timestamp()));
+        let offset = UtcOffset::from_whole_seconds(offset.seconds()).unwrap_or(UtcOffset::UTC);
+        instant.checked_to_offset(offset).unwrap_or(instant)
     }
 
     /// Returns true for UTC itself.

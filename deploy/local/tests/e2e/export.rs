@@ -85,8 +85,12 @@ fn links_with_details() -> String {
 
 /// Titles that a program on the way may change: formulas, quotes, markup, bytes that look like escapes, characters
 /// without a width, from right to left, of four bytes, or with two spellings.
-const HOSTILE_TITLES: [&str; 20] = [
+const HOSTILE_TITLES: [&str; 24] = [
     "=1+1",
+    "a;=1+1",
+    "a;\"=1&\"\";'=b",
+    "Sale ;-)",
+    "\u{ff1d}1",
     "'=1",
     "@SUM(A1)",
     "\"",

@@ -113,7 +113,7 @@ fn others_are_published_beside_stuck_partitions(stuck: u8) {
     }
     let other = of_partition(stuck).unwrap();
     while outbox.add(&other) == Added::Queued {}
-    while outbox.partitions[usize::from(stuck)].is_folding {
+    while !outbox.partitions[usize::from(stuck)].folded.is_empty() {
         assert!(!deliver(&mut outbox, stuck).is_empty(), "nothing is sent");
         outbox.unfold();
     }
@@ -129,6 +129,31 @@ fn stuck_partitions_leave_room_for_others() {
     for stuck in 1..8 {
         others_are_published_beside_stuck_partitions(stuck);
     }
+}
+
+#[test]
+fn flood_of_one_account_leaves_others_their_details() {
+    let mut outbox = Outbox::new(64 << 10);
+    let flood = click(1);
+    let number = click_partition(flood.link_id);
+    while outbox.add(&flood) == Added::Queued {}
+    let mut links = (2..10_000).map(click);
+    let other = links.find(|click| click_partition(click.link_id) == number);
+    let other = Click {
+        account_id: AccountId::from_uuid(Uuid::from_u128(2)),
+        ..other.unwrap()
+    };
+    for _ in 0..5 {
+        assert_eq!(outbox.add(&other), Added::Queued);
+        assert_eq!(outbox.add(&flood), Added::Folded);
+    }
+    // Once the folded clicks have left, the account has its share again.
+    deliver(&mut outbox, number);
+    outbox.unfold();
+    assert_eq!(outbox.add(&flood), Added::Queued);
+    deliver(&mut outbox, number);
+    assert!(outbox.is_empty());
+    assert!(outbox.partitions[usize::from(number)].accounts.is_empty());
 }
 
 proptest! {

@@ -65,6 +65,9 @@ pub(super) struct ClickTotals {
 /// Clicks of one bucket.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ClickBucket {
+    /// Begin with the offset of the time zone, for CSV.
+    #[serde(skip)]
+    local_start: OffsetDateTime,
     #[schema(format = "date-time")]
     start: String,
     /// Clicks of people.
@@ -78,11 +81,12 @@ pub(super) struct ClickBucket {
 }
 
 impl CsvRow for ClickBucket {
-    const COLUMNS: &'static [&'static str] = &["start", "clicks", "bots", "visitors"];
+    const COLUMNS: &'static [&'static str] = &["date", "start", "clicks", "bots", "visitors"];
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.start.clone(),
+            self.local_start.date().to_string(),
+            timestamp::format_local(self.local_start),
             self.clicks.to_string(),
             self.bots.to_string(),
             optional(self.visitors),
@@ -97,7 +101,7 @@ impl ClicksBody {
             figures,
             totals,
         } = read.figures;
-        let series = buckets.starts().zip(figures);
+        let series = buckets.local_starts().zip(figures);
         Self {
             interval: buckets.interval().name(),
             timezone: buckets.zone().name().to_owned(),
@@ -118,6 +122,7 @@ impl ClicksBody {
 impl ClickBucket {
     fn new((start, figures): (OffsetDateTime, ClickFigures)) -> Self {
         Self {
+            local_start: start,
             start: timestamp::format(start),
             clicks: figures.clicks,
             bots: figures.bots,

@@ -71,7 +71,8 @@ async fn visitor_is_one_address_and_agent() {
     stage.visit("spring", &agent).await;
     stage.visit("spring", &agent).await;
     stage.visit_from("198.51.100.8", "spring", &agent).await;
-    stage.visit("spring", &[("user-agent", "Firefox/1")]).await;
+    let other = [("user-agent", "Mozilla/5.0 Firefox/1")];
+    stage.visit("spring", &other).await;
     let visitors = visitors(stage).await;
     let [one, again, other_address, other_agent] = visitors[..] else {
         panic!("{visitors:?}");

@@ -96,11 +96,12 @@ async fn prefetches_and_programs_are_bots() {
         &[browser, ("sec-purpose", "prefetch;prerender")],
         &[browser, ("purpose", "Prefetch")],
         &[browser, ("x-moz", "prefetch")],
+        &[browser, ("x-purpose", "Preview")],
     ] {
         stage.visit("spring", headers).await;
     }
     let (_database, received) = stage.stop().await;
-    assert_eq!(received.len(), 6);
+    assert_eq!(received.len(), 7);
     for it in received {
         assert_eq!(it.record.click.kind, ClickKind::Bot, "{}", it.text);
         assert_eq!(it.record.click.details.visitor, None);

@@ -69,6 +69,7 @@ fn known_columns() -> Vec<&'static str> {
 }
 
 fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {
+    let cells = columns.map(|column| row.cell(column).map(unguarded));
     let [
         destination_url,
         slug,
@@ -78,7 +79,7 @@ fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLin
         external_id,
         expires_at,
         expired_url,
-    ] = columns.map(|column| row.cell(column).map(unguarded));
+    ] = cells.each_ref().map(Option::as_deref);
     let owned = |cell: Option<&str>| cell.map(ToOwned::to_owned);
     let slug = slug.or_else(|| short_url.and_then(last_segment_of));
     let has_no_slug = short_url.is_some() && slug.is_none();
