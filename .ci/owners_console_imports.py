@@ -122,13 +122,27 @@ def files_that_are_none(console, proxy, api_url):
             console.says(words, ".outcome")
 
 
-def misspelt_column(console, proxy, api_url):
+def texts_that_are_no_list(console, proxy, api_url):
+    for text, words in (
+        (f"destination_url,tag\nhttps://{RUN}-tag.example.com/,spring\n", "There is no column “tag”. Is it tags?"),
+        ("https://example.com/menu;menu\nhttps://example.com/map;map\n", "Write as the first line: destination_url;slug"),
+    ):
+        console.open("#/create")
+        console.find("#rows").clear()
+        console.find("#rows").send_keys(text)
+        console.find(".import form .primary").click()
+        console.says(words, ".import")
+
+
+def changes_old_to_new(console, proxy, api_url):
     console.open("#/create")
     console.find("#rows").clear()
-    console.find("#rows").send_keys(f"destination_url,tag\nhttps://{RUN}-tag.example.com/,spring\n")
+    console.find("#rows").send_keys(f"destination_url;slug;tags\n;;\n{RUN}-fit.example.com;;VIP\nexample.com;a/b;\n")
     console.find(".import form .primary").click()
-    console.says("Ignored columns: tag.", ".import")
-    console.says(f"https://{RUN}-tag.example.com/", ".import table")
+    console.says("1 new link", ".counts")
+    console.says("tag “VIP” became “vip”", ".import")
+    console.says(f"became “https://{RUN}-fit.example.com”", ".import")
+    console.says("1 row refused", ".counts")
 
 
 def own_csv(console, proxy, api_url):
@@ -161,4 +175,4 @@ def select_created(console, proxy, api_url):
     console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
-SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, misspelt_column, own_csv, select_created)
+SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, texts_that_are_no_list, changes_old_to_new, own_csv, select_created)

@@ -17,8 +17,11 @@ const cell = (value) => {
   return NEEDS_QUOTES.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-/** Returns rows as CSV (RFC 4180), as the API writes CSV. */
-export const csv = (rows) => rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+/** Mark by which spreadsheets know UTF-8; imports leave it out. */
+const MARK = "\uFEFF";
+
+/** Returns rows as CSV (RFC 4180), as the API writes CSV, for spreadsheets. */
+export const csv = (rows) => MARK + rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 
 /** Offers a content as a file. */
 export const download = (name, type, content) => {

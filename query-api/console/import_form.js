@@ -8,10 +8,10 @@ import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { costOf, costText, linkTable, payable, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
+import { changeTable, costOf, costText, linkTable, payable, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
 import { apiKey } from "./session.js";
 import { selectLinks } from "./links_page.js";
-import { ignoredColumns, rowsOf } from "./link_rows.js";
+import { rowsOf } from "./link_rows.js";
 import { canPass, sendItems } from "./batches.js";
 
 const ROWS_MAX = 10000;
@@ -21,30 +21,36 @@ const COLUMNS = MEMBERS.map(({ name }) => name).join(", ");
 
 const draft = draftOf("many-links");
 
-/**
- * @typedef {object} Row
- * @property {number} line
- * @property {string} text
- * @property {object} members
- * @property {object} [fault] problem of a row that is never sent
- * @property {string} key
- */
-
 /** Returns the rows of a list with their keys. */
 const keyedRows = async (name, rows) => {
-  const keys = await keysOf(name, rows.map((row) => row.text));
+  const keys = await keysOf(name, rows.map((row) => row.keyText));
   return rows.map((row, index) => ({ ...row, key: keys[index] }));
 };
 
 const itemOf = ({ key, members }) => ({ idempotency_key: key, ...members });
 
-/** Returns the text of a file in UTF-8; links with wrong characters would be charged. */
+/** Marks of encodings at the begin of a file. */
+const MARKS = [["utf-16le", [0xff, 0xfe]], ["utf-16be", [0xfe, 0xff]]];
+
+/**
+ * Returns the text of a file. In a file of UTF-8, bytes that are none refuse their row; a file without any character
+ * of UTF-8 beyond ASCII is in another encoding.
+ */
 const textOf = async (file) => {
+  let bytes;
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-  } catch (error) {
-    throw new Error(`${file.name} ${error instanceof TypeError ? "is no text in UTF-8: save it as UTF-8, and choose it again." : "can't be read."}`);
+    bytes = new Uint8Array(await file.arrayBuffer());
+  } catch {
+    throw new Error(`${file.name} can't be read.`);
   }
+  const [encoding] = MARKS.find(([, mark]) => mark.every((byte, index) => bytes[index] === byte)) ?? ["utf-8"];
+  const text = new TextDecoder(encoding).decode(bytes);
+  const at = text.indexOf("\uFFFD");
+  if (encoding === "utf-8" && at >= 0 && !/[^\0-\x7f\uFFFD]/.test(text)) {
+    const line = text.slice(0, at).split("\n").length;
+    throw new Error(`${file.name} is no text in UTF-8 (line ${number(line)}): save it as “CSV UTF-8”, and choose it again.`);
+  }
+  return text;
 };
 
 class Import {
@@ -150,8 +156,9 @@ class Import {
 
   /** Reads the rows; undefined, with a message, if there are none or too many, or the browser makes no keys. */
   async rows() {
-    const rows = rowsOf(this.text.value);
-    if (rows.length === 0) this.say("There are no rows yet.");
+    const { fault, rows } = rowsOf(this.text.value);
+    if (fault) this.say(fault);
+    else if (rows.length === 0) this.say("There are no rows yet.");
     else if (rows.length > ROWS_MAX) this.say(`These are ${number(rows.length)} rows; the console takes ${number(ROWS_MAX)}. Use linkledger import, or cut the list.`);
     else {
       this.lock(true);
@@ -195,7 +202,7 @@ class Import {
         replace(again);
       }
       const answered = result.outcomes.values();
-      return { ...result, outcomes: rows.map(({ fault }) => (fault ? { status: 400, replayed: false, problem: fault } : answered.next().value)) };
+      return { ...result, outcomes: rows.map(({ fault }) => (fault ? { status: 422, replayed: false, problem: fault } : answered.next().value)) };
     } catch (error) {
       // Another run, or another page, has taken the place.
       if (this.signal.aborted || this.stop !== stop) return undefined;
@@ -217,7 +224,7 @@ class Import {
   }
 
   showPreview(rows, result) {
-    const outcomes = wholeOutcomes(rows, result.outcomes);
+    const outcomes = wholeOutcomes(result.outcomes);
     const { created, replayed, refused, unknown } = tally(outcomes);
     const cost = costOf(result, created);
     const creatable = payable(created, cost, result.before);
@@ -227,7 +234,6 @@ class Import {
       refused > 0 && `${count(refused, "row")} refused`,
       unknown > 0 && `${count(unknown, "row")} with unknown outcome: preview again`,
     ].filter(Boolean).join(" · ");
-    const ignored = ignoredColumns(this.text.value);
     const create = element("button", { type: "button", class: "primary", onclick: () => this.create(rows) }, replayed > 0 && creatable === 0 ? "Show the links" : `Create ${count(creatable, "link")}`);
     replace(
       this.outcome,
@@ -235,7 +241,7 @@ class Import {
       element("p", null, costText(cost, result.before), " A dry run: nothing was created or charged."),
       creatable + replayed > 0 && element("p", { class: "actions" }, create),
       refusalTable(rows, outcomes),
-      ignored.length > 0 && element("p", { class: "warn" }, `Ignored columns: ${ignored.join(", ")}. Known are: ${COLUMNS}.`),
+      changeTable(rows),
       sampleTable(rows),
     );
     create.focus();
@@ -277,6 +283,7 @@ class Import {
       ),
       linkTable(links),
       refusalTable(rows, outcomes),
+      changeTable(rows),
     );
     announce(`${created} created, ${refused} refused`);
   }

@@ -7,27 +7,20 @@ import { copyButton, element, outwardLink } from "./dom.js";
 import { MEMBERS, textOf } from "./link_members.js";
 import { problemLine } from "./problem_view.js";
 
-const REPEATED = { code: "slug_taken", title: "An earlier row of this list has the slug" };
 const SAMPLE_SIZE = 3;
 const LINKS_SHOWN = 10;
 const REFUSALS_SHOWN = 100;
+const CHANGES_SHOWN = 20;
 const UNPAID = "insufficient_credits";
 
 /**
- * Returns the outcomes that a dry run of the whole list would have without a limit of credits. A dry run sees no
- * further than one batch: each begins with the whole balance, and knows no slugs of the batches before.
+ * Returns the outcomes that a dry run of the whole list would have without a limit of credits: each batch begins with
+ * the whole balance. Repeated slugs are refused before the run.
  */
-export const wholeOutcomes = (rows, outcomes) => {
-  const slugs = new Set();
-  return outcomes.map((outcome, index) => {
-    const isWanted = outcome.status < 300 || outcome.problem?.code === UNPAID;
-    if (!isWanted) return outcome;
-    const slug = rows[index].members.slug?.toLowerCase();
-    if (slug && slugs.has(slug) && !outcome.replayed) return { status: 409, replayed: false, problem: REPEATED };
-    slugs.add(slug);
-    return { status: 201, replayed: outcome.replayed };
-  });
-};
+export const wholeOutcomes = (outcomes) => outcomes.map((outcome) => {
+  const isWanted = outcome.status < 300 || outcome.problem?.code === UNPAID;
+  return isWanted ? { status: 201, replayed: outcome.replayed } : outcome;
+});
 
 const isNew = ({ status, replayed }) => status < 300 && !replayed;
 
@@ -61,14 +54,41 @@ export const costText = (cost, balance) => {
     + (missing > 0 ? ` The balance is ${number(balance)}: ${count(missing, "credit")} missing.` : "");
 };
 
-/** Returns the rows with their outcomes as CSV. */
+/** Returns the reason of a refusal; a taken slug is named, since nobody sees it in the row of an address. */
+const reasonOf = ({ problem, row }) => problemLine(problem)
+  + (problem.code === "slug_taken" && !row.fault ? ` · “${row.members.slug}” is taken by another link; letter case does not count` : "");
+
+/** Returns what became of each row as CSV, in the columns of `linkledger import --out`. */
 export const resultAsCsv = (rows, outcomes) => csv([
-  ["line", "status", "replayed", "id", "short_url", "destination_url", "code", "detail"],
-  ...outcomes.map(({ status, replayed, link, problem }, index) => [
-    rows[index].line, status, replayed, link?.id, link?.short_url,
-    link?.destination_url ?? rows[index].members.destination_url, problem?.code, problem && problemLine(problem),
-  ]),
+  ["line", "old_address", "destination_url", "short_url", "status", "code", "reason", "changes"],
+  ...outcomes.map((outcome, index) => {
+    const { replayed, link, problem } = outcome;
+    const row = rows[index];
+    const status = canPass(outcome) ? "unknown" : problem ? "refused" : replayed ? "existing" : "created";
+    return [
+      row.line, row.address, link?.destination_url ?? row.members.destination_url, link?.short_url, status,
+      problem?.code, problem && reasonOf({ problem, row }), row.changes.join("; "),
+    ];
+  }),
 ]);
+
+/** Returns a table of the first differences between rows and their links; null if there are none. */
+export const changeTable = (rows) => {
+  const changes = rows.flatMap((row) => row.changes.map((change) => ({ line: row.line, change })));
+  if (changes.length === 0) return null;
+  return element(
+    "table",
+    null,
+    element("caption", null, changes.length > CHANGES_SHOWN ? `The first ${CHANGES_SHOWN} of ${number(changes.length)} changes; the result as CSV has all` : "Changed to fit"),
+    element("thead", null, element("tr", null, ["Line", "Change"].map((text) => element("th", { scope: "col" }, text)))),
+    element("tbody", null, changes.slice(0, CHANGES_SHOWN).map(({ line, change }) => element(
+      "tr",
+      null,
+      element("th", { scope: "row" }, number(line)),
+      element("td", { "data-label": "Change", class: "address" }, change.slice(0, 300)),
+    ))),
+  );
+};
 
 /** Returns a table of the first rows, with the members that were read from them. */
 export const sampleTable = (rows) => {
@@ -117,7 +137,7 @@ export const refusalTable = (rows, outcomes) => {
         null,
         element("th", { scope: "row" }, number(row.line)),
         element("td", { "data-label": "Row", class: "address" }, row.text.slice(0, 300)),
-        element("td", { "data-label": "Refused because" }, problemLine(problem)),
+        element("td", { "data-label": "Refused because" }, reasonOf({ problem, row })),
       ))),
     ),
   ];

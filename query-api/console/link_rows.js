@@ -1,31 +1,54 @@
-// Rows of a pasted text or a file, as members of new links.
+// Rows of a pasted text or a file: cells, and the file as a whole. What becomes of a row is decided by import_rule.js.
 
-import { unguarded } from "./files.js";
-import { MEMBERS, valueOf } from "./link_members.js";
+import { addressOf, trim } from "./addresses.js";
+import { Rule } from "./import_rule.js";
+import { MEMBERS } from "./link_members.js";
 
-const MANDATORY = "destination_url";
-const EXCESS = { title: "The row has more cells than there are columns: quote cells that contain the separator" };
-const EXCESS_WORDS = { title: "The line has more than a destination and a slug" };
-/** Columns of the files of this console that are no members of a new link. */
-const WRITTEN = ["id", "short_url", "disabled_by", "created_at", "line", "status", "replayed", "code", "detail"];
-const SEPARATORS = [",", ";", "\t"];
+const DESTINATION = "destination_url";
+/** Columns of members of a link; an address is read where no slug is given. */
+const READ = [...MEMBERS.map(({ name }) => name), "short_url"];
+/** Columns of exports that an import does not need, as `linkledger import` leaves them out. */
+const LEFT_OUT = ["id", "created_at", "clicks", "bots", "visitors", "etag", "disabled_by"];
+const SEPARATORS = [",", ";", "\t", "|"];
+const SLUG = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;
+const ADDRESS = /^[a-z0-9]+:\/\//i;
+/** Share of the lines that look like rows of a table without its header, and of their slugs that differ. */
+const NEARLY_ALL = 0.8;
+const OPEN_QUOTES_MAX = 20;
+/** Number of changed letters up to which a name is taken for a misspelt one. */
+const MISSPELT_MAX = 3;
+
+const EXCESS = "The row has more cells than there are columns: quote cells that contain the separator";
+const SWALLOWED = "The row goes over several lines, with addresses in them: is a quotation mark missing?";
+const OPEN_QUOTE = "A quotation mark of this line is never closed";
+const WORDS = "The line has more than a destination and a slug. An address has no spaces: write %20";
+
+const OTHERS = "“linkledger import” reads files of other products.";
 
 /**
- * Splits CSV into records (RFC 4180; cells in quotes can have line breaks).
- * @returns {{cells: string[], text: string, line: number}[]}
+ * Splits CSV into records (RFC 4180; cells in quotes can have line breaks). Of a record with a quotation mark that is
+ * never closed, only the first line is one.
+ * @returns {{cells: string[], text: string, line: number, fault?: string}[]}
  */
 const records = (text, separator) => {
   const found = [];
-  let [cells, cell, isQuoted, begin, line, lineOfRecord] = [[], "", false, 0, 1, 1];
-  const finish = (end) => {
+  let [cells, cell, isQuoted, begin, line, lineOfRecord, openQuotes] = [[], "", false, 0, 1, 1, 0];
+  const finish = (end, fault) => {
     const source = text.slice(begin, end).replace(/\r$/, "");
-    if (source.trim() !== "") found.push({ cells: [...cells, cell.replace(/\r$/, "")], text: source, line: lineOfRecord });
-    [cells, cell, begin, lineOfRecord] = [[], "", end + 1, line];
+    const all = [...cells, cell.replace(/\r$/, "")];
+    if (all.some((one) => trim(one) !== "")) found.push({ cells: all, text: source, line: lineOfRecord, fault });
+    [cells, cell, isQuoted, begin, lineOfRecord] = [[], "", false, end + 1, line];
   };
-  for (let at = 0; at < text.length; at += 1) {
+  for (let at = 0; at <= text.length; at += 1) {
     const character = text[at];
     if (character === "\n") line += 1;
-    if (isQuoted) {
+    if (character === undefined && isQuoted && cell.includes("\n") && openQuotes < OPEN_QUOTES_MAX) {
+      openQuotes += 1;
+      at = text.indexOf("\n", begin);
+      line = lineOfRecord + 1;
+      finish(at, OPEN_QUOTE);
+    } else if (character === undefined) finish(at, isQuoted ? OPEN_QUOTE : undefined);
+    else if (isQuoted) {
       if (character !== '"') cell += character;
       else if (text[at + 1] === '"') cell += text[at += 1];
       else isQuoted = false;
@@ -36,52 +59,120 @@ const records = (text, separator) => {
     } else if (character === "\n") finish(at);
     else cell += character;
   }
-  finish(text.length);
   return found;
 };
 
 /** Splits lines of a destination and, after white space, a slug. */
-const plainLines = (text) => text.split("\n").map((line, index) => {
-  const source = line.replace(/\r$/, "");
-  return { cells: source.trim().split(/\s+/), text: source, line: index + 1 };
-}).filter(({ text: source }) => source.trim() !== "");
+const plainLines = (text) => text.split("\n").map((source, index) => {
+  const words = trim(source).split(/\s+/);
+  return { cells: words.length === 1 ? [source] : words, text: source.replace(/\r$/, ""), line: index + 1, fault: words.length > 2 ? WORDS : undefined };
+}).filter(({ text: source }) => trim(source) !== "");
 
-const firstLine = (source) => source.replace(/^\uFEFF/, "").split("\n", 1)[0].trim();
+/** Returns the name of a column in one spelling for `Destination URL` and `destination_url`. */
+const spelling = (name) => trim(name).replace(/^"|"$/g, "").replace(/[\s_-]/g, "").toLowerCase();
 
-const namesIn = (line) => {
-  for (const separator of SEPARATORS) {
-    const names = line.split(separator).map((name) => name.trim().replace(/^"|"$/g, "").toLowerCase());
-    if (names.includes(MANDATORY)) return { separator, names };
+const known = new Map([...READ, ...LEFT_OUT].map((name) => [spelling(name), name]));
+
+/** Returns the text without a line `sep=;`, the separator of that line, and the number of lines taken away. */
+const withoutSeparatorLine = (text) => {
+  const [line, separator] = /^"?sep=(.)"?[^\S\t\n]*\n/i.exec(text) ?? [""];
+  return { rest: text.slice(line.length), named: separator, linesBefore: line === "" ? 0 : 1 };
+};
+
+const firstLineOf = (text) => text.split("\n").find((line) => trim(line) !== "") ?? "";
+
+/** Returns separator and names of the columns; undefined if the first line names no destination. */
+const headIn = (text, named) => {
+  const line = firstLineOf(text);
+  for (const separator of named ? [named] : SEPARATORS) {
+    const names = line.split(separator).map((name) => trim(name).replace(/^"|"$/g, ""));
+    if (names.some((name) => spelling(name) === spelling(DESTINATION))) return { separator, names };
   }
   return undefined;
 };
 
-/** Returns the columns of a text that name no member of a link, and none that the console itself writes. */
-export const ignoredColumns = (source) => {
-  const names = namesIn(firstLine(source))?.names ?? [];
-  return names.filter((name) => name && !WRITTEN.includes(name) && !MEMBERS.some((member) => member.name === name));
+/** Returns the number of letters to change, add or take away (Levenshtein). */
+const distance = (one, other) => {
+  let row = [...other].map((_, index) => index + 1);
+  [...one].forEach((letter, index) => {
+    let before = index;
+    let last = index + 1;
+    row = row.map((above, column) => {
+      last = Math.min(above + 1, last + 1, before + (letter === other[column] ? 0 : 1));
+      before = above;
+      return last;
+    });
+  });
+  return row.at(-1) ?? one.length;
+};
+
+/** Returns the fault of a head: a repeated or unknown column. A misspelt `slug` would give links other addresses. */
+const faultOfHead = (names) => {
+  const given = names.map(spelling).filter(Boolean);
+  const repeated = given.find((name, index) => given.indexOf(name) !== index);
+  if (repeated) return `Two columns are called “${known.get(repeated) ?? repeated}”.`;
+  const unknown = names.find((name) => spelling(name) !== "" && !known.has(spelling(name)));
+  if (unknown === undefined) return undefined;
+  const far = (name) => distance(spelling(name), spelling(unknown));
+  const nearest = READ.filter((name) => !given.includes(spelling(name)) && far(name) <= MISSPELT_MAX).sort((a, b) => far(a) - far(b))[0];
+  const advice = nearest ? `Is it ${nearest}? Otherwise take the column away.` : "Take the column away.";
+  return `There is no column “${unknown.slice(0, 64)}”. ${advice} Columns are: ${READ.join(", ")}. ${OTHERS}`;
+};
+
+const isAddress = (text) => ADDRESS.test(text) || addressOf(text) !== trim(text);
+
+/** Returns the header that a list of addresses lacks: nearly all lines have a separator and a slug after an address. */
+const missingHeader = (text) => {
+  const lines = text.split("\n").map(trim).filter(Boolean);
+  for (const separator of SEPARATORS) {
+    for (const order of [["destination_url", "slug"], ["slug", "destination_url"]]) {
+      const rows = lines.map((line) => line.split(separator).map((cell) => trim(cell).replace(/^"|"$/g, "")))
+        .filter((cells) => cells.length > 1)
+        .map((cells) => [cells[order.indexOf("destination_url")], cells[order.indexOf("slug")]])
+        .filter(([address, slug]) => isAddress(address) && (SLUG.test(slug) || (slug === "" && order[0] === "destination_url")));
+      const slugs = rows.map(([, slug]) => slug.toLowerCase()).filter(Boolean);
+      const isTable = lines.length >= (separator === "\t" ? 1 : 2)
+        && rows.length >= lines.length * NEARLY_ALL
+        && slugs.length >= rows.length / 2
+        && new Set(slugs).size >= slugs.length * NEARLY_ALL;
+      if (isTable) return order.join(separator === "\t" ? "<tab>" : separator);
+    }
+  }
+  return undefined;
+};
+
+/** Returns the fault of lines that are no list of addresses. */
+const faultOfList = (text) => {
+  const header = missingHeader(text);
+  if (header) return `These look like the rows of a table whose header is missing. Write as the first line: ${header}`;
+  const first = trim(firstLineOf(text));
+  const isTable = /[,;|\t]/.test(first) && !isAddress(first);
+  return isTable ? `The first line is neither an address nor does it name the column ${DESTINATION}. Columns are: ${READ.join(", ")}. ${OTHERS}` : undefined;
 };
 
 /**
- * Reads rows. The first line can name columns as the API names members, with `destination_url` among them;
- * columns with other names are ignored. Without such a line, each line is a destination and, after white
- * space, perhaps a slug. A row with more than that has a `fault`.
+ * Reads rows. The first line can name columns as the API names members, with `destination_url` among them. Without
+ * such a line, each line is a destination and, after white space, perhaps a slug.
  * @param {string} source
- * @returns {{line: number, text: string, members: object, fault?: object}[]}
+ * @returns {{fault?: string, rows: import("./import_rule.js").Row[]}} `fault` is of the text as a whole
  */
 export const rowsOf = (source) => {
-  const text = source.replace(/^\uFEFF/, "");
-  const head = namesIn(firstLine(source));
-  const names = head?.names ?? [MANDATORY, "slug"];
-  const rows = head ? records(text, head.separator).slice(1) : plainLines(text);
-  return rows.map(({ cells, text: row, line }) => {
-    const textOf = ({ name }) => {
-      const cell = cells[names.indexOf(name)] ?? "";
-      return head ? unguarded(cell) : cell;
-    };
-    const pairs = MEMBERS.map((member) => [member.name, valueOf(member, textOf(member))]);
-    const isExcess = cells.slice(names.length).some((cell) => cell.trim() !== "");
-    const fault = isExcess ? (head ? EXCESS : EXCESS_WORDS) : undefined;
-    return { line, text: row, fault, members: Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) };
-  });
+  const text = source.replace(/^\uFEFF/, "").replace(/\r(?!\n)/g, "\n");
+  const { rest, named, linesBefore } = withoutSeparatorLine(text);
+  const head = headIn(rest, named);
+  const fault = head ? faultOfHead(head.names) : faultOfList(text);
+  if (fault) return { fault, rows: [] };
+  const names = head?.names ?? [DESTINATION, "slug"];
+  const positions = new Map(names.map((name, index) => [known.get(spelling(name)), index]));
+  const rule = new Rule();
+  const read = head ? records(rest, head.separator).slice(1) : plainLines(text);
+  return {
+    rows: read.map(({ cells, text: row, line, fault: broken }) => {
+      const isExcess = cells.slice(names.length).some((cell) => trim(cell) !== "");
+      const isSwallowed = cells.some((cell) => cell.includes("\n") && cell.slice(cell.indexOf("\n")).includes("://"));
+      const reason = broken ?? (isExcess ? EXCESS : isSwallowed ? SWALLOWED : undefined);
+      const textOf = (name) => cells[positions.get(name)] ?? "";
+      return rule.decide({ line: line + linesBefore, text: row, isTable: Boolean(head), textOf, reason });
+    }),
+  };
 };

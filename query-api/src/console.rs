@@ -57,6 +57,7 @@ const SCRIPTS: &[(&str, &str)] = &scripts![
     "format.js",
     "import_form.js",
     "import_outcomes.js",
+    "import_rule.js",
     "item_keys.js",
     "ledger.js",
     "link_deletion.js",

@@ -9,7 +9,8 @@ use std::{borrow::Cow, fmt};
 use percent_encoding::percent_decode_str;
 use url::{Host, ParseError, Url};
 
-use self::characters::{is_invisible_in_host, is_space_at_end};
+use self::characters::is_invisible_in_host;
+pub use self::characters::is_space_at_end;
 pub use self::rules::{DestinationHosts, DestinationRules, DestinationSchemes};
 use crate::field::FieldCode;
 

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::{
     client::{ApiCall, ApiClient, CallFailure, RetryPolicy, connection::ConnectionOptions},
     import::PROGRESS_INTERVAL,
-    output::{note, print},
+    output::{WrongUse, note, print},
     paging::PAGE_LIMIT_MAX,
 };
 use part_file::{ExportProgress, PartFile};
@@ -28,12 +28,17 @@ const CLICK_REQUESTS: usize = 4;
 /// Code of a range that begins after its end.
 const RANGE_EMPTY: &str = "range_empty";
 
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Options of `linkledger export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportOptions {
     /// Form of the export.
     #[arg(long, value_name = "FORMAT", default_value = "ndjson")]
     format: ExportFormat,
+    /// Begin CSV with a byte order mark, by which spreadsheets know UTF-8; imports leave it out.
+    #[arg(long)]
+    bom: bool,
     /// Add the clicks, bots and visitors of each link since its creation; one request for each link.
     #[arg(long)]
     with_clicks: bool,
@@ -75,7 +80,7 @@ struct ClicksDocument {
 /// Exports the links, to the file or to standard output.
 pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
     let target = export.connection.target()?;
-    let header = export.format.header(export.with_clicks);
+    let header = export.header()?;
     let (to, mut progress) = match &export.out {
         None => {
             print(&header)?;
@@ -85,8 +90,8 @@ pub(crate) async fn run(export: ExportOptions) -> anyhow::Result<()> {
             let (api_url, key) = (target.api_url.as_str(), target.api_key.reveal());
             // Only the same export continues a part file: a hash of this text is in its name.
             let source = format!(
-                "{api_url}\n{key}\n{:?}\n{}",
-                export.format, export.with_clicks
+                "{api_url}\n{key}\n{:?}\n{}\n{}",
+                export.format, export.with_clicks, export.bom
             );
             let (part, progress) = PartFile::open(path, &source, export.format, &header)?;
             note_continuation(&part, &progress);
@@ -125,6 +130,19 @@ fn note_continuation(part: &PartFile, progress: &ExportProgress) {
 }
 
 impl ExportOptions {
+    /// Returns the first line of the file.
+    fn header(&self) -> anyhow::Result<String> {
+        let header = self.format.header(self.with_clicks);
+        match (self.bom, self.format) {
+            (false, _) => Ok(header),
+            (true, ExportFormat::Csv) => Ok(format!("{BYTE_ORDER_MARK}{header}")),
+            (true, ExportFormat::Ndjson) => {
+                let advice = "--bom is for spreadsheets, which read CSV: add --format csv";
+                Err(WrongUse(advice.to_owned()).into())
+            }
+        }
+    }
+
     fn advice(&self) -> &'static str {
         match self.out {
             Some(_) => "the export stopped; run the same command again to continue",

@@ -4,12 +4,21 @@
 //! the file, the line, and the number of equal lines before the line. So a second run of the same
 //! file sends the same keys, and the service creates only the links that are missing.
 
-mod adapt;
+mod blank;
+mod decoding;
+mod destination;
+mod expiry;
 mod files;
 mod formats;
+mod html;
+mod labels;
 mod lines;
 pub(crate) mod link;
+mod missing_header;
+mod old_address;
+mod record;
 mod report;
+mod rule;
 mod sending;
 mod summary;
 
@@ -21,16 +30,17 @@ use std::{
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use linkledger_core::figures::counted;
+use linkledger_core::figures::{counted, grouped};
 
 use crate::{
     client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},
     options::whole_number,
     output::{Refused, note, print},
 };
-pub(crate) use adapt::last_segment_of as slug_of;
+use files::WrittenLines;
 use formats::SourceFormat;
 use lines::ImportFile;
+pub(crate) use link::slug_of_export;
 use sending::ImportOutcome;
 use summary::ImportSummary;
 
@@ -43,7 +53,7 @@ pub(crate) struct ImportOptions {
     /// File of links: one destination address (http or https) on each line, CSV with a header, an
     /// export of linkledger, or an export of another product (--from).
     file: PathBuf,
-    /// Format of the file. Default: addresses, csv or ndjson, as the first line shows.
+    /// Format of the file. Default: the format that the begin of the file shows.
     #[arg(long, value_name = "FORMAT")]
     from: Option<SourceFormat>,
     /// Create nothing; show what would be created or refused, and its cost in credits.
@@ -53,24 +63,23 @@ pub(crate) struct ImportOptions {
     #[arg(long, value_name = "REQUESTS", default_value = "4",
           value_parser = whole_number(NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     concurrency: NonZeroUsize,
-    /// Write line number, short address and status of each line to this file, as CSV; not with
-    /// --dry-run.
-    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    /// Write to this CSV file what became of each line: old address, short address, status, reason of a
+    /// refusal, and each change.
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write each refused line to this file, and not to standard error: line number, error code, reason
-    /// and address, separated by tabs.
+    /// Write the refused lines to this CSV file, and not to standard error; columns as of --out.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
-    /// Exit with code 6 if a line was refused.
+    /// Exit with code 0, not 6, although lines were refused.
     #[arg(long)]
-    strict: bool,
+    allow_refused: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
 }
 
 /// Imports the file, and prints how many links were created, existed before, or were refused.
 pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
-    let file = lines::read(&import.file, import.from)?;
+    let mut file = lines::read(&import.file, import.from)?;
     import.check_output_files()?;
     let target = import.connection.target()?;
     let bar = progress_bar(file.lines.len());
@@ -80,38 +89,18 @@ pub(crate) async fn run(import: ImportOptions) -> anyhow::Result<()> {
     };
     let client = ApiClient::new(target, RetryPolicy::BULK, notice)?;
     let begun = Instant::now();
-    let mode = import.mode();
-    let mut outcome = sending::send_all(&client, &file.lines, mode, import.concurrency, &bar).await;
-    if mode == BatchMode::DryRun && outcome.failure.is_none() {
-        outcome.refuse_repeated_slugs_and_external_ids(&file.lines);
-    }
+    let (mode, concurrency) = (import.mode(), import.concurrency);
+    let mut outcome = sending::send_all(&client, &mut file.lines, mode, concurrency, &bar).await;
     bar.finish_and_clear();
     let reported = import.report(&file, &outcome, begun.elapsed());
-    let summary = ImportSummary::of(&outcome);
-    let (refused, unpaid) = (summary.refused(), summary.unpaid());
-    let missing_credits = outcome.missing_credits();
-    if let Some(failure) = outcome.failure {
+    if let Some(failure) = outcome.failure.take() {
         if let Err(error) = reported {
             note(&format!("{error:#}"));
         }
         return Err(anyhow::Error::new(failure).context(import.advice()));
     }
     reported?;
-    if mode == BatchMode::DryRun && missing_credits > 0 {
-        let advice = "the balance does not cover every link; ask the operator for credits";
-        return Err(Refused(advice.to_owned()).into());
-    }
-    match refused {
-        0 => Ok(()),
-        _ if unpaid > 0 => {
-            let advice = "the credits ran out; ask the operator for credits, and run the same command again \
-                          to create the missing links";
-            Err(Refused(advice.to_owned()).into())
-        }
-        _ if !import.strict => Ok(()),
-        1 => Err(Refused("1 line was refused".to_owned()).into()),
-        count => Err(Refused(format!("{} were refused", counted(count, "line"))).into()),
-    }
+    import.check_refused(&file, &outcome)
 }
 
 impl ImportOptions {
@@ -129,6 +118,29 @@ impl ImportOptions {
         } else {
             "the import stopped; run the same command again to create the missing links"
         }
+    }
+
+    /// Refuses an import whose links are not all there: a script must not take it for done.
+    fn check_refused(&self, file: &ImportFile, outcome: &ImportOutcome) -> anyhow::Result<()> {
+        let summary = ImportSummary::of(outcome);
+        let reason = if self.dry_run && outcome.missing_credits() > 0 {
+            "the balance does not cover every link; ask the operator for credits".to_owned()
+        } else if summary.unpaid() > 0 {
+            "the credits ran out; ask the operator for credits, and run the same command again to create \
+             the missing links"
+                .to_owned()
+        } else if summary.refused() > 0 && !self.allow_refused {
+            let refused = grouped(summary.refused().cast_signed());
+            let all = counted(file.lines.len() as u64, file.unit);
+            format!(
+                "{refused} of {all} {} refused; mend the file and run the same command again, or accept the \
+                 refusals with --allow-refused",
+                if self.dry_run { "would be" } else { "were" }
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Refused(reason).into())
     }
 
     /// Checks the files that are written at the end: a folder that cannot be written to is an error
@@ -152,18 +164,20 @@ impl ImportOptions {
         outcome: &ImportOutcome,
         took: Duration,
     ) -> anyhow::Result<()> {
+        let write =
+            |path: &Path, written| files::write(path, written, &file.lines, outcome, self.mode());
         match &self.refused {
-            Some(path) => files::write_refused(path, &file.lines, outcome)?,
+            Some(path) => write(path, WrittenLines::Refused)?,
             None => summary::note_refused(file, outcome),
         }
         if let Some(path) = &self.out {
-            files::write_map(path, &file.lines, outcome)?;
+            write(path, WrittenLines::All)?;
         }
-        if let Some(warning) = file.report.missing_links_warning(file.lines.len()) {
+        if let Some(warning) = file.missing_links_warning() {
             note(&format!("warning: {warning}"));
         }
         let summary = ImportSummary::of(outcome).text(outcome, self.mode(), took);
-        print(&(summary + &file.report.text()))
+        print(&(report::text(file) + &summary))
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Returns true for white space, and for invisible characters that have no meaning at the end of an address. Variation
 /// selectors are none of them: they belong to the symbol before them.
-pub(super) fn is_space_at_end(character: char) -> bool {
+pub fn is_space_at_end(character: char) -> bool {
     character.is_whitespace()
         || matches!(
             character,

@@ -6,7 +6,7 @@ use linkledger_core::csv_cell::guarded;
 use serde::{Deserialize, Serialize};
 
 use super::ExportFormat;
-use crate::import::{link::LinkDetails, slug_of};
+use crate::import::{link::LinkDetails, slug_of_export};
 
 /// Columns of a link in CSV; those of clicks follow.
 const COLUMNS: [&str; 11] = [
@@ -114,7 +114,9 @@ fn csv_line(link: &ExportedLink, clicks: Option<LinkClicks>) -> anyhow::Result<S
     let mut cells = vec![
         link.id.clone(),
         link.short_url.clone(),
-        slug_of(&link.short_url).unwrap_or_default().to_owned(),
+        slug_of_export(&link.short_url)
+            .unwrap_or_default()
+            .to_owned(),
         link.destination_url.clone(),
         text(&details.title),
         details.tags.join(","),

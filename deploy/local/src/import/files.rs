@@ -1,7 +1,6 @@
-//! The files that an import writes: the refused lines, and the map of lines to short addresses.
+//! The files that an import writes: what became of every line, or of the refused ones.
 
 use std::{
-    fmt::Write as _,
     io::{BufWriter, Write as _},
     path::Path,
 };
@@ -10,16 +9,34 @@ use anyhow::Context as _;
 use linkledger_core::{csv_cell::guarded, printable::printable};
 
 use super::{
+    formats::SourceLink,
     lines::ImportLine,
     sending::{ImportOutcome, LineOutcome},
 };
 use crate::{
+    client::batch::BatchMode,
     output::WrongUse,
     output_file::{self, PRIVATE},
 };
 
-/// Columns of the map.
-const MAP_COLUMNS: [&str; 3] = ["line", "short_url", "status"];
+/// Columns of both files.
+const COLUMNS: [&str; 8] = [
+    "line",
+    "old_address",
+    "destination_url",
+    "short_url",
+    "status",
+    "code",
+    "reason",
+    "changes",
+];
+
+/// Lines that a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WrittenLines {
+    All,
+    Refused,
+}
 
 /// Opens a file before the first link is created, so that a folder that cannot be written to is an error
 /// then. A file of an earlier run stays as it is until the end. Checks that the file is none of the others.
@@ -38,44 +55,23 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Writes number, error code, reason and address of each refused line, separated by tabs.
-pub(super) fn write_refused(
+/// Writes as CSV what became of each line: its old and its short address, or why it is refused, and what changed.
+pub(super) fn write(
     path: &Path,
+    written: WrittenLines,
     lines: &[ImportLine],
     outcome: &ImportOutcome,
-) -> anyhow::Result<()> {
-    let mut text = String::new();
-    for (line, outcome) in lines.iter().zip(&outcome.lines) {
-        if let Some(LineOutcome::Refused { code, detail }) = outcome {
-            let (code, detail) = (printable(code), printable(detail));
-            let (number, address) = (line.number, printable(&line.link.destination_url));
-            let address = guarded(&address);
-            writeln!(text, "{number}\t{code}\t{detail}\t{address}")
-                .expect("writing to a string never fails");
-        }
-    }
-    output_file::write(path, text.as_bytes(), PRIVATE)
-}
-
-/// Writes line, short address and status of each line as CSV.
-pub(super) fn write_map(
-    path: &Path,
-    lines: &[ImportLine],
-    outcome: &ImportOutcome,
+    mode: BatchMode,
 ) -> anyhow::Result<()> {
     let write = || -> anyhow::Result<()> {
         let mut table =
             csv::Writer::from_writer(BufWriter::new(output_file::create(path, PRIVATE)?));
-        table.write_record(MAP_COLUMNS)?;
+        table.write_record(COLUMNS)?;
         for (line, outcome) in lines.iter().zip(&outcome.lines) {
-            let (short_url, status) = match outcome {
-                Some(LineOutcome::Created { short_url }) => (short_url.as_deref(), "created"),
-                Some(LineOutcome::Existing { short_url }) => (short_url.as_deref(), "existing"),
-                Some(LineOutcome::Refused { code, .. }) => (None, code.as_str()),
-                None => (None, "unknown"),
-            };
-            let number = line.number.to_string();
-            table.write_record([&number, short_url.unwrap_or_default(), status])?;
+            let is_refused = matches!(outcome, Some(LineOutcome::Refused { .. }));
+            if is_refused || written == WrittenLines::All {
+                table.write_record(cells(&line.source, outcome.as_ref(), mode))?;
+            }
         }
         table
             .into_inner()
@@ -84,4 +80,37 @@ pub(super) fn write_map(
         Ok(())
     };
     write().with_context(|| format!("can't write {}", path.display()))
+}
+
+fn cells(
+    source: &SourceLink,
+    outcome: Option<&LineOutcome>,
+    mode: BatchMode,
+) -> [String; COLUMNS.len()] {
+    let (short_url, status, code, reason) = match outcome {
+        Some(LineOutcome::Created { short_url }) => {
+            let status = match mode {
+                BatchMode::Partial => "created",
+                BatchMode::DryRun => "would be created",
+            };
+            (short_url.as_deref(), status, "", "")
+        }
+        Some(LineOutcome::Existing { short_url }) => (short_url.as_deref(), "existing", "", ""),
+        Some(LineOutcome::Refused { code, detail }) => {
+            (None, "refused", code.as_str(), detail.as_str())
+        }
+        None => (None, "unknown", "", ""),
+    };
+    let changes: Vec<String> = source.changes.iter().map(ToString::to_string).collect();
+    let cell = |text: &str| guarded(&printable(text)).into_owned();
+    [
+        source.number.to_string(),
+        cell(source.old_address.as_deref().unwrap_or_default()),
+        cell(&source.link.destination_url),
+        cell(short_url.unwrap_or_default()),
+        status.to_owned(),
+        cell(code),
+        cell(reason),
+        cell(&changes.join("; ")),
+    ]
 }

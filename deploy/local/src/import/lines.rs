@@ -2,13 +2,14 @@
 
 use std::{borrow::Cow, collections::HashMap, fs::File, io::Read as _, path::Path};
 
+use linkledger_core::figures::{counted, grouped};
+
 use anyhow::{Context as _, bail};
 use uuid::Uuid;
 
 use super::{
-    formats::{SourceFormat, SourceLink, SourceRefusal},
-    link::ImportedLink,
-    report::SourceReport,
+    decoding::{FileText, decode},
+    formats::{SourceFormat, SourceLink},
 };
 
 /// Namespace of the idempotency keys. It must never change: with another namespace, a second run of
@@ -18,21 +19,30 @@ const KEY_NAMESPACE: Uuid = Uuid::from_u128(0x6b8f_2c1e_74d3_4a0b_9c55_0e1d_7f3a
 /// A link of an import file.
 #[derive(Debug)]
 pub(super) struct ImportLine {
-    /// Number of the line, from 1 (empty lines count), or of the link in a JSON document.
-    pub(super) number: usize,
     pub(super) key: Uuid,
-    pub(super) link: ImportedLink,
-    /// Reason to refuse the link without asking the service.
-    pub(super) refusal: Option<SourceRefusal>,
+    pub(super) source: SourceLink,
 }
 
 /// The content of an import file.
 #[derive(Debug)]
 pub(super) struct ImportFile {
     pub(super) lines: Vec<ImportLine>,
-    pub(super) report: SourceReport,
+    /// Number of links that the source says it has, if greater than the number in the file.
+    pub(super) announced: Option<u64>,
     /// Word for a numbered part of the file.
     pub(super) unit: &'static str,
+}
+
+impl ImportFile {
+    /// Returns a warning if the source has more links than the file.
+    pub(super) fn missing_links_warning(&self) -> Option<String> {
+        let links = i64::try_from(self.lines.len()).unwrap_or(i64::MAX);
+        Some(format!(
+            "the file has {} of {}: export the other pages too, and append them to the file",
+            grouped(links),
+            counted(self.announced?, "link")
+        ))
+    }
 }
 
 /// Reads a file, in the format or in the format that its first line shows.
@@ -40,18 +50,31 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
     let shown = path.display();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let bytes = bytes(path, format)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| line_of(error.as_bytes(), error.utf8_error().valid_up_to()))
-        .map_err(|line| anyhow::anyhow!("{shown}: line {line} is not valid UTF-8"))?;
+    let FileText {
+        text,
+        has_replaced_bytes,
+    } = decode(bytes).with_context(|| format!("{shown}"))?;
     let format = format.map_or_else(|| SourceFormat::detect(&text), Ok);
     let format = format.with_context(|| format!("{shown}"))?;
-    let parsed = format.parse(&text).with_context(|| format!("{shown}"))?;
-    drop(text);
+    let parsed = format
+        .parse(&text, has_replaced_bytes)
+        .with_context(|| format!("{shown}"))?;
     Ok(ImportFile {
         lines: with_keys(parsed.links, &name),
-        report: parsed.report,
-        unit: format.unit(),
+        announced: parsed.announced,
+        unit: format.unit(&text),
     })
+}
+
+/// Returns the lines of a text, for tests.
+#[cfg(test)]
+pub(super) fn of_text(text: &str, format: SourceFormat) -> ImportFile {
+    let parsed = format.parse(text, false).unwrap();
+    ImportFile {
+        lines: with_keys(parsed.links, "test"),
+        announced: parsed.announced,
+        unit: format.unit(text),
+    }
 }
 
 /// Reads the bytes of a file that is not too large.
@@ -70,10 +93,6 @@ fn bytes(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn line_of(bytes: &[u8], offset: usize) -> usize {
-    bytes[..offset].split(|byte| *byte == b'\n').count()
-}
-
 /// Adds the keys; equal links get different ones.
 fn with_keys(links: Vec<SourceLink>, file_name: &str) -> Vec<ImportLine> {
     let mut occurrences: HashMap<Cow<'_, str>, u32> = HashMap::new();
@@ -85,12 +104,7 @@ fn with_keys(links: Vec<SourceLink>, file_name: &str) -> Vec<ImportLine> {
         key
     };
     let keys: Vec<Uuid> = links.iter().map(key_of).collect();
-    let with_key = |(source, key): (SourceLink, Uuid)| ImportLine {
-        number: source.number,
-        key,
-        link: source.link,
-        refusal: source.refusal,
-    };
+    let with_key = |(source, key)| ImportLine { key, source };
     links.into_iter().zip(keys).map(with_key).collect()
 }
 
@@ -124,7 +138,7 @@ mod tests {
                 "shlink.json",
                 [
                     "0606a7c4-b4b7-55fc-9a15-2ff56d3194d1",
-                    "4d848f36-781f-5215-a58b-bc2a8b698e13",
+                    "e63b2924-358b-5cc3-9f33-b4dbb67e34e4",
                 ],
             ),
             (
@@ -139,7 +153,7 @@ mod tests {
                 SourceFormat::Yourls,
                 "yourls.json",
                 [
-                    "da5e03ef-ad8a-5f7a-a6c0-176d1c07a6a6",
+                    "9e01a175-9e22-5a25-8eec-d6fbd0f4db4f",
                     "1e5c1f3c-e4fd-5daf-80a8-04db76618811",
                 ],
             ),
@@ -148,15 +162,15 @@ mod tests {
                 "bitly.csv",
                 [
                     "f8fee664-fe16-5283-863f-bf3c3b7ce5d7",
-                    "1cb72861-6504-50a8-a0b4-4902d47d963b",
+                    "a94a78a6-1f02-560e-9a29-144c9edf028f",
                 ],
             ),
             (
                 SourceFormat::Dub,
                 "dub.csv",
                 [
-                    "52c9825f-183d-575b-9a39-c4bdf90179ef",
-                    "9973b7d1-0643-5f70-98f7-a04e7b275ef4",
+                    "755a93b6-a3e4-5d1b-87d5-c600336842e4",
+                    "cf783763-815e-5985-b661-739455c06116",
                 ],
             ),
         ] {
@@ -178,7 +192,7 @@ mod tests {
         let lines = read(&path, None).unwrap().lines;
         let destinations: Vec<_> = lines
             .iter()
-            .map(|line| line.link.destination_url.as_str())
+            .map(|line| line.source.link.destination_url.as_str())
             .collect();
         assert_eq!(
             destinations,
@@ -200,7 +214,9 @@ mod tests {
         std::fs::write(&path, b"https://a.example\n\xff\n").unwrap();
         let error = read(&path, None).err().unwrap().to_string();
         assert!(
-            error.ends_with("links.txt: line 2 is not valid UTF-8"),
+            error.ends_with("links.txt")
+                && read(&path, None)
+                    .is_err_and(|error| format!("{error:#}").contains("line 2 is not UTF-8")),
             "{error}"
         );
     }

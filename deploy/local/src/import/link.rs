@@ -67,6 +67,12 @@ impl ImportedLink {
     }
 }
 
+/// Returns the slug of an address of this service, whose base may have a path.
+pub(crate) fn slug_of_export(short_url: &str) -> Option<&str> {
+    let (_, slug) = short_url.rsplit_once('/')?;
+    (!slug.is_empty()).then_some(slug)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

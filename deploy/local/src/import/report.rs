@@ -1,40 +1,29 @@
-//! Report on a file of links: members that were left behind or changed, creation dates, missing pages.
+//! Report on the differences between the records of a file and their links: counts by name, the first changes old to
+//! new, and the range of creation dates. `--out FILE` has all of them.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use linkledger_core::{
-    figures::{counted, grouped},
-    printable::printable,
-};
+use linkledger_core::figures::counted;
 
-/// Number of member names that are counted apart; further names share one count.
+use super::{lines::ImportFile, record::Change, rule::CREATION_DATE};
+
+/// Number of names that are counted apart; further names share one count.
 const NAMES_MAX: usize = 50;
-const OTHER_NAMES: &str = "other members";
+const OTHER_NAMES: &str = "others";
+/// Number of changes that are shown old to new.
+const SHOWN_MAX: usize = 20;
 
-/// Counts of members by name.
+/// Counts by name.
 #[derive(Debug, Default)]
-struct NameCounts(BTreeMap<String, u64>);
+struct NameCounts<'a>(BTreeMap<&'a str, u64>);
 
-/// Members of a file that its links lack after the import.
-#[derive(Debug, Default)]
-pub(super) struct SourceReport {
-    not_imported: NameCounts,
-    changed: NameCounts,
-    created: u64,
-    /// Least and greatest creation date, by their text; the texts of a file have one form.
-    created_range: Option<(String, String)>,
-    /// Number of links that the source says it has, if greater than the number in the file.
-    announced: Option<u64>,
-}
-
-impl NameCounts {
-    fn add(&mut self, name: &str) {
+impl<'a> NameCounts<'a> {
+    fn add(&mut self, name: &'a str) {
         let has_room = self.0.len() < NAMES_MAX || self.0.contains_key(name);
-        let name = if has_room { name } else { OTHER_NAMES };
-        match self.0.get_mut(name) {
-            Some(count) => *count += 1,
-            None => drop(self.0.insert(name.to_owned(), 1)),
-        }
+        *self
+            .0
+            .entry(if has_room { name } else { OTHER_NAMES })
+            .or_default() += 1;
     }
 
     fn write(&self, text: &mut String, title: &str) {
@@ -43,103 +32,118 @@ impl NameCounts {
         }
         writeln!(text, "{title}:").expect("writing to a string never fails");
         for (name, count) in &self.0 {
-            let name = printable(name);
             writeln!(text, "  {count:>8}  {name}").expect("writing to a string never fails");
         }
     }
 }
 
-impl SourceReport {
-    pub(super) fn count_not_imported(&mut self, name: &str) {
-        self.not_imported.add(name);
-    }
-
-    pub(super) fn count_changed(&mut self, name: &str) {
-        self.changed.add(name);
-    }
-
-    pub(super) fn count_created(&mut self, created_at: &str) {
-        self.created += 1;
-        match &mut self.created_range {
-            Some((least, _)) if created_at < least.as_str() => created_at.clone_into(least),
-            Some((_, greatest)) if created_at > greatest.as_str() => {
-                created_at.clone_into(greatest);
+/// Returns the lines of the report; empty if every record became a link just as written.
+pub(super) fn text(file: &ImportFile) -> String {
+    let (mut left_behind, mut changed) = (NameCounts::default(), NameCounts::default());
+    let (mut created, mut dates) = (0, Vec::new());
+    let mut shown = String::new();
+    let mut count = 0_u64;
+    for source in file.lines.iter().map(|line| &line.source) {
+        for change in &source.changes {
+            match change {
+                Change::LeftBehind { what, value } if *what == Cow::Borrowed(CREATION_DATE) => {
+                    created += 1;
+                    widen(&mut dates, value);
+                    continue;
+                }
+                Change::LeftBehind { what, .. } => {
+                    left_behind.add(what);
+                    continue;
+                }
+                Change::Became { what, .. } | Change::Dropped { what, .. } => changed.add(what),
             }
-            Some(_) => {}
-            None => self.created_range = Some((created_at.to_owned(), created_at.to_owned())),
+            count += 1;
+            if count <= SHOWN_MAX as u64 {
+                let (unit, number) = (file.unit, source.number);
+                writeln!(shown, "  {unit} {number}: {change}")
+                    .expect("writing to a string never fails");
+            }
         }
     }
-
-    /// Notes the number of links that the source says it has.
-    pub(super) fn announce(&mut self, total: u64, links: usize) {
-        self.announced = (total > links as u64).then_some(total);
-    }
-
-    /// Returns a warning if the source has more links than the file.
-    pub(super) fn missing_links_warning(&self, links: usize) -> Option<String> {
-        let total = self.announced?;
-        Some(format!(
-            "the file has {} of {}: export the other pages too, and append them to the file",
-            grouped(i64::try_from(links).unwrap_or(i64::MAX)),
-            counted(total, "link")
-        ))
-    }
-
-    /// Returns the lines of the report; empty if everything was carried over.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        self.not_imported.write(&mut text, "Not carried over");
-        self.changed.write(&mut text, "Changed to fit");
-        if let Some((least, greatest)) = &self.created_range {
-            let (least, greatest) = (printable(least), printable(greatest));
-            let created = counted(self.created, "link");
-            writeln!(
-                text,
-                "Creation dates of {created}, {least} to {greatest}, are not carried over"
-            )
+    let mut text = String::new();
+    left_behind.write(&mut text, "Not carried over");
+    changed.write(&mut text, "Changed to fit");
+    text.push_str(&shown);
+    if let Some(more) = count.checked_sub(SHOWN_MAX as u64).filter(|more| *more > 0) {
+        let more = counted(more, "change");
+        writeln!(text, "  … and {more} more; --out FILE has them all")
             .expect("writing to a string never fails");
-        }
-        text
+    }
+    if let [least, greatest] = dates[..] {
+        let created = counted(created, "link");
+        writeln!(
+            text,
+            "Creation dates of {created}, {least} to {greatest}, are not carried over"
+        )
+        .expect("writing to a string never fails");
+    }
+    text
+}
+
+/// Widens the range of dates, by their text; the texts of a file have one form.
+fn widen<'a>(range: &mut Vec<&'a str>, date: &'a str) {
+    match &mut range[..] {
+        [least, _] if date < *least => *least = date,
+        [_, greatest] if date > *greatest => *greatest = date,
+        [_, _] => {}
+        _ => *range = vec![date, date],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::{formats::SourceFormat, lines};
 
-    #[test]
-    fn report_counts_by_name_with_a_bound() {
-        let mut report = SourceReport::default();
-        assert_eq!(report.text(), "");
-        for number in 0..1_000 {
-            report.count_not_imported(&format!("member {number}"));
-        }
-        assert_eq!(report.text().lines().count(), 1 + NAMES_MAX + 1);
-        assert!(report.text().contains("950  other members"));
+    fn report(text_of_file: &str, format: SourceFormat) -> String {
+        text(&lines::of_text(text_of_file, format))
     }
 
     #[test]
-    fn report_shows_the_range_of_creation_dates() {
-        let mut report = SourceReport::default();
-        for date in ["2020-05-01", "2019-01-01", "2021-01-01", "2020-01-01"] {
-            report.count_created(date);
-        }
-        let expected =
-            "Creation dates of 4 links, 2019-01-01 to 2021-01-01, are not carried over\n";
-        assert_eq!(report.text(), expected);
-    }
-
-    #[test]
-    fn file_without_all_pages_is_warned_of() {
-        let mut report = SourceReport::default();
-        report.announce(10, 10);
-        assert_eq!(report.missing_links_warning(10), None);
-        report.announce(120, 10);
+    fn report_shows_changes_old_to_new_with_a_bound() {
+        assert_eq!(report("https://e.com/\n", SourceFormat::Addresses), "");
+        let list: String = (0..23).map(|n| format!("e{n}.com\n")).collect();
+        let report = report(&list, SourceFormat::Addresses);
         assert!(
-            report
-                .missing_links_warning(10)
-                .unwrap()
-                .contains("10 of 120 links")
+            report.starts_with("Changed to fit:\n        23  destination\n"),
+            "{report}"
         );
+        assert!(
+            report.contains("  line 1: destination \"e0.com\" became \"https://e0.com\"\n"),
+            "{report}"
+        );
+        assert_eq!(report.matches("  line ").count(), 20);
+        assert!(
+            report.ends_with("  … and 3 changes more; --out FILE has them all\n"),
+            "{report}"
+        );
+    }
+
+    #[test]
+    fn report_counts_what_is_not_carried_over() {
+        let csv = include_str!("../../tests/data/import/bitly.csv");
+        let report = report(csv, SourceFormat::Bitly);
+        for line in [
+            "         2  clicks\n",
+            "         2  domain bit.ly\n",
+            "         1  domain go.example\n",
+            "Creation dates of 3 links, 2024-03-01T09:00:00+0000 to 2024-03-03T09:00:00+0000, are not carried over\n",
+        ] {
+            assert!(report.contains(line), "{report}");
+        }
+        let many: String = (0..99)
+            .map(|n| format!("https://e.com,https://s{n}.test/x{n}\n"))
+            .collect();
+        let report = self::report(
+            &format!("destination_url,short_url\n{many}"),
+            SourceFormat::Csv,
+        );
+        assert_eq!(report.lines().count(), 1 + NAMES_MAX + 1);
+        assert!(report.contains("49  others"), "{report}");
     }
 }

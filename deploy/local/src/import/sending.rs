@@ -1,7 +1,7 @@
 //! Sends the links of a file in batches, several at a time, and collects the outcome of each link.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     num::NonZeroUsize,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -9,8 +9,13 @@ use std::{
 use futures::{StreamExt as _, future::join_all, stream};
 use indicatif::ProgressBar;
 use serde::Deserialize;
+use uuid::Uuid;
 
-use super::lines::ImportLine;
+use super::{
+    lines::ImportLine,
+    link::ImportedLink,
+    record::{Change, shown},
+};
 use crate::client::{
     ApiClient, ApiRefusal, CallFailure,
     batch::{BatchMode, BatchOutcome, ItemOutcome, requests},
@@ -18,6 +23,9 @@ use crate::client::{
 
 /// Error code of a link that the balance does not cover.
 pub(super) const INSUFFICIENT_CREDITS: &str = "insufficient_credits";
+
+/// Error code of an external id that another link has.
+const EXTERNAL_ID_TAKEN: &str = "external_id_taken";
 
 /// Outcome of one link of a file.
 #[derive(Debug)]
@@ -53,53 +61,106 @@ struct CreatedLink {
     short_url: Option<String>,
 }
 
-/// Sends the links that are not refused already, and waits until lists contain the created ones. After a
-/// failure no further batch is sent; batches on their way end, so that their outcomes are known.
+/// Sends the links that are not refused already, and waits until lists contain the created ones. A link whose external
+/// id another link has is sent again without the id: a label never refuses a link.
 pub(super) async fn send_all(
     client: &ApiClient,
-    lines: &[ImportLine],
+    lines: &mut [ImportLine],
     mode: BatchMode,
     concurrency: NonZeroUsize,
     bar: &ProgressBar,
 ) -> ImportOutcome {
     let mut all = ImportOutcome::of_refusals(lines);
-    let sent: Vec<usize> = (0..lines.len())
+    let sending = Sending {
+        client,
+        mode,
+        concurrency,
+        bar,
+    };
+    let indices = 0..lines.len();
+    let sent: Vec<usize> = indices
         .filter(|index| all.lines[*index].is_none())
         .collect();
     bar.inc((lines.len() - sent.len()) as u64);
-    let items = sent.iter().map(|index| {
-        let line = &lines[*index];
-        line.link.item(line.key)
-    });
-    let has_failed = &AtomicBool::new(false);
-    let mut begin = 0;
-    let batches = requests(items).map(|request| {
-        let at = begin;
-        begin += request.len();
-        async move {
-            if has_failed.load(Ordering::Relaxed) {
-                return None;
-            }
-            let outcome = client.create_links(&request, mode).await;
-            has_failed.fetch_or(outcome.failure.is_some(), Ordering::Relaxed);
-            Some((at, outcome))
-        }
-    });
-    // The last write is one of the batches that were on their way together with the last answer.
-    let mut tokens = VecDeque::new();
-    let mut outcomes = stream::iter(batches).buffer_unordered(concurrency.get());
-    while let Some(outcome) = outcomes.next().await {
-        if let Some((at, mut outcome)) = outcome {
-            bar.inc(outcome.items.iter().flatten().count() as u64);
-            tokens.extend(outcome.token.take());
-            if tokens.len() > concurrency.get() {
-                tokens.pop_front();
-            }
-            all.add(&sent[at..], outcome, mode);
-        }
+    sending.send(lines, &sent, &mut all).await;
+    let again = without_taken_external_ids(lines, &mut all);
+    if all.failure.is_none() && !again.is_empty() {
+        sending.send(lines, &again, &mut all).await;
     }
-    join_all(tokens.iter().map(|token| client.settle(Some(token)))).await;
     all
+}
+
+/// Takes away the external ids that were refused. Returns the indices of their links, whose outcomes are open again.
+fn without_taken_external_ids(lines: &mut [ImportLine], all: &mut ImportOutcome) -> Vec<usize> {
+    let is_taken = |outcome: &Option<LineOutcome>| matches!(outcome, Some(LineOutcome::Refused { code, .. }) if code == EXTERNAL_ID_TAKEN);
+    let indices = 0..lines.len();
+    let again: Vec<usize> = indices
+        .filter(|index| is_taken(&all.lines[*index]))
+        .collect();
+    for index in &again {
+        let ImportLine { key, source } = &mut lines[*index];
+        let id = source.link.details.external_id.take().unwrap_or_default();
+        let why = "another link of the account has the same one";
+        source
+            .changes
+            .push(Change::dropped("external id", &id, why));
+        *key = Uuid::new_v5(key, EXTERNAL_ID_TAKEN.as_bytes());
+        all.lines[*index] = None;
+    }
+    again
+}
+
+/// Way to send the links of a file.
+struct Sending<'a> {
+    client: &'a ApiClient,
+    mode: BatchMode,
+    concurrency: NonZeroUsize,
+    bar: &'a ProgressBar,
+}
+
+impl Sending<'_> {
+    /// Sends the links with these indices. After a failure no further batch is sent; batches on their way end, so that
+    /// their outcomes are known.
+    async fn send(&self, lines: &[ImportLine], sent: &[usize], all: &mut ImportOutcome) {
+        let Self {
+            client,
+            mode,
+            concurrency,
+            bar,
+        } = *self;
+        let items = sent.iter().map(|index| {
+            let line = &lines[*index];
+            line.source.link.item(line.key)
+        });
+        let has_failed = &AtomicBool::new(false);
+        let mut begin = 0;
+        let batches = requests(items).map(|request| {
+            let at = begin;
+            begin += request.len();
+            async move {
+                if has_failed.load(Ordering::Relaxed) {
+                    return None;
+                }
+                let outcome = client.create_links(&request, mode).await;
+                has_failed.fetch_or(outcome.failure.is_some(), Ordering::Relaxed);
+                Some((at, outcome))
+            }
+        });
+        // The last write is one of the batches that were on their way together with the last answer.
+        let mut tokens = VecDeque::new();
+        let mut outcomes = stream::iter(batches).buffer_unordered(concurrency.get());
+        while let Some(outcome) = outcomes.next().await {
+            if let Some((at, mut outcome)) = outcome {
+                bar.inc(outcome.items.iter().flatten().count() as u64);
+                tokens.extend(outcome.token.take());
+                if tokens.len() > concurrency.get() {
+                    tokens.pop_front();
+                }
+                all.add(lines, &sent[at..], outcome, mode);
+            }
+        }
+        join_all(tokens.iter().map(|token| client.settle(Some(token)))).await;
+    }
 }
 
 impl ImportOutcome {
@@ -112,7 +173,7 @@ impl ImportOutcome {
     /// Begins with the links that are refused without asking the service.
     fn of_refusals(lines: &[ImportLine]) -> Self {
         let refused = |line: &ImportLine| {
-            let refusal = line.refusal.as_ref()?;
+            let refusal = line.source.refusal.as_ref()?;
             Some(LineOutcome::Refused {
                 code: refusal.code.to_owned(),
                 detail: refusal.detail.clone(),
@@ -129,7 +190,13 @@ impl ImportOutcome {
     /// Adds the outcome of a batch, whose links have the first of these indices. A dry run decides each
     /// batch as if it were alone with the whole balance, so a link that the balance did not cover counts
     /// at its price: the sum shows what is missing.
-    fn add(&mut self, indices: &[usize], batch: BatchOutcome, mode: BatchMode) {
+    fn add(
+        &mut self,
+        lines: &[ImportLine],
+        indices: &[usize],
+        batch: BatchOutcome,
+        mode: BatchMode,
+    ) {
         for (index, item) in indices.iter().zip(batch.items) {
             let price = match (&item, mode) {
                 (Some(ItemOutcome::Refused(refusal)), BatchMode::DryRun) => unpaid_price(refusal),
@@ -138,7 +205,7 @@ impl ImportOutcome {
             self.credits_charged += price.unwrap_or_default();
             self.lines[*index] = match price {
                 Some(_) => Some(LineOutcome::Created { short_url: None }),
-                None => item.map(LineOutcome::from),
+                None => item.map(|item| LineOutcome::of(item, &lines[*index].source.link)),
             };
         }
         self.credits_charged += batch.credits_charged;
@@ -147,45 +214,6 @@ impl ImportOutcome {
                 .get_or_insert(balance + batch.credits_charged);
         }
         self.failure = self.failure.take().or(batch.failure);
-    }
-
-    /// Returns the price of a link, which is the same for all links.
-    fn link_price(&self) -> i64 {
-        let is_created = |line: &&LineOutcome| matches!(line, LineOutcome::Created { .. });
-        let created = self.lines.iter().flatten().filter(is_created).count();
-        let created = i64::try_from(created).unwrap_or(i64::MAX);
-        self.credits_charged.checked_div(created).unwrap_or(0)
-    }
-
-    /// Refuses links whose slug or external id an earlier link of the file takes. A dry run decides each
-    /// batch as if it were alone, so the service finds a repeated one only within a batch.
-    pub(super) fn refuse_repeated_slugs_and_external_ids(&mut self, lines: &[ImportLine]) {
-        let link_price = self.link_price();
-        let (mut slugs, mut external_ids) = (HashSet::new(), HashSet::new());
-        for (line, outcome) in lines.iter().zip(&mut self.lines) {
-            let Some(LineOutcome::Created { .. }) = outcome else {
-                continue;
-            };
-            let slug = line.link.slug.as_deref().map(str::to_ascii_lowercase);
-            let external_id = line.link.details.external_id.as_deref();
-            let (code, detail) = if slug.as_ref().is_some_and(|slug| slugs.contains(slug)) {
-                ("slug_taken", "An earlier link of the file takes the slug.")
-            } else if external_id.is_some_and(|id| external_ids.contains(id)) {
-                (
-                    "external_id_taken",
-                    "An earlier link of the file takes the external id.",
-                )
-            } else {
-                slugs.extend(slug);
-                external_ids.extend(external_id);
-                continue;
-            };
-            self.credits_charged -= link_price;
-            *outcome = Some(LineOutcome::Refused {
-                code: code.to_owned(),
-                detail: detail.to_owned(),
-            });
-        }
     }
 }
 
@@ -197,11 +225,11 @@ fn unpaid_price(refusal: &ApiRefusal) -> Option<i64> {
         .filter(|_| problem.code == INSUFFICIENT_CREDITS)
 }
 
-impl From<ItemOutcome> for LineOutcome {
-    fn from(item: ItemOutcome) -> Self {
-        let short_url = |link| {
-            let link: Option<CreatedLink> = serde_json::from_value(link).ok();
-            link.and_then(|link| link.short_url)
+impl LineOutcome {
+    fn of(item: ItemOutcome, link: &ImportedLink) -> Self {
+        let short_url = |created| {
+            let created: Option<CreatedLink> = serde_json::from_value(created).ok();
+            created.and_then(|created| created.short_url)
         };
         match item {
             ItemOutcome::Created { link, replayed } => match (short_url(link), replayed) {
@@ -212,9 +240,28 @@ impl From<ItemOutcome> for LineOutcome {
                 let (code, detail) = refusal.code_and_detail();
                 Self::Refused {
                     code: code.to_owned(),
-                    detail: detail.to_owned(),
+                    detail: detail_of(code, link).unwrap_or_else(|| detail.to_owned()),
                 }
             }
         }
+    }
+}
+
+/// Returns the reason of a refusal in words of a file, whose slugs and expiries were chosen long ago.
+fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
+    match code {
+        "slug_taken" => {
+            let slug = shown(link.slug.as_deref()?);
+            Some(format!(
+                "The slug \"{slug}\" is taken by a link that exists already; letter case does not tell slugs apart."
+            ))
+        }
+        "expires_at_in_the_past" => {
+            let expires_at = shown(link.details.expires_at.as_deref()?);
+            Some(format!(
+                "The link expired at {expires_at}, and an import creates only links that redirect."
+            ))
+        }
+        _ => None,
     }
 }

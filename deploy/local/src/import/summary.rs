@@ -9,11 +9,12 @@ use linkledger_core::{
 
 use super::{
     lines::ImportFile,
+    record::shown,
     sending::{INSUFFICIENT_CREDITS, ImportOutcome, LineOutcome},
 };
 use crate::{client::batch::BatchMode, output::note};
 
-/// Number of refused lines that are shown; `--refused FILE` writes all refused lines.
+/// Number of refused lines that are shown; `--refused FILE` has all of them.
 const SHOWN_MAX: usize = 20;
 
 /// Counts of outcomes.
@@ -93,23 +94,28 @@ fn cost(outcome: &ImportOutcome) -> String {
 /// Prints the first refused lines to standard error.
 pub(super) fn note_refused(file: &ImportFile, outcome: &ImportOutcome) {
     let mut more = 0_u64;
-    let mut shown = 0;
+    let mut noted = 0;
     for (line, outcome) in file.lines.iter().zip(&outcome.lines) {
         let Some(LineOutcome::Refused { code, detail }) = outcome else {
             continue;
         };
-        if shown == SHOWN_MAX {
+        if noted == SHOWN_MAX {
             more += 1;
             continue;
         }
-        shown += 1;
-        let (unit, number) = (file.unit, line.number);
+        noted += 1;
+        let source = &line.source;
+        let address = source
+            .old_address
+            .as_ref()
+            .unwrap_or(&source.link.destination_url);
+        let (unit, number, address) = (file.unit, source.number, shown(address));
         let (code, detail) = (printable(code), printable(detail));
-        note(&format!("{unit} {number}: {detail} ({code})"));
+        note(&format!("{unit} {number} ({address}): {detail} ({code})"));
     }
     if more > 0 {
         note(&format!(
-            "… and {more} more; --refused FILE writes all of the refused lines to a file"
+            "… and {more} more; --refused FILE writes all refused lines to a file"
         ));
     }
 }

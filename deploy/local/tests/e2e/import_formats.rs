@@ -21,43 +21,57 @@ fn import(folder: &Path, format: &str, name: &str, arguments: &[&str]) -> Output
 async fn files_of_other_products_are_imported_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
-    for (format, name, outcome, report) in [
+    let link_of_another_format =
+        "(https://sho.rt/sub/spring): \"sub/spring\" can't be a slug here: ";
+    for (format, name, code, outcome, told) in [
         (
             "shlink",
             "shlink.json",
+            6,
             "2 created, 0 created before, 1 refused",
-            "maximum of visits",
+            "became \"spring sale\"",
         ),
         (
             "kutt",
             "kutt.json",
+            6,
             "1 created, 0 created before, 2 refused",
             "password_not_supported",
         ),
         (
             "yourls",
             "yourls.json",
+            6,
             "2 created, 0 created before, 1 refused",
-            "slug_taken",
+            link_of_another_format,
         ),
         (
             "bitly",
             "bitly.csv",
+            0,
             "3 created, 0 created before, 0 refused",
-            "clicks",
+            "2  domain bit.ly",
         ),
         (
             "dub",
             "dub.csv",
-            "1 created, 0 created before, 2 refused",
+            6,
+            "2 created, 0 created before, 3 refused",
             "slug_missing",
+        ),
+        (
+            "shlink",
+            "shlink.csv",
+            6,
+            "1 created, 0 created before, 1 refused",
+            "1  visits",
         ),
     ] {
         let output = import(folder.path(), format, name, &[]);
-        let printed = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let printed = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(printed.contains(outcome), "{format}: {output:?}");
-        assert!(printed.contains(report), "{format}: {output:?}");
+        assert!(printed.contains(told), "{format}: {output:?}");
         let output = import(folder.path(), format, name, &[]);
         let printed = text(&output.stdout);
         assert!(printed.contains("s: 0 created"), "{format}: {output:?}");
@@ -82,7 +96,7 @@ async fn files_of_other_products_are_imported_once() {
     assert!(has("github", "https://github.com/dubinc/dub"), "{links:?}");
     let is_spring = |link: &&Value| link["title"] == "Spring sale";
     let spring = links.iter().find(is_spring).unwrap();
-    assert_eq!(spring["tags"], json!(["spring-sale"]));
+    assert_eq!(spring["tags"], json!(["größe", "spring sale"]));
     assert_eq!(spring["expires_at"], "2030-01-20T22:00:00.000Z");
     assert_eq!(stack.interrupt(), Some(0));
 }
@@ -92,7 +106,7 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &["--credits", "50"]);
     let file = folder.path().join("links.csv");
-    // The batches of a dry run are decided alone: an external id is repeated in the second batch.
+    // An external id is repeated, and ten slugs are.
     let id = |n: usize| if n == 149 { 3 } else { n };
     let row = |n: usize| format!("https://example.com/{n},slug-{},id-{}\n", n % 150, id(n));
     let rows: String = (0..160).map(row).collect();
@@ -108,13 +122,14 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     assert!(text(&output.stderr).contains(why), "{output:?}");
     let printed = text(&output.stdout);
     assert!(
-        printed.contains("149 would be created, 0 created before, 12 refused"),
+        printed.contains("150 would be created, 0 created before, 11 refused"),
         "{output:?}"
     );
     assert!(printed.contains("10  slug_taken"), "{output:?}");
-    assert!(printed.contains("1  external_id_taken"), "{output:?}");
+    let dropped = "line 151: external id \"id-3\" was dropped: an earlier line has the same one";
+    assert!(printed.contains(dropped), "{output:?}");
     assert!(
-        printed.contains("Cost: 149 credits; balance: 50; missing: 99"),
+        printed.contains("Cost: 150 credits; balance: 50; missing: 100"),
         "{output:?}"
     );
     assert_eq!(stack.http().list_all().await.len(), 0);
@@ -162,7 +177,9 @@ fn known_outcomes_outlive_a_failing_item() {
     );
     assert_eq!(
         fs::read_to_string(map).unwrap(),
-        "line,short_url,status\n2,http://s.test/a-a,created\n3,,unknown\n"
+        "line,old_address,destination_url,short_url,status,code,reason,changes\n\
+         2,a-a,https://a.example,http://s.test/a-a,created,,,\n\
+         3,b-b,https://b.example,,unknown,,,\n"
     );
     let first = server.request().json();
     let second = server.request().json();
@@ -206,7 +223,7 @@ fn refused_address_forges_no_row() {
     let file = folder.path().join("links.csv");
     fs::write(&file, "destination_url,short_url\n\"=1\n9\tx\",s.test\n").unwrap();
     let server = ScriptedServer::start(Vec::new());
-    let refused = folder.path().join("refused.tsv");
+    let refused = folder.path().join("refused.csv");
     let arguments = ["import", file.to_str().unwrap(), "--refused"];
     let arguments = [&arguments[..], &[refused.to_str().unwrap()]].concat();
     let output = command(&server.url, &arguments).output().unwrap();
@@ -225,12 +242,15 @@ fn broken_file_is_refused_before_any_request() {
     let server = ScriptedServer::start(Vec::new());
     for (content, format, message) in [
         (
-            "{\"data\":[{\"target\":\"a\"}]}",
+            "{\"data\":[{\"target\"",
             "kutt",
-            ": data[0].address: missing or empty",
+            ": the JSON breaks off at line 1, column ",
         ),
-        ("{\"data\":[{\"target\"", "kutt", ": line 1, column "),
-        ("<html>", "shlink", ": line 1, column 1: expected value"),
+        (
+            "<html>",
+            "shlink",
+            ": this is HTML or XML, perhaps an error page; --from shlink expects ",
+        ),
         (
             "slug,url\n",
             "csv",
@@ -244,5 +264,92 @@ fn broken_file_is_refused_before_any_request() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(text(&output.stderr).contains(message), "{output:?}");
     }
+    assert!(server.requests().is_empty());
+}
+
+/// Answers a batch of one create with this item.
+fn item(item: Value) -> Reply {
+    let answer = json!({ "items": [item], "credits_charged": 1, "credits_balance": 9 });
+    Reply::json(207, &answer)
+}
+
+#[test]
+fn taken_external_id_is_dropped_and_reported() {
+    let folder = data_folder();
+    let [file, report] = ["links.csv", "report.csv"].map(|name| folder.path().join(name));
+    fs::write(
+        &file,
+        "destination_url,slug,external_id\nhttps://a.example,a-a,order-1\n",
+    )
+    .unwrap();
+    let problem = json!({ "code": "external_id_taken", "detail": "Taken.", "status": 409 });
+    let server = ScriptedServer::start(vec![
+        item(json!({ "status": 409, "replayed": false, "problem": problem })),
+        item(
+            json!({ "status": 201, "replayed": false, "link": { "short_url": "http://s.test/a-a" } }),
+        ),
+    ]);
+    let arguments = [
+        "import",
+        file.to_str().unwrap(),
+        "--out",
+        report.to_str().unwrap(),
+    ];
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let [first, second] = [server.request().json(), server.request().json()];
+    let member = |sent: &Value, name: &str| sent["items"][0][name].clone();
+    assert_eq!(member(&first, "external_id"), "order-1");
+    assert_eq!(member(&second, "external_id"), Value::Null);
+    assert_eq!(member(&second, "slug"), "a-a");
+    assert_ne!(
+        member(&first, "idempotency_key"),
+        member(&second, "idempotency_key")
+    );
+    let report = fs::read_to_string(report).unwrap();
+    let dropped =
+        "\"external id \"\"order-1\"\" was dropped: another link of the account has the same one\"";
+    assert!(report.contains(dropped), "{report}");
+}
+
+#[test]
+fn taken_slug_is_named_with_the_old_address() {
+    let folder = data_folder();
+    let file = folder.path().join("links.csv");
+    fs::write(
+        &file,
+        "destination_url,short_url\nhttps://a.example,https://old.test/Spring\n",
+    )
+    .unwrap();
+    let problem = json!({ "code": "slug_taken", "detail": "Choose another slug.", "status": 409 });
+    let server = ScriptedServer::start(vec![item(
+        json!({ "status": 409, "replayed": false, "problem": problem }),
+    )]);
+    let output = command(&server.url, &["import", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let line = "line 2 (https://old.test/Spring): The slug \"Spring\" is taken by a link that exists already";
+    assert!(text(&output.stderr).contains(line), "{output:?}");
+}
+
+#[test]
+fn rows_without_a_header_are_no_list_of_addresses() {
+    let folder = data_folder();
+    let file = folder.path().join("links.csv");
+    fs::write(
+        &file,
+        "https://a.example/menu;menu\nhttps://a.example/map;map\n",
+    )
+    .unwrap();
+    let server = ScriptedServer::start(Vec::new());
+    let output = command(&server.url, &["import", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("first line: destination_url;slug"),
+        "{output:?}"
+    );
     assert!(server.requests().is_empty());
 }

@@ -1,32 +1,63 @@
-//! A list of addresses, one on each line; empty lines are skipped.
+//! A list of addresses, one on each line, after white space perhaps a slug; empty lines are skipped.
 
-use super::{SourceLink, SourceLinks, SourceRefusal, SourceReport};
-use crate::import::link::ImportedLink;
+use super::{RawRecord, Refusal, SourceLinks};
+use crate::import::blank::{is_blank, trimmed};
 
-/// Refuses an address with a space inside: the console takes the text after the space for a slug.
-fn refusal(line: &str) -> Option<SourceRefusal> {
-    line.trim().contains(' ').then(|| SourceRefusal {
-        code: "url_invalid",
-        detail: "An address has no spaces: write %20; a slug needs a CSV file, with the columns destination_url and slug."
-            .to_owned(),
-    })
+pub(super) fn parse(text: &str, links: &mut SourceLinks) {
+    let lines = text.lines().zip(1..);
+    for (line, number) in lines.filter(|(line, _)| !trimmed(line).is_empty()) {
+        links.add(record(line, number));
+    }
 }
 
-pub(super) fn parse(text: &str) -> SourceLinks {
-    let links = text
-        .lines()
-        .zip(1..)
-        .filter(|(line, _)| !line.trim().is_empty())
-        .map(|(line, number)| SourceLink {
-            number,
-            link: ImportedLink {
-                destination_url: line.to_owned(),
-                ..ImportedLink::default()
-            },
-            refusal: refusal(line),
-        });
-    SourceLinks {
-        links: links.collect(),
-        report: SourceReport::default(),
+fn record(line: &str, number: usize) -> RawRecord {
+    // Blanks at the ends belong to the address, so that the report can name those that nobody sees.
+    let inside = trimmed(line);
+    let at = inside.find(char::is_whitespace);
+    let (slug, refusal) = match at.map(|at| inside[at..].trim_start_matches(is_blank)) {
+        None => (None, None),
+        Some(slug) if !slug.contains(char::is_whitespace) => (Some(slug.to_owned()), None),
+        Some(_) => (None, Some(too_many_words())),
+    };
+    let destination_url = match (at, &slug) {
+        (Some(at), Some(_)) => &inside[..at],
+        _ => line,
+    };
+    RawRecord {
+        number,
+        destination_url: destination_url.to_owned(),
+        slug,
+        refusal,
+        ..RawRecord::default()
+    }
+}
+
+fn too_many_words() -> Refusal {
+    let detail = "The line has more than an address and a slug. An address has no spaces: write %20; titles and \
+                  tags need a CSV file with the columns destination_url, slug, title and tags.";
+    Refusal::new("url_invalid", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_has_an_address_and_perhaps_a_slug() {
+        let slug_of = |line: &str| {
+            let record = record(line, 1);
+            (
+                record.destination_url,
+                record.slug,
+                record.refusal.map(|it| it.code),
+            )
+        };
+        let address = || "https://e.com/".to_owned();
+        assert_eq!(slug_of("https://e.com/"), (address(), None, None));
+        assert_eq!(
+            slug_of(" https://e.com/ \t menu "),
+            (address(), Some("menu".to_owned()), None)
+        );
+        assert_eq!(slug_of("https://e.com/ a b").2, Some("url_invalid"));
     }
 }

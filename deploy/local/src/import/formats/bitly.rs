@@ -1,7 +1,8 @@
 //! Bitly: the CSV that the page of links exports. The names of its columns differ between exports.
 
-use super::{SourceError, SourceFormat, SourceLinks, SourceRefusal, table::CsvTable};
-use crate::import::adapt::{ForeignLink, last_segment_of, tags_of_cell};
+use super::{
+    RawRecord, SourceError, SourceFormat, SourceLinks, list_of_cell, shlink, table::CsvTable,
+};
 
 /// Columns without a counterpart, and their names in the report.
 const NOT_IMPORTED: [(&[&str], &str); 3] = [
@@ -16,88 +17,109 @@ const NOT_IMPORTED: [(&[&str], &str); 3] = [
 const LINK: [&str; 2] = ["link", "bitlink"];
 /// Names of the short address that are Bitly's only beside [`LONG_URL`]: other products have them too.
 const SHORT_LINK: [&str; 2] = ["short_url", "short_link"];
-const CUSTOM_LINK: [&str; 3] = ["custom_link", "custom_bitlink", "custom_back_half"];
+const CUSTOM_LINK: [&str; 2] = ["custom_link", "custom_bitlink"];
+/// Column of the slug alone.
+const BACK_HALF: [&str; 1] = ["custom_back_half"];
 const LONG_URL: [&str; 2] = ["long_url", "original_url"];
 const DESTINATION_URL: [&str; 1] = ["destination_url"];
 /// Columns of the format, for an error.
-const EXPECTED: &str = "the column \"Link\", \"Bitlink\" or \"Custom Link\", and the column \"Long URL\" or \"Destination URL\"";
+pub(super) const EXPECTED: &str = "the column \"Link\", \"Bitlink\" or \"Custom Link\", and the column \"Long URL\" or \"Destination URL\"";
 
 /// Returns true for a column of short addresses and a column of destinations.
 pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
-    let has_link = table.has(&LINK) || table.has(&CUSTOM_LINK);
-    has_link && table.has(&DESTINATION_URL)
-        || (has_link || table.has(&SHORT_LINK)) && table.has(&LONG_URL)
+    let has_link = table.has(&LINK) || table.has(&CUSTOM_LINK) || table.has(&BACK_HALF);
+    !shlink::has_columns_of_format(table)
+        && (has_link && table.has(&DESTINATION_URL)
+            || (has_link || table.has(&SHORT_LINK)) && table.has(&LONG_URL))
 }
 
-pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
+pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut table = CsvTable::open(text)?;
-    SourceFormat::Bitly.check_columns(&table, EXPECTED)?;
+    SourceFormat::Bitly.check_columns(&table)?;
     let destination = table.column(&[&LONG_URL[..], &DESTINATION_URL].concat());
     let custom = table.column(&CUSTOM_LINK);
+    let back_half = table.column(&BACK_HALF);
     let link = table.column(&[LINK, SHORT_LINK].concat());
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
     let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
     let lost = NOT_IMPORTED.map(|(names, name)| (table.column(names), name));
-    let mut parsed = SourceLinks::default();
-    while let Some(row) = table.next_row() {
-        let row = row?;
-        let short_url = row.cell(custom).or_else(|| row.cell(link));
-        let slug = short_url.and_then(|url| {
-            if url.contains('/') {
-                last_segment_of(url)
-            } else {
-                Some(url)
-            }
-        });
-        let foreign = ForeignLink {
-            destination_url: row.cell(destination).unwrap_or_default(),
-            slug,
-            title: row.cell(title),
-            tags: tags_of_cell(row.cell(tags)),
-            created_at: row.cell(created),
-            expires_at: None,
-            refusal: slug.is_none().then(SourceRefusal::no_slug),
+    while let Some(row) = table.next_row()? {
+        let custom_url = row.owned(custom);
+        let record = RawRecord {
+            slug: row.owned(back_half).filter(|_| custom_url.is_none()),
+            short_url: custom_url.or_else(|| row.owned(link)),
+            needs_slug: true,
+            destination_url: row.owned(destination).unwrap_or_default(),
+            title: row.owned(title),
+            tags: list_of_cell(row.cell(tags), ','),
+            created_at: row.owned(created),
+            ..RawRecord::default()
         };
-        parsed.add_row(&row, &lost, foreign);
+        links.add_row(&row, &lost, record);
     }
-    Ok(parsed)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::formats::tests::{change_lines, parsed};
 
     #[test]
     fn bitly_custom_link_names_the_slug() {
-        let parsed = parse(include_str!("../../../tests/data/import/bitly.csv")).unwrap();
+        let parsed = parsed(
+            SourceFormat::Bitly,
+            include_str!("../../../tests/data/import/bitly.csv"),
+        );
         let links: Vec<_> = parsed.links.iter().map(|link| &link.link).collect();
         let slugs: Vec<_> = links.iter().map(|link| link.slug.as_deref()).collect();
         assert_eq!(slugs, [Some("3abcXyz"), Some("spring-sale"), Some("4Qrst")]);
         assert_eq!(links[1].destination_url, "https://example.com/spring");
         assert_eq!(links[1].details.title.as_deref(), Some("Spring, \"sale\""));
-        assert_eq!(links[1].details.tags, ["promo", "q1-2026"]);
-        let report = parsed.report.text();
-        assert!(report.contains("1  tags"), "{report}");
-        assert!(report.contains("2  clicks"), "{report}");
+        assert_eq!(links[1].details.tags, ["promo", "q1 2026"]);
+        assert_eq!(
+            change_lines(&parsed.links[1]),
+            [
+                "not carried over: clicks 7",
+                "not carried over: domain go.example",
+                "tag \"Q1 2026\" became \"q1 2026\"",
+                "not carried over: creation date 2024-03-02T09:00:00+0000",
+            ]
+        );
     }
 
     #[test]
     fn bitly_columns_have_several_names() {
-        let parsed =
-            parse("Bitlink,Long URL\nhttps://bit.ly/x1y,https://a.example\nbit.ly/,b\n,c\n");
-        let parsed = parsed.unwrap();
+        let text = "Bitlink,Long URL\nhttps://bit.ly/x1y,https://a.example\nbit.ly/,b.example\nbit.ly,b.example\n,c.example\n\
+                    https://bit.ly/a/b,c.example\n";
+        let parsed = parsed(SourceFormat::Bitly, text);
         assert_eq!(parsed.links[0].link.slug.as_deref(), Some("x1y"));
-        for link in &parsed.links[1..] {
-            let code = link.refusal.as_ref().map(|refusal| refusal.code);
-            assert_eq!(code, Some("slug_missing"));
-        }
-        let error = parse("Bitlink,Title\n").err().unwrap().to_string();
+        let codes = parsed
+            .links
+            .iter()
+            .map(|link| link.refusal.as_ref().map(|it| it.code));
+        let missing = Some("slug_missing");
+        let expected = [
+            None,
+            missing,
+            missing,
+            missing,
+            Some("slug_invalid_character"),
+        ];
+        assert_eq!(codes.collect::<Vec<_>>(), expected);
+        let error = |text: &str| {
+            SourceFormat::Bitly
+                .parse(text, false)
+                .unwrap_err()
+                .to_string()
+        };
+        let one = error("Bitlink,Title\n");
         assert!(
-            error.starts_with("line 1: --from bitly expects the column \"Link\""),
-            "{error}"
+            one.starts_with("line 1: --from bitly expects the column \"Link\""),
+            "{one}"
         );
-        let error = parse("Long URL,Title\n").err().unwrap().to_string();
-        assert!(error.ends_with("the columns are longurl, title"), "{error}");
+        let one = error("Long URL,Title\n");
+        assert!(one.ends_with("the columns are Long URL, Title"), "{one}");
     }
 }

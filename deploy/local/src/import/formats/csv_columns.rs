@@ -1,19 +1,16 @@
-//! CSV with the columns of this service. A cell is sent as it is, so the service refuses bad cells.
+//! CSV with the columns of this service.
 
 use linkledger_core::csv_cell::unguarded;
 
 use super::{
-    SourceError, SourceFormat, SourceLink, SourceLinks, SourceRefusal,
-    table::{CsvRow, CsvTable},
+    ID_PREFIX, RawRecord, Refusal, SourceError, SourceFormat, SourceLinks, list_of_cell,
+    table::{CsvRow, CsvTable, spelling},
 };
-use crate::import::{
-    adapt::{last_segment_of, tags_of_cell},
-    link::{ImportedLink, LINK_MEMBERS, LinkDetails},
-};
+use crate::import::{link::LINK_MEMBERS, record::shown};
 
 /// Columns that an export has and an import does not need.
 const IGNORED: [&str; 7] = [
-    "id",
+    ID,
     "created_at",
     "clicks",
     "bots",
@@ -21,32 +18,32 @@ const IGNORED: [&str; 7] = [
     "etag",
     DISABLED_BY,
 ];
+/// Column with the id of a link of this service.
+const ID: &str = "id";
 /// Column with the role that a link is disabled by.
 const DISABLED_BY: &str = "disabled_by";
+/// Number of changed letters up to which a name is taken for a misspelt one.
+const MISSPELT_MAX: usize = 3;
 
-pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
+pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut table = CsvTable::open(text)?;
-    let [destination_url, optional @ ..] = LINK_MEMBERS;
-    let optional = optional.join(", ");
-    let expected = format!(
-        "the column {destination_url}, and beside the columns of an export only {optional}"
-    );
-    SourceFormat::Csv.check_columns(&table, &expected)?;
+    SourceFormat::Csv.check_columns(&table)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
-    let disabled_by = table.column(&[DISABLED_BY]);
-    let mut links = Vec::new();
-    while let Some(row) = table.next_row() {
-        let row = row?;
-        let mut link = link(&row, columns);
-        if row.cell(disabled_by).is_some() {
-            link.refusal = Some(SourceRefusal::disabled());
+    let [disabled_by, id] = [DISABLED_BY, ID].map(|name| table.column(&[name]));
+    while let Some(row) = table.next_row()? {
+        let mut record = record(&row, columns);
+        if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
+            record.is_own = true;
+            record.title = row
+                .whole_cell(table.column(&["title"]))
+                .map(|title| unguarded(title).into_owned());
         }
-        links.push(link);
+        if row.cell(disabled_by).is_some() {
+            record.refusal = Some(Refusal::disabled());
+        }
+        links.add_row(&row, &[], record);
     }
-    Ok(SourceLinks {
-        links,
-        ..SourceLinks::default()
-    })
+    Ok(())
 }
 
 /// Returns true if the table has the column of the destination, and only columns of a link or of an export.
@@ -54,10 +51,25 @@ pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
     has_destination(table) && table.unknown_column(&known_columns()).is_none()
 }
 
-/// Returns the first column that neither a link nor an export has; `None` if the table lacks the destination.
-pub(super) fn unknown_column<'t>(table: &'t CsvTable<'_>) -> Option<&'t str> {
-    let unknown = table.unknown_column(&known_columns());
-    unknown.filter(|_| has_destination(table))
+/// Returns the columns of the format, for an error.
+pub(super) fn expected() -> String {
+    let [destination_url, optional @ ..] = LINK_MEMBERS;
+    let optional = optional.join(", ");
+    format!("the column {destination_url}, and beside the columns of an export only {optional}")
+}
+
+/// Returns words about the first column that neither a link nor an export has; `None` if the table lacks the
+/// destination.
+pub(super) fn unknown_column(table: &CsvTable<'_>) -> Option<String> {
+    let unknown = table.unknown_column(&known_columns())?;
+    let distance = |name: &str| strsim::osa_distance(&spelling(name), &spelling(unknown));
+    let nearest = LINK_MEMBERS.into_iter().min_by_key(|name| distance(name));
+    let nearest = nearest.filter(|name| distance(name) <= MISSPELT_MAX && !table.has(&[name]));
+    let advice = nearest.map_or_else(
+        || "take the column away".to_owned(),
+        |name| format!("is it {name}? Otherwise take the column away"),
+    );
+    has_destination(table).then(|| format!("\"{}\" is none of them: {advice}", shown(unknown)))
 }
 
 fn has_destination(table: &CsvTable<'_>) -> bool {
@@ -68,8 +80,7 @@ fn known_columns() -> Vec<&'static str> {
     [&LINK_MEMBERS[..], &IGNORED].concat()
 }
 
-fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLink {
-    let cells = columns.map(|column| row.cell(column).map(unguarded));
+fn record(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> RawRecord {
     let [
         destination_url,
         slug,
@@ -79,40 +90,33 @@ fn link(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> SourceLin
         external_id,
         expires_at,
         expired_url,
-    ] = cells.each_ref().map(Option::as_deref);
-    let owned = |cell: Option<&str>| cell.map(ToOwned::to_owned);
-    let slug = slug.or_else(|| short_url.and_then(last_segment_of));
-    let has_no_slug = short_url.is_some() && slug.is_none();
-    SourceLink {
-        number: row.number,
-        link: ImportedLink {
-            destination_url: destination_url.unwrap_or_default().to_owned(),
-            slug: owned(slug),
-            details: LinkDetails {
-                title: owned(title),
-                tags: tags_of_cell(tags)
-                    .into_iter()
-                    .map(ToOwned::to_owned)
-                    .collect(),
-                external_id: owned(external_id),
-                expires_at: owned(expires_at),
-                expired_url: owned(expired_url),
-            },
-        },
-        refusal: has_no_slug.then(SourceRefusal::no_slug),
+    ] = columns.map(|column| row.cell(column).map(|cell| unguarded(cell).into_owned()));
+    RawRecord {
+        slug,
+        // A row of an export has an address; a host without a slug is none.
+        needs_slug: short_url.is_some(),
+        short_url,
+        destination_url: destination_url.unwrap_or_default(),
+        title,
+        tags: list_of_cell(tags.as_deref(), ','),
+        external_id,
+        expires_at,
+        expired_url,
+        ..RawRecord::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::{formats::tests::parsed, link::ImportedLink};
 
     #[test]
     fn columns_become_members_without_guards() {
         let text = "slug,destination_url,title,tags,id\n\
                     spring,https://example.com/,'=1+1,\"a, b\",lnk_1\n\
                     ,https://example.com/2,,,\n";
-        let parsed = parse(text).unwrap();
+        let parsed = parsed(SourceFormat::Csv, text);
         let link = &parsed.links[0].link;
         assert_eq!(link.slug.as_deref(), Some("spring"));
         assert_eq!(link.details.title.as_deref(), Some("=1+1"));
@@ -130,22 +134,38 @@ mod tests {
     }
 
     #[test]
-    fn short_url_of_a_host_is_refused() {
+    fn short_url_names_the_slug_unless_a_slug_is_given() {
         let text = "destination_url,short_url,slug\n\
                     https://a.example/,https://s.test/,\n\
-                    https://a.example/,https://s.test/,chosen\n";
-        let parsed = parse(text).unwrap();
-        let codes = parsed.links.iter().map(|link| &link.refusal);
-        let codes: Vec<_> = codes
-            .map(|refusal| refusal.as_ref().map(|it| it.code))
+                    https://a.example/,https://s.test/,chosen\n\
+                    https://a.example/,https://s.test/own,\n\
+                    https://a.example/,https://s.test/a/b,\n\
+                    https://a.example/,,\n";
+        let parsed = parsed(SourceFormat::Csv, text);
+        let outcomes: Vec<_> = parsed
+            .links
+            .iter()
+            .map(|link| match &link.refusal {
+                Some(refusal) => refusal.code,
+                None => link.link.slug.as_deref().unwrap_or_default(),
+            })
             .collect();
-        assert_eq!(codes, [Some("slug_missing"), None]);
+        assert_eq!(
+            outcomes,
+            [
+                "slug_missing",
+                "chosen",
+                "own",
+                "slug_invalid_character",
+                ""
+            ]
+        );
     }
 
     #[test]
     fn disabled_link_is_refused() {
         let text = "destination_url,disabled_by\nhttps://a.example/,owner\nhttps://a.example/,\n";
-        let parsed = parse(text).unwrap();
+        let parsed = parsed(SourceFormat::Csv, text);
         let codes = parsed.links.iter().map(|link| &link.refusal);
         let codes: Vec<_> = codes
             .map(|refusal| refusal.as_ref().map(|it| it.code))
@@ -154,15 +174,27 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_column_is_refused() {
-        let error = parse("destination_url,expire_at\n")
-            .unwrap_err()
-            .to_string();
-        assert!(error.ends_with("; \"expireat\" is none of them"), "{error}");
-        let error = parse("url,slug\n").unwrap_err().to_string();
+    fn misspelt_column_is_refused_with_the_nearest_name() {
+        let error = |text: &str| {
+            SourceFormat::Csv
+                .parse(text, false)
+                .unwrap_err()
+                .to_string()
+        };
+        let misspelt = error("destination_url,expire_at\n");
         assert!(
-            error.starts_with("line 1: --from csv expects the column destination_url, and"),
-            "{error}"
+            misspelt.contains("\"expire_at\" is none of them: is it expires_at?"),
+            "{misspelt}"
+        );
+        let unknown = error("destination_url,notes\n");
+        assert!(
+            unknown.ends_with("\"notes\" is none of them: take the column away"),
+            "{unknown}"
+        );
+        let other = error("url,slug\n");
+        assert!(
+            other.starts_with("line 1: --from csv expects the column destination_url, and"),
+            "{other}"
         );
     }
 }

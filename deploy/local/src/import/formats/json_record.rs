@@ -1,22 +1,26 @@
 //! JSON documents of other products: records whose members are read by name and checked by type.
 
 use serde::Deserialize;
-use serde_json::{Deserializer, Map, Value, value::RawValue};
+use serde_json::{Deserializer, Map, Value, error::Category, value::RawValue};
 
-use super::SourceError;
+use super::{RawRecord, SourceError, SourceFormat};
+use crate::import::record::{Change, Refusal};
 
-/// A record of a JSON document, with its place for errors.
+/// A record of a JSON document. A fault of a member refuses its record only.
 pub(super) struct JsonRecord {
-    place: String,
     members: Map<String, Value>,
 }
 
+/// Fault of a member without which, or as which, a record is no link.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MemberFault(String);
+
 impl JsonRecord {
-    pub(super) fn parse(raw: &RawValue, place: String) -> Result<Self, SourceError> {
-        match serde_json::from_str(raw.get()) {
-            Ok(members) => Ok(Self { place, members }),
-            Err(_) => Err(SourceError::new(place, "not a JSON object")),
-        }
+    pub(super) fn parse(raw: &RawValue) -> Result<Self, MemberFault> {
+        let members = serde_json::from_str(raw.get());
+        let members =
+            members.map_err(|_| MemberFault("The record is no JSON object.".to_owned()))?;
+        Ok(Self { members })
     }
 
     /// Returns a member, by the names on the way to the member with dots between them; `None` for a
@@ -28,30 +32,59 @@ impl JsonRecord {
         (!member.is_null()).then_some(member)
     }
 
-    /// Returns a member that is a text; `None` also for an empty text.
-    pub(super) fn text(&self, path: &str) -> Result<Option<&str>, SourceError> {
+    /// Returns a member that is a text; `None` also for an empty text. A number counts as its text, since some
+    /// products write numbers as texts and texts as numbers.
+    pub(super) fn text(&self, path: &str) -> Result<Option<String>, MemberFault> {
         match self.member(path) {
             None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-            Some(_) => Err(self.refused(path, "not a text")),
+            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(_) => Err(MemberFault(format!("The member {path} is not a text."))),
         }
     }
 
     /// Returns a text without which the record is no link.
-    pub(super) fn required_text(&self, path: &str) -> Result<&str, SourceError> {
+    pub(super) fn required_text(&self, path: &str) -> Result<String, MemberFault> {
         self.text(path)?
-            .ok_or_else(|| self.refused(path, "missing or empty"))
+            .ok_or_else(|| MemberFault(format!("The member {path} is missing or empty.")))
     }
 
-    /// Returns a member that is a list of texts.
-    pub(super) fn texts(&self, path: &str) -> Result<Vec<&str>, SourceError> {
+    /// Returns a member that is a list of texts. The report names elements that are none.
+    pub(super) fn labels(&self, path: &str, changes: &mut Vec<Change>) -> Vec<String> {
+        let why = "not a text";
+        let mut labels = Vec::new();
         let list = match self.member(path) {
-            None => return Ok(Vec::new()),
-            Some(Value::Array(list)) => list,
-            Some(_) => return Err(self.refused(path, "not a list")),
+            Some(Value::Array(list)) => list.as_slice(),
+            Some(other) => std::slice::from_ref(other),
+            None => &[],
         };
-        let texts = list.iter().map(Value::as_str).collect::<Option<_>>();
-        texts.ok_or_else(|| self.refused(path, "not a list of texts"))
+        for element in list {
+            match element {
+                Value::String(text) => labels.push(text.clone()),
+                Value::Number(number) => labels.push(number.to_string()),
+                Value::Null => {}
+                other => changes.push(Change::dropped("tag", &other.to_string(), why)),
+            }
+        }
+        labels
+    }
+
+    /// Returns a label that is a text. The report names a label of another type.
+    pub(super) fn label(
+        &self,
+        path: &str,
+        what: &'static str,
+        changes: &mut Vec<Change>,
+    ) -> Option<String> {
+        self.text(path).unwrap_or_else(|_| {
+            let value = self.member(path).map(Value::to_string);
+            changes.push(Change::dropped(
+                what,
+                &value.unwrap_or_default(),
+                "not a text",
+            ));
+            None
+        })
     }
 
     /// Returns true if a member says something: neither `false`, 0, nor empty.
@@ -66,26 +99,81 @@ impl JsonRecord {
         }
     }
 
+    /// Returns the value of a member for the report; `None` if the member says nothing.
+    pub(super) fn shown(&self, path: &str) -> Option<String> {
+        let value = self.member(path).filter(|_| self.is_set(path))?;
+        Some(
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), ToOwned::to_owned),
+        )
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    fn refused(&self, path: &str, reason: &str) -> SourceError {
-        SourceError::new(format_args!("{}.{path}", self.place), reason)
+    /// Returns the refused record of a fault, with the texts that people find the record by.
+    pub(super) fn broken(
+        &self,
+        number: usize,
+        fault: MemberFault,
+        [short_url, destination]: [&str; 2],
+    ) -> RawRecord {
+        let text = |path: &str| self.text(path).ok().flatten();
+        RawRecord {
+            number,
+            short_url: text(short_url),
+            destination_url: text(destination).unwrap_or_default(),
+            refusal: Some(Refusal::broken(fault.0)),
+            ..RawRecord::default()
+        }
+    }
+}
+
+impl MemberFault {
+    pub(super) fn into_record(self, number: usize) -> RawRecord {
+        RawRecord::broken(number, self.0)
     }
 }
 
 /// Parses the documents of a text, one after the other: the pages of a list can be appended to one file.
-pub(super) fn documents<'t, D: Deserialize<'t>>(text: &'t str) -> Result<Vec<D>, SourceError> {
+pub(super) fn documents<'t, D: Deserialize<'t>>(
+    text: &'t str,
+    format: SourceFormat,
+) -> Result<Vec<D>, SourceError> {
     let documents = Deserializer::from_str(text).into_iter();
-    let documents: Vec<D> = documents.collect::<Result<_, _>>().map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        let place = format!("line {}, column {}", error.line(), error.column());
-        SourceError::new(place, reason)
-    })?;
+    let documents: Vec<D> = documents
+        .collect::<Result<_, _>>()
+        .map_err(|error| refused(&error, text, format))?;
     if documents.is_empty() {
-        return Err(SourceError::line(1, "the file has no JSON document"));
+        return Err(format.unexpected("the file is empty", text));
     }
     Ok(documents)
+}
+
+/// Returns the error in words of the file: what the file is, and what is expected.
+fn refused(error: &serde_json::Error, text: &str, format: SourceFormat) -> SourceError {
+    let what = match text.trim_start().chars().next() {
+        Some('<') => "this is HTML or XML, perhaps an error page".to_owned(),
+        Some('{' | '[') => {
+            let (line, column) = (error.line(), error.column());
+            match error.classify() {
+                Category::Data => "this JSON has other members".to_owned(),
+                Category::Eof => format!("the JSON breaks off at line {line}, column {column}"),
+                Category::Io | Category::Syntax => {
+                    format!("this is no valid JSON: line {line}, column {column}")
+                }
+            }
+        }
+        _ if text
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains([',', ';', '\t'])) =>
+        {
+            "this is CSV".to_owned()
+        }
+        _ => "this is no JSON".to_owned(),
+    };
+    format.unexpected(&what, text)
 }

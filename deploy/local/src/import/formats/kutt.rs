@@ -4,13 +4,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    SourceError, SourceLinks, SourceRefusal,
-    json_record::{JsonRecord, documents},
+    RawRecord, Refusal, SourceError, SourceFormat, SourceLinks,
+    json_record::{JsonRecord, MemberFault, documents},
 };
-use crate::import::adapt::ForeignLink;
 
 /// Members without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&str, &str); 2] = [("domain", "domain"), ("visit_count", "visits")];
+const NOT_IMPORTED: [(&str, &str); 1] = [("visit_count", "visits")];
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -19,61 +18,63 @@ struct Document<'t> {
     total: Option<u64>,
 }
 
-pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
-    let mut parsed = SourceLinks::default();
+pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut total = 0;
-    for document in documents::<Document<'_>>(text)? {
+    for document in documents::<Document<'_>>(text, SourceFormat::Kutt)? {
         total = document.total.unwrap_or(total);
-        for (raw, index) in document.data.into_iter().zip(0..) {
-            let record = JsonRecord::parse(raw, format!("data[{index}]"))?;
-            add(&record, &mut parsed)?;
+        for raw in document.data {
+            links.add_json(raw, ["link", "target"], &NOT_IMPORTED, record);
         }
     }
-    parsed.report.announce(total, parsed.links.len());
-    Ok(parsed)
-}
-
-fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError> {
-    let foreign = ForeignLink {
-        destination_url: record.required_text("target")?,
-        slug: Some(record.required_text("address")?),
-        title: record.text("description")?,
-        tags: Vec::new(),
-        expires_at: record.text("expire_in")?,
-        created_at: record.text("created_at")?,
-        refusal: refusal(record),
-    };
-    parsed.add_record(record, &NOT_IMPORTED, foreign);
+    links.announce(total);
     Ok(())
 }
 
-/// Returns the reason for which a link would be more public here than it was there.
-fn refusal(record: &JsonRecord) -> Option<SourceRefusal> {
-    if record.is_set("password") {
-        return Some(SourceRefusal {
-            code: "password_not_supported",
-            detail: "The link has a password, which this service cannot ask for.".to_owned(),
-        });
-    }
-    record.is_set("banned").then(|| SourceRefusal {
-        code: "link_banned",
-        detail: "The link is banned at its source.".to_owned(),
+fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
+    let mut changes = Vec::new();
+    let slug = json.required_text("address")?;
+    Ok(RawRecord {
+        slug: Some(slug),
+        short_url: json.text("link")?,
+        needs_slug: true,
+        destination_url: json.required_text("target")?,
+        title: json.label("description", "title", &mut changes),
+        expires_at: json.text("expire_in")?,
+        created_at: json.label("created_at", "creation date", &mut changes),
+        changes,
+        refusal: refusal(json),
+        ..RawRecord::default()
     })
+}
+
+/// Returns the reason for which a link would be more public here than it was there.
+fn refusal(json: &JsonRecord) -> Option<Refusal> {
+    if json.is_set("password") {
+        let detail = "The link has a password, which this service cannot ask for.";
+        return Some(Refusal::new("password_not_supported", detail));
+    }
+    json.is_set("banned")
+        .then(|| Refusal::new("link_banned", "The link is banned at its source."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::formats::tests::{change_lines, parsed};
 
     const FIXTURE: &str = include_str!("../../../tests/data/import/kutt.json");
 
     #[test]
     fn kutt_links_carry_slug_description_and_expiry() {
-        let parsed = parse(FIXTURE).unwrap();
+        let parsed = parsed(SourceFormat::Kutt, FIXTURE);
         let [first, second, third] = &parsed.links[..] else {
             panic!("{parsed:?}")
         };
         assert_eq!(first.link.slug.as_deref(), Some("spring"));
+        assert_eq!(
+            first.old_address.as_deref(),
+            Some("https://kutt.test/spring")
+        );
         assert_eq!(
             first.link.destination_url,
             "https://example.com/spring?utm=1"
@@ -89,21 +90,41 @@ mod tests {
         );
         let code = third.refusal.as_ref().map(|refusal| refusal.code);
         assert_eq!(code, Some("password_not_supported"));
-        let report = parsed.report.text();
-        assert!(
-            report.contains("1  domain") && report.contains("1  visits"),
-            "{report}"
-        );
+        let lines = change_lines(first);
+        for line in [
+            "not carried over: domain kutt.test",
+            "not carried over: visits 12",
+        ] {
+            assert!(lines.contains(&line.to_owned()), "{lines:?}");
+        }
     }
 
     #[test]
-    fn kutt_error_names_the_member() {
-        let error = |text: &str| parse(text).unwrap_err().to_string();
+    fn record_of_another_form_is_refused_alone() {
+        let text = "{\"data\":[{\"target\":\"https://a.example\",\"link\":\"https://k.test/a\"},null,\
+                    {\"target\":[],\"address\":\"b\"},{\"target\":\"https://a.example\",\"address\":\"c\",\"description\":{}}]}";
+        let parsed = parsed(SourceFormat::Kutt, text);
+        let details: Vec<_> = parsed
+            .links
+            .iter()
+            .map(|link| link.refusal.as_ref().map(|refusal| refusal.detail.as_str()))
+            .collect();
         assert_eq!(
-            error("{\"data\":[{\"target\":\"a\"}]}"),
-            "data[0].address: missing or empty"
+            details,
+            [
+                Some("The member address is missing or empty."),
+                Some("The record is no JSON object."),
+                Some("The member target is not a text."),
+                None,
+            ]
         );
-        assert_eq!(error("{\"data\":[null]}"), "data[0]: not a JSON object");
-        assert!(error("{\"data\":7}").starts_with("line 1, column 9: invalid type"));
+        assert_eq!(
+            parsed.links[0].old_address.as_deref(),
+            Some("https://k.test/a")
+        );
+        assert_eq!(
+            change_lines(&parsed.links[3]),
+            ["title \"{}\" was dropped: not a text"]
+        );
     }
 }

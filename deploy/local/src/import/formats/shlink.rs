@@ -1,19 +1,19 @@
-//! Shlink: the answer of `GET /rest/v3/short-urls`. Pages can follow each other in one file.
+//! Shlink: the answer of `GET /rest/v3/short-urls`, or the CSV that its web client exports.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    SourceError, SourceLinks,
-    json_record::{JsonRecord, documents},
+    RawRecord, SourceError, SourceFormat, SourceLinks,
+    json_record::{JsonRecord, MemberFault, documents},
+    list_of_cell,
+    table::CsvTable,
 };
-use crate::import::adapt::ForeignLink;
 
 /// Members without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&str, &str); 7] = [
+const NOT_IMPORTED: [(&str, &str); 6] = [
     ("meta.validSince", "begin of validity"),
     ("meta.maxVisits", "maximum of visits"),
-    ("domain", "domain"),
     ("crawlable", "permission for crawlers"),
     ("forwardQuery", "forwarding of the query"),
     ("hasRedirectRules", "redirect rules"),
@@ -39,47 +39,97 @@ struct Pagination {
     total_items: Option<u64>,
 }
 
-pub(super) fn parse(text: &str) -> Result<SourceLinks, SourceError> {
-    let mut parsed = SourceLinks::default();
+/// Returns true for the columns that the web client exports.
+pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
+    table.has(&["shortCode"]) && table.has(&["longUrl"])
+}
+
+pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
+    let is_csv = !text.trim_start().starts_with(['{', '[', '<']);
+    if is_csv {
+        parse_csv(text, links)
+    } else {
+        parse_json(text, links)
+    }
+}
+
+fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
+    let mut table = CsvTable::open(text)?;
+    SourceFormat::Shlink.check_columns(&table)?;
+    let columns = [
+        "shortCode",
+        "shortUrl",
+        "longUrl",
+        "title",
+        "tags",
+        "createdAt",
+        "visits",
+    ];
+    let columns = columns.map(|name| table.column(&[name]));
+    let [code, address, destination, title, tags, created, visits] = columns;
+    while let Some(row) = table.next_row()? {
+        let short_url = row.owned(address);
+        let record = RawRecord {
+            slug: row.owned(code).filter(|_| short_url.is_none()),
+            short_url,
+            needs_slug: true,
+            destination_url: row.owned(destination).unwrap_or_default(),
+            title: row.owned(title),
+            tags: list_of_cell(row.cell(tags), '|'),
+            created_at: row.owned(created),
+            ..RawRecord::default()
+        };
+        links.add_row(&row, &[(visits, "visits")], record);
+    }
+    Ok(())
+}
+
+fn parse_json(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut total = 0;
-    for Document { short_urls: page } in documents(text)? {
+    for Document { short_urls: page } in documents(text, SourceFormat::Shlink)? {
         total = page
             .pagination
             .and_then(|pages| pages.total_items)
             .unwrap_or(total);
-        for (raw, index) in page.data.into_iter().zip(0..) {
-            let record = JsonRecord::parse(raw, format!("shortUrls.data[{index}]"))?;
-            add(&record, &mut parsed)?;
+        for raw in page.data {
+            links.add_json(raw, ["shortUrl", "longUrl"], &NOT_IMPORTED, record);
         }
     }
-    parsed.report.announce(total, parsed.links.len());
-    Ok(parsed)
+    links.announce(total);
+    Ok(())
 }
 
-fn add(record: &JsonRecord, parsed: &mut SourceLinks) -> Result<(), SourceError> {
-    let foreign = ForeignLink {
-        destination_url: record.required_text("longUrl")?,
-        slug: Some(record.required_text("shortCode")?),
-        title: record.text("title")?,
-        tags: record.texts("tags")?,
-        expires_at: record.text("meta.validUntil")?,
-        created_at: record.text("dateCreated")?,
-        refusal: None,
-    };
-    parsed.add_record(record, &NOT_IMPORTED, foreign);
-    Ok(())
+fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
+    let mut changes = Vec::new();
+    // The whole address decides: an installation in a folder has more in its paths than the code.
+    let short_url = json.text("shortUrl")?;
+    let slug = json.required_text("shortCode").map(Some);
+    Ok(RawRecord {
+        slug: if short_url.is_some() { None } else { slug? },
+        short_url,
+        needs_slug: true,
+        destination_url: json.required_text("longUrl")?,
+        title: json.label("title", "title", &mut changes),
+        tags: json.labels("tags", &mut changes),
+        expires_at: json.text("meta.validUntil")?,
+        created_at: json.label("dateCreated", "creation date", &mut changes),
+        changes,
+        ..RawRecord::default()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::formats::tests::{change_lines, parsed};
 
     const FIXTURE: &str = include_str!("../../../tests/data/import/shlink.json");
+    const CSV: &str = include_str!("../../../tests/data/import/shlink.csv");
 
     #[test]
     fn shlink_links_carry_slug_title_tags_and_expiry() {
-        let parsed = parse(FIXTURE).unwrap();
-        let [first, second, ..] = &parsed.links[..] else {
+        let parsed = parsed(SourceFormat::Shlink, FIXTURE);
+        let [first, second, third] = &parsed.links[..] else {
             panic!("{parsed:?}")
         };
         assert_eq!(first.link.slug.as_deref(), Some("12C18"));
@@ -87,57 +137,106 @@ mod tests {
         assert_eq!(first.link.details.tags, ["games", "tech"]);
         assert_eq!(first.link.details.expires_at, None);
         assert_eq!(second.link.details.title.as_deref(), Some("Spring sale"));
+        assert_eq!(second.link.details.tags, ["spring sale", "größe"]);
         assert_eq!(
             second.link.details.expires_at.as_deref(),
             Some("2030-01-21T00:00:00+02:00")
         );
-        let report = parsed.report.text();
-        for line in [
-            "1  begin of validity",
-            "1  maximum of visits",
-            "1  domain",
-            "2  visits",
-        ] {
-            assert!(report.contains(line), "{report}");
-        }
-        assert!(
-            parsed
-                .report
-                .missing_links_warning(parsed.links.len())
-                .unwrap()
-                .contains("of 12 links")
+        assert_eq!(
+            third.refusal.as_ref().unwrap().code,
+            "slug_invalid_character"
         );
+        assert_eq!(
+            third.old_address.as_deref(),
+            Some("https://s.test/sub/path")
+        );
+        assert_eq!(parsed.announced, Some(12));
+        let lines = change_lines(first);
+        for line in [
+            "not carried over: begin of validity 2017-01-21T00:00:00+02:00",
+            "not carried over: maximum of visits 100",
+            "not carried over: domain s.test",
+            "not carried over: visits 328",
+            "not carried over: creation date 2016-08-21T20:34:16+02:00",
+        ] {
+            assert!(lines.contains(&line.to_owned()), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn csv_of_the_web_client_has_tags_between_bars() {
+        for format in [SourceFormat::Shlink, SourceFormat::detect(CSV).unwrap()] {
+            let parsed = parsed(format, CSV);
+            let [first, second] = &parsed.links[..] else {
+                panic!("{parsed:?}")
+            };
+            assert_eq!(first.link.slug.as_deref(), Some("9r2TW"));
+            assert_eq!(first.link.details.tags, ["news", "summer sale"]);
+            assert_eq!(
+                first.link.details.title.as_deref(),
+                Some("A title, with comma")
+            );
+            let lines = change_lines(first);
+            for line in [
+                "not carried over: visits 61",
+                "not carried over: domain my.test",
+            ] {
+                assert!(lines.contains(&line.to_owned()), "{lines:?}");
+            }
+            assert_eq!(
+                second.refusal.as_ref().unwrap().code,
+                "slug_invalid_character"
+            );
+        }
+    }
+
+    #[test]
+    fn address_in_a_folder_is_not_shortened_to_its_code() {
+        let record = "{\"shortCode\":\"abc\",\"shortUrl\":\"https://e.test/s/abc\",\"longUrl\":\"https://a.example\"}";
+        let text = format!("{{\"shortUrls\":{{\"data\":[{record}]}}}}");
+        let refusal = parsed(SourceFormat::Shlink, &text).links.remove(0).refusal;
+        assert_eq!(refusal.unwrap().code, "slug_invalid_character");
     }
 
     #[test]
     fn shlink_pages_follow_each_other() {
         let pages = format!("{FIXTURE}\n{FIXTURE}");
-        let parsed = parse(&pages).unwrap();
-        assert_eq!(parsed.links.len(), 2 * parse(FIXTURE).unwrap().links.len());
-        assert_eq!(parsed.links.last().unwrap().number, parsed.links.len());
+        let twice = parsed(SourceFormat::Shlink, &pages);
+        assert_eq!(twice.links.len(), 6);
+        assert_eq!(twice.links.last().unwrap().number, twice.links.len());
+        assert!(
+            twice.links[3]
+                .refusal
+                .as_ref()
+                .unwrap()
+                .detail
+                .starts_with("link 1 of the file")
+        );
     }
 
     #[test]
-    fn shlink_error_names_the_member() {
-        let error = |text: &str| parse(text).unwrap_err().to_string();
+    fn bad_record_is_refused_alone() {
         for (record, expected) in [
             (
                 "{\"shortCode\":\"a\"}",
-                "shortUrls.data[1].longUrl: missing or empty",
+                "The member longUrl is missing or empty.",
             ),
-            ("{\"longUrl\":1}", "shortUrls.data[1].longUrl: not a text"),
-            ("7", "shortUrls.data[1]: not a JSON object"),
             (
-                "{\"longUrl\":\"a\",\"shortCode\":\"b\",\"tags\":[1]}",
-                "shortUrls.data[1].tags: not a list of texts",
+                "{\"longUrl\":[1],\"shortCode\":\"a\"}",
+                "The member longUrl is not a text.",
             ),
+            (
+                "{\"longUrl\":\"https://a.e\"}",
+                "The member shortCode is missing or empty.",
+            ),
+            ("7", "The record is no JSON object."),
         ] {
-            let good = "{\"longUrl\":\"a\",\"shortCode\":\"b\"}";
-            let text = format!("{{\"shortUrls\":{{\"data\":[{good},{record}]}}}}");
-            assert_eq!(error(&text), expected);
+            let good = "{\"longUrl\":\"https://a.e\",\"shortCode\":\"b\",\"tags\":[1,{},\"x\"]}";
+            let text = format!("{{\"shortUrls\":{{\"data\":[{record},{good}]}}}}");
+            let parsed = parsed(SourceFormat::Shlink, &text);
+            assert_eq!(parsed.links[0].refusal.as_ref().unwrap().detail, expected);
+            assert_eq!(parsed.links[1].refusal, None);
+            assert_eq!(parsed.links[1].link.details.tags, ["1", "x"]);
         }
-        assert_eq!(error("{}"), "line 1, column 2: missing field `shortUrls`");
-        assert!(error("{\"shortUrls\":{\"data\":[").starts_with("line 1, column 22: EOF"));
-        assert_eq!(error(""), "line 1: the file has no JSON document");
     }
 }

@@ -42,7 +42,7 @@ impl Import {
         command
             .arg("import")
             .arg(part)
-            .args(["--concurrency", CONCURRENCY]);
+            .args(["--allow-refused", "--concurrency", CONCURRENCY]);
         command.args(["--api-url", &deployment.nginx.api_url]);
         command.env("LINKLEDGER_API_KEY", &deployment.api_keys[nth]);
         command.env("SSL_CERT_FILE", deployment.nginx.authority());

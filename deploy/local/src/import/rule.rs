@@ -1,0 +1,378 @@
+//! The rule of all imports: no address is lost or moved in silence.
+//!
+//! A record becomes a link with the very slug of the record, or a refusal that names the old address. Labels are
+//! fitted or dropped, and every difference is a [`Change`] of the report.
+
+use std::collections::HashMap;
+
+use linkledger_core::link::details::parse_title;
+
+use super::{
+    blank::{loses_invisible, trimmed},
+    destination, expiry,
+    formats::SourceLink,
+    labels,
+    link::{ImportedLink, LinkDetails},
+    old_address,
+    record::{Change, RawRecord, Refusal, shown},
+};
+
+/// Name of the creation date in reports.
+pub(super) const CREATION_DATE: &str = "creation date";
+
+/// What earlier records of the file have taken.
+#[derive(Debug, Default)]
+pub(super) struct RuleState {
+    /// Number and address of the record that has a slug, by the slug in lower case.
+    slugs: HashMap<String, (usize, String)>,
+    external_ids: HashMap<String, usize>,
+    /// True if U+FFFD stands in the text for bytes that are no UTF-8.
+    has_replaced_bytes: bool,
+    /// Word for a numbered part of the file.
+    unit: &'static str,
+}
+
+impl RuleState {
+    pub(super) fn new(unit: &'static str, has_replaced_bytes: bool) -> Self {
+        Self {
+            unit,
+            has_replaced_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Turns a record into a link that can be sent, or that is refused.
+    pub(super) fn decide(&mut self, mut record: RawRecord) -> SourceLink {
+        let mut changes = std::mem::take(&mut record.changes);
+        let old_address = record.old_address().map(ToOwned::to_owned);
+        let destination_url = destination_of(&record, &mut changes);
+        let mut refusal = record.refusal.take().or_else(|| self.unreadable(&record));
+        if refusal.is_none() && destination_url.is_empty() {
+            refusal = Some(Refusal::new("required", "The record has no destination."));
+        }
+        let slug = keep(slug_of(&record, &mut changes), &mut refusal);
+        let expires_at = record.expires_at.as_deref().unwrap_or_default();
+        let expires_at = keep(expiry::fitted(expires_at, &mut changes), &mut refusal);
+        if refusal.is_none() {
+            refusal = slug.as_deref().and_then(|slug| self.take(slug, &record));
+        }
+        let given_id = record.external_id.as_deref().filter(|_| refusal.is_none());
+        let expired_url = expired_url(&record, expires_at.is_some(), &mut changes);
+        let details = LinkDetails {
+            title: record.title.as_deref().and_then(|title| {
+                let is_kept = record.is_own && parse_title(title).is_ok();
+                if is_kept {
+                    Some(title.to_owned())
+                } else {
+                    labels::title(title, record.is_html, &mut changes)
+                }
+            }),
+            tags: labels::tags(&record.tags, &mut changes),
+            external_id: given_id.and_then(|id| {
+                labels::external_id(id, record.number, &mut self.external_ids, &mut changes)
+            }),
+            expires_at,
+            expired_url,
+        };
+        if let Some(created_at) = record.created_at.as_deref().map(shown) {
+            changes.push(Change::LeftBehind {
+                what: CREATION_DATE.into(),
+                value: created_at,
+            });
+        }
+        SourceLink {
+            number: record.number,
+            old_address,
+            link: ImportedLink {
+                destination_url,
+                slug,
+                details,
+            },
+            changes,
+            refusal,
+        }
+    }
+
+    /// Refuses a record with bytes that are no text: which characters stood there is unknown.
+    fn unreadable(&self, record: &RawRecord) -> Option<Refusal> {
+        let texts = [
+            &record.slug,
+            &record.short_url,
+            &record.title,
+            &record.external_id,
+        ];
+        let texts = texts
+            .into_iter()
+            .flatten()
+            .chain(&record.tags)
+            .chain([&record.destination_url]);
+        let is_unreadable =
+            self.has_replaced_bytes && texts.into_iter().any(|text| text.contains('\u{fffd}'));
+        is_unreadable.then(|| {
+            let detail = "The record has bytes that are no UTF-8; write it again, and save the file as UTF-8.";
+            Refusal::new("encoding_invalid", detail)
+        })
+    }
+
+    /// Takes the slug for the record. Slugs that differ in letter case only are one.
+    fn take(&mut self, slug: &str, record: &RawRecord) -> Option<Refusal> {
+        let address = record.old_address().unwrap_or(slug);
+        let key = slug.to_ascii_lowercase();
+        let Some((number, earlier)) = self.slugs.get(&key) else {
+            self.slugs.insert(key, (record.number, address.to_owned()));
+            return None;
+        };
+        let (unit, earlier, address) = (self.unit, shown(earlier), shown(address));
+        let detail = format!(
+            "{unit} {number} of the file has the slug already: \"{earlier}\" and \"{address}\" would be one \
+             address, since neither letter case nor domain tells slugs apart."
+        );
+        Some(Refusal::new("slug_taken", detail))
+    }
+}
+
+/// Returns the value, or notes the first refusal.
+fn keep<T: Default>(result: Result<T, Refusal>, refusal: &mut Option<Refusal>) -> T {
+    result.unwrap_or_else(|reason| {
+        refusal.get_or_insert(reason);
+        T::default()
+    })
+}
+
+fn destination_of(record: &RawRecord, changes: &mut Vec<Change>) -> String {
+    fitted_address(
+        "destination",
+        &record.destination_url,
+        record.is_html,
+        changes,
+    )
+}
+
+fn fitted_address(
+    what: &'static str,
+    given: &str,
+    is_html: bool,
+    changes: &mut Vec<Change>,
+) -> String {
+    let fitted = destination::fitted(trimmed(given), is_html).into_owned();
+    if loses_invisible(given) || fitted != trimmed(given) {
+        changes.push(Change::became(what, given, &fitted));
+    }
+    fitted
+}
+
+fn expired_url(record: &RawRecord, has_expiry: bool, changes: &mut Vec<Change>) -> Option<String> {
+    let given = record
+        .expired_url
+        .as_deref()
+        .filter(|url| !trimmed(url).is_empty())?;
+    if !has_expiry {
+        changes.push(Change::dropped(
+            "destination after expiry",
+            given,
+            "the link does not expire",
+        ));
+        return None;
+    }
+    Some(fitted_address(
+        "destination after expiry",
+        given,
+        record.is_html,
+        changes,
+    ))
+}
+
+/// Returns the slug, and reports the domain that the old address had.
+fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<String>, Refusal> {
+    let present = |text: &Option<String>| {
+        text.as_deref()
+            .is_some_and(|text| !trimmed(text).is_empty())
+    };
+    let address = record
+        .short_url
+        .as_deref()
+        .filter(|_| present(&record.short_url));
+    if let Some(host) = address.and_then(old_address::host) {
+        changes.push(Change::LeftBehind {
+            what: format!("domain {}", shown(host)).into(),
+            value: String::new(),
+        });
+    }
+    if let Some(given) = record.slug.as_deref().filter(|_| present(&record.slug)) {
+        let slug = old_address::checked(trimmed(given), given)?;
+        if loses_invisible(given) {
+            changes.push(Change::became("slug", given, &slug));
+        }
+        return Ok(Some(slug));
+    }
+    let Some(given) = address else {
+        return if record.needs_slug {
+            Err(Refusal::no_slug())
+        } else {
+            Ok(None)
+        };
+    };
+    let old = old_address::parse(given)?;
+    if old.is_fitted || loses_invisible(given) {
+        changes.push(Change::became("old address", given, &old.slug));
+    }
+    Ok(Some(old.slug))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: usize, short_url: &str) -> RawRecord {
+        RawRecord {
+            number,
+            short_url: Some(short_url.to_owned()),
+            needs_slug: true,
+            destination_url: "https://example.com/".to_owned(),
+            ..RawRecord::default()
+        }
+    }
+
+    fn state() -> RuleState {
+        RuleState {
+            unit: "line",
+            ..RuleState::default()
+        }
+    }
+
+    fn texts(link: &SourceLink) -> Vec<String> {
+        link.changes.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn two_old_addresses_never_become_one() {
+        let mut state = state();
+        assert_eq!(state.decide(record(1, "https://a.test/Abc")).refusal, None);
+        for address in [
+            "https://a.test/aBC",
+            "https://b.test/Abc",
+            "https://a.test/Abc",
+        ] {
+            let refusal = state.decide(record(2, address)).refusal.unwrap();
+            assert_eq!(refusal.code, "slug_taken");
+            let names_both = refusal.detail.contains("\"https://a.test/Abc\"")
+                && refusal.detail.contains(address);
+            assert!(
+                names_both && refusal.detail.starts_with("line 1 "),
+                "{refusal:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn refused_record_takes_no_slug() {
+        let mut state = state();
+        let disabled = RawRecord {
+            refusal: Some(Refusal::disabled()),
+            ..record(1, "https://a.test/x")
+        };
+        assert_eq!(state.decide(disabled).refusal, Some(Refusal::disabled()));
+        assert_eq!(state.decide(record(2, "https://a.test/x")).refusal, None);
+    }
+
+    #[test]
+    fn missing_slug_is_refused_where_records_have_one() {
+        for address in ["", " ", "https://a.test/", "a.test"] {
+            let refusal = state().decide(record(1, address)).refusal;
+            assert_eq!(
+                refusal.map(|refusal| refusal.code),
+                Some("slug_missing"),
+                "{address}"
+            );
+        }
+        let optional = RawRecord {
+            needs_slug: false,
+            short_url: None,
+            ..record(1, "")
+        };
+        assert_eq!(state().decide(optional).refusal, None);
+    }
+
+    #[test]
+    fn each_difference_is_reported_old_to_new() {
+        let given = RawRecord {
+            destination_url: "\u{feff}example.com/?a=1&amp;b=2\u{200b}".to_owned(),
+            title: Some("A &amp; B".to_owned()),
+            tags: vec!["News".to_owned()],
+            expires_at: Some("2030-01-31".to_owned()),
+            expired_url: Some("example.org".to_owned()),
+            created_at: Some("2020-01-01".to_owned()),
+            is_html: true,
+            ..record(1, "https://a.test/abc/")
+        };
+        let link = state().decide(given);
+        assert_eq!(
+            texts(&link),
+            [
+                "destination \"\\u{feff}example.com/?a=1&amp;b=2\\u{200b}\" became \"https://example.com/?a=1&b=2\"",
+                "not carried over: domain a.test",
+                "old address \"https://a.test/abc/\" became \"abc\"",
+                "expiry \"2030-01-31\" became \"2030-01-31T00:00:00Z\"",
+                "destination after expiry \"example.org\" became \"https://example.org\"",
+                "title \"A &amp; B\" became \"A & B\"",
+                "tag \"News\" became \"news\"",
+                "not carried over: creation date 2020-01-01",
+            ]
+        );
+        let link = state().decide(record(1, " abc "));
+        assert_eq!(
+            (link.link.slug.as_deref(), texts(&link)),
+            (Some("abc"), vec![])
+        );
+    }
+
+    #[test]
+    fn label_never_refuses_a_link() {
+        let labelled = RawRecord {
+            title: Some("\u{7}".repeat(3)),
+            tags: vec!["\u{1f389}".to_owned()],
+            external_id: Some("a b".to_owned()),
+            ..record(1, "https://a.test/abc")
+        };
+        let link = state().decide(labelled);
+        assert_eq!(
+            (link.refusal, link.link.details),
+            (None, LinkDetails::default())
+        );
+        assert_eq!(link.changes.len(), 4);
+    }
+
+    #[test]
+    fn title_of_an_own_export_stays_as_it_is() {
+        for title in ["  two spaces  ", "\u{200b}", "\u{feff}mark"] {
+            let given = RawRecord {
+                title: Some(title.to_owned()),
+                is_own: true,
+                ..record(1, "https://a.test/abc")
+            };
+            assert_eq!(
+                state().decide(given).link.details.title.as_deref(),
+                Some(title)
+            );
+        }
+    }
+
+    #[test]
+    fn record_with_unreadable_bytes_is_refused() {
+        let given = || RawRecord {
+            title: Some("Gr\u{fffd}e".to_owned()),
+            ..record(1, "https://a.test/abc")
+        };
+        assert_eq!(state().decide(given()).refusal, None);
+        let mut state = RuleState {
+            has_replaced_bytes: true,
+            ..state()
+        };
+        let refusal = state.decide(given()).refusal;
+        assert_eq!(
+            refusal.map(|refusal| refusal.code),
+            Some("encoding_invalid")
+        );
+        assert_eq!(state.decide(record(2, "https://a.test/abc")).refusal, None);
+    }
+}

@@ -1,0 +1,132 @@
+// The rule of all imports, as `linkledger import` has it: no address is lost or moved in silence. A row becomes a link
+// with the very slug of the row, or is refused; labels are fitted or dropped; each difference is named.
+
+import { addressOf, trim } from "./addresses.js";
+import { unguarded } from "./files.js";
+
+const TITLE_MAX = 200;
+const TAGS_MAX = 20;
+const TAG_MAX = 64;
+const EXTERNAL_ID = /^[A-Za-z0-9._:/-]{1,128}$/;
+const INSTANT = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?$/i;
+const REFUSED = {
+  link_disabled: "The link is disabled, and an import creates only links that redirect",
+  encoding_invalid: "The row has bytes that are no UTF-8",
+  slug_missing: "The short address has no slug",
+};
+
+/**
+ * @typedef {object} Row
+ * @property {number} line
+ * @property {string} text
+ * @property {string} keyText text that the idempotency key of the row is made of
+ * @property {string} [address] old address, or slug
+ * @property {object} members
+ * @property {string[]} changes differences between row and link, old to new
+ * @property {object} [fault] problem of a row that is never sent
+ */
+
+const characters = (text, length) => [...text].slice(0, length).join("");
+
+/** Returns the tag as the API stores it, without the characters that no tag has. */
+const fittedTag = (text) => characters(
+  trim(text).normalize("NFC").toLowerCase().normalize("NFC")
+    .replace(/[^\p{L}\p{M}\p{Nd} ._:\-+#&/']+/gu, " ")
+    .replace(/^[^\p{L}\p{Nd}]+/u, "")
+    .replace(/\s+/g, " "),
+  TAG_MAX,
+).trim();
+
+/** Returns the title on one line. */
+const fittedTitle = (text) => characters(trim(text).replace(/[\t\n\r\v\f]+/g, " ").replace(/\p{Cc}/gu, ""), TITLE_MAX).trim();
+
+/** Returns an instant of RFC 3339; the text if it is no date. A date without a zone is one of UTC. */
+const fittedInstant = (text) => {
+  const [, date, minutes, seconds, zone] = INSTANT.exec(text) ?? [];
+  if (!date) return text;
+  const offset = (zone ?? "Z").toUpperCase().replace(/^([+-]\d\d):?(\d\d)?$/, (_, hours, rest) => `${hours}:${rest ?? "00"}`);
+  return `${date}T${minutes ?? "00:00"}${seconds ?? ":00"}${offset}`;
+};
+
+/**
+ * Returns host and path of an address. The path is whole but for one slash at its end, since a part of the path is
+ * another address. A text that names no host is a slug.
+ */
+const partsOf = (address) => {
+  const bare = address.replace(/^([a-z][a-z0-9+.-]*:)?\/\//i, "");
+  const end = bare.search(/[/?#]/);
+  if (end < 0) return bare === address && !/[.:]/.test(bare) ? { path: bare } : { host: bare };
+  return { host: bare.slice(0, end), path: bare.slice(end).replace(/#.*$/s, "").replace(/^\//, "").replace(/\/$/, "") };
+};
+
+/** What earlier rows of a text have taken. */
+export class Rule {
+  slugs = new Map();
+
+  externalIds = new Set();
+
+  /**
+   * @param {{line: number, text: string, isTable: boolean, textOf: (name: string) => string, reason?: string}} row
+   * @returns {Row}
+   */
+  decide({ line, text, isTable, textOf, reason }) {
+    const changes = [];
+    const given = (name) => (isTable ? unguarded(textOf(name)) : textOf(name));
+    const members = {};
+    /** Sets a member, and names a difference that people would not expect. */
+    const set = (name, label, value) => {
+      const before = given(name).replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
+      if (value) members[name] = value;
+      if (value && value !== before) changes.push(`${label} “${before}” became “${value}”`);
+      if (!value && before !== "") changes.push(`${label} “${before}” was dropped`);
+    };
+    const refuse = (code, title = REFUSED[code]) => ({ code, title });
+    let fault = reason && refuse("record_invalid", reason);
+    set("destination_url", "destination", addressOf(given("destination_url")));
+    const address = trim(given("short_url"));
+    const { host, path } = partsOf(address);
+    if (host) changes.push(`not carried over: domain ${host}`);
+    const slug = trim(given("slug")) || path;
+    if (slug) members.slug = slug;
+    if (address !== "" && !slug) fault ??= refuse("slug_missing");
+    if (trim(given("disabled_by")) !== "") fault ??= refuse("link_disabled");
+    if (text.includes("\uFFFD")) fault ??= refuse("encoding_invalid");
+    // This service has accepted the titles that it exports.
+    if (textOf("id").startsWith("lnk_") && given("title") !== "") members.title = given("title");
+    else set("title", "title", fittedTitle(given("title")));
+    const tags = this.tags(given("tags"), changes);
+    if (tags.length > 0) members.tags = tags;
+    set("expires_at", "expiry", fittedInstant(trim(given("expires_at"))));
+    set("expired_url", "destination after expiry", members.expires_at && addressOf(given("expired_url")));
+    if (!fault) fault = this.take(line, slug, address || slug);
+    const id = trim(given("external_id"));
+    const isKept = EXTERNAL_ID.test(id) && !this.externalIds.has(id);
+    if (isKept && !fault) this.externalIds.add(id);
+    set("external_id", "external id", isKept ? id : "");
+    const isBare = Object.keys(members).length === 1;
+    return { line, text, keyText: isBare ? members.destination_url ?? text : text, address: address || slug, members, changes, fault };
+  }
+
+  tags(cell, changes) {
+    const tags = new Set();
+    for (const text of cell.split(",").map(trim).filter(Boolean)) {
+      const tag = fittedTag(text);
+      const isFull = tags.size === TAGS_MAX && !tags.has(tag);
+      if (tag === "" || isFull) changes.push(`tag “${text}” was dropped${isFull ? `: a link has at most ${TAGS_MAX} tags` : ""}`);
+      else if (tag !== text) changes.push(`tag “${text}” became “${tag}”`);
+      if (tag !== "" && !isFull) tags.add(tag);
+    }
+    return [...tags];
+  }
+
+  /** Takes the slug for a row; returns the problem if an earlier row has it. Letter case does not count. */
+  take(line, slug, address) {
+    const key = slug?.toLowerCase();
+    const earlier = this.slugs.get(key);
+    if (!earlier && key) this.slugs.set(key, { line, address });
+    return earlier && {
+      code: "slug_taken",
+      title: `Line ${earlier.line} has the slug already: “${earlier.address}” and “${address}” would be one address`,
+    };
+  }
+}
