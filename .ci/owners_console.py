@@ -159,7 +159,7 @@ def name_links(key):
         call_api(API_URL, key, "PATCH", f"/v1/links/{link['id']}", {"title": title, "tags": tags})
     call_api(API_URL, key, "PATCH", f"/v1/links/{newest[3]['id']}", {"disabled": True})
     call_api(API_URL, key, "PATCH", f"/v1/links/{newest[5]['id']}", {"expires_at": soon()})
-    most_clicked = call_api(API_URL, key, "GET", "/v1/clicks/top?by=link&limit=1")["items"][0]["link_id"]
+    most_clicked = call_api(API_URL, key, "GET", "/v1/clicks/top-links?limit=1")["items"][0]["link_id"]
     call_api(API_URL, key, "PATCH", f"/v1/links/{most_clicked}", {"title": "Spring sale", "tags": ["newsletter", "spring"]})
     return newest[3]["id"], most_clicked
 

@@ -83,7 +83,7 @@ rest = st.builds(
 scheme = st.sampled_from(["http", "https", "HTTPS"])
 destination = st.builds(lambda *parts: "{}://{}{}{}".format(*parts), scheme, host, port, rest)
 
-schemathesis.openapi.format("uri", destination)
+schemathesis.openapi.format("url", destination)
 schemathesis.openapi.format("cursor", st.just(CURSOR))
 schemathesis.openapi.format("tag", st.from_regex(r"\A[\u00e0-\u00f6a-z0-9\u0430-\u044f][a-zA-Z0-9\u0430-\u044f ._:+#&/'-]{0,40}\Z"))
 # Begin and end of a range, and time zones; a begin after its end is refused.

@@ -2,6 +2,7 @@
 //! `openapi/shared.json` has headers, the schema of problems and the security scheme of the API key;
 //! this module adds the problems of each operation.
 
+mod answers;
 mod problems;
 mod schemas;
 
@@ -59,7 +60,9 @@ pub fn complete(mut document: OpenApi, problems: &[(&str, &[Code])]) -> OpenApi 
             complete_operation(operation, own);
         }
     }
-    shared_parts().merge_from(document)
+    let mut document = shared_parts().merge_from(document);
+    answers::loosen(&mut document);
+    document
 }
 
 /// Returns a document with the parts that all operations share, and without operations.
@@ -70,7 +73,8 @@ fn shared_parts() -> OpenApi {
     shared["info"]["description"] = json!(include_str!("openapi/introduction.md"));
     shared["components"]["examples"] = problems::examples();
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    shared["components"]["schemas"]["Problem"]["properties"]["code"]["enum"] = json!(codes);
+    shared["components"]["schemas"]["Problem"]["properties"]["code"]["x-extensible-enum"] =
+        json!(codes);
     let mut shared: OpenApi = serde_json::from_value(shared).expect("the file is a document");
     let headers = &mut shared.components.get_or_insert_default().headers;
     for name in REQUIRED_HEADERS {

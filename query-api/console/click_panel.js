@@ -93,7 +93,7 @@ export const clickPanel = (path, tops, signal) => {
     replace(notice);
     const { from, to } = asked;
     const answered = read(path, asked, own);
-    replace(lists, tops.map((by) => topList(`${path}/top`, by, { from, to }, own)));
+    replace(lists, tops.map((by) => topList(path, by, { from, to }, own)));
     try {
       clicks = await answered;
       replace(figures, totalsView(clicks), rangeView(clicks, asked));

@@ -43,12 +43,13 @@ const rowsOf = (by, { items, other }) => {
   return rows;
 };
 
-/** Returns a list that fills itself. */
+/** Returns a list that fills itself; `path` is that of the clicks in the API. */
 export const topList = (path, by, range, signal) => {
   const place = element("div", { class: "top-place" }, element("p", { class: "quiet" }, "…"));
   const fill = async () => {
     try {
-      const top = await read(path, { by, limit: LENGTH, ...range }, signal);
+      const asked = { limit: LENGTH, ...range };
+      const top = by === "link" ? await read(`${path}/top-links`, asked, signal) : await read(`${path}/top`, { by, ...asked }, signal);
       replace(place, top.items.length > 0 ? element("ol", { class: "top" }, rowsOf(by, top)) : element("p", { class: "quiet" }, "No clicks in this range."));
     } catch (error) {
       if (!signal.aborted) replace(place, problemView(error));

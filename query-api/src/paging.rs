@@ -1,6 +1,8 @@
 //! Pages of a list: the parameters `limit` and `cursor`, and the form of the answer.
 //! `docs/api.md#lists` describes both.
 
+use std::borrow::Cow;
+
 use axum::{
     http::{
         HeaderValue, Uri,
@@ -16,9 +18,9 @@ use serde::Serialize;
 use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 use utoipa::{
-    IntoParams, ToSchema,
+    IntoParams, PartialSchema, ToSchema,
     openapi::{
-        ObjectBuilder, SchemaFormat, Type,
+        ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
         path::{Parameter, ParameterBuilder, ParameterIn},
     },
 };
@@ -140,15 +142,43 @@ impl<T, P> From<Vec<T>> for PageItems<T, P> {
     }
 }
 
-/// Page as sent to the client.
-#[derive(Serialize, ToSchema)]
+/// Page as sent to the client. A handler names its page by an alias, without which the document would have the items
+/// inline.
+#[derive(Serialize)]
 pub(crate) struct Page<B> {
-    #[schema(max_items = 100)]
     items: Vec<B>,
-    /// Start of the next page; null on the last page.
-    #[schema(required)]
     next_cursor: Option<String>,
     has_more: bool,
+}
+
+impl<B: ToSchema> ToSchema for Page<B> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Page", B::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((B::name().into_owned(), B::schema()));
+        B::schemas(schemas);
+    }
+}
+
+impl<B: ToSchema> PartialSchema for Page<B> {
+    fn schema() -> RefOr<Schema> {
+        let schema = json!({
+            "type": "object",
+            "description": "Page of a list.",
+            "required": ["items", "next_cursor", "has_more"],
+            "properties": {
+                "items": { "type": "array", "items": Ref::from_schema_name(B::name()) },
+                "next_cursor": {
+                    "type": ["string", "null"],
+                    "description": "Start of the next page; null on the last page.",
+                },
+                "has_more": { "type": "boolean", "description": "True if another page follows." },
+            },
+        });
+        serde_json::from_value(schema).expect("a schema")
+    }
 }
 
 impl Paginator<'_> {

@@ -8,9 +8,11 @@ pub(crate) mod get_link;
 pub(crate) mod get_link_history;
 pub(crate) mod get_qr_code;
 pub(crate) mod get_top_clicks;
+pub(crate) mod get_top_links;
 pub(crate) mod list_credit_entries;
 pub(crate) mod list_links;
 pub(crate) mod list_tags;
+mod ranking;
 
 use std::sync::Arc;
 
@@ -83,7 +85,8 @@ impl ApiState {
     get_clicks::get_link_clicks,
     get_clicks::get_clicks,
     get_top_clicks::get_top_link_clicks,
-    get_top_clicks::get_top_clicks
+    get_top_clicks::get_top_clicks,
+    get_top_links::get_top_links
 ))]
 struct Operations;
 
@@ -109,7 +112,8 @@ const PROBLEMS: &[(&str, &[Code])] = &[
     ("get_link_clicks", &[Code::LinkNotFound]),
     ("get_clicks", &[]),
     ("get_top_link_clicks", &[Code::LinkNotFound]),
-    ("get_top_clicks", &[Code::ReadModelBehind]),
+    ("get_top_clicks", &[]),
+    ("get_top_links", &[Code::ReadModelBehind]),
 ];
 
 /// Returns the OpenAPI document of the operations of query-api.
@@ -173,7 +177,11 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
         )
         .route(
             route_table::TOP_CLICKS,
-            get(get_top_clicks::get_top_clicks).route_layer(reads_clicks),
+            get(get_top_clicks::get_top_clicks).route_layer(reads_clicks.clone()),
+        )
+        .route(
+            route_table::TOP_LINKS,
+            get(get_top_links::get_top_links).route_layer(reads_clicks),
         )
         .with_state(Arc::new(api))
         .merge(console::router())

@@ -16,7 +16,7 @@ use linkledger_core::{
     batch::KeyedCreate,
     http::{
         authentication::Caller,
-        link_request::NewLink,
+        link_request::LinkCreate,
         request::{BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query},
         route_table,
     },
@@ -45,9 +45,9 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
         "Idempotency-Key" = inline(KeyHeader), Header,
         description = "A UUID: a new UUID for each new link, the same UUID for each retry of a request.",
     )),
-    request_body(content = NewLink, examples(
+    request_body(content = LinkCreate, examples(
         ("generated slug" = (value = json!({ "destination_url": "https://example.com/" }))),
-        ("chosen slug" = (value = json!(NewLink::example()))),
+        ("chosen slug" = (value = json!(LinkCreate::example()))),
     )),
     responses(
         (status = 201, description = "The link was created and charged.", body = CreatedLink<'_>,

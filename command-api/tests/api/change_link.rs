@@ -1,5 +1,5 @@
 use linkledger_core::{
-    api_key::ApiKey, consistency::ConsistencyToken, http::link_request::NewLink, id::AccountId,
+    api_key::ApiKey, consistency::ConsistencyToken, http::link_request::LinkCreate, id::AccountId,
 };
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn position(answer: &Answer, account_id: AccountId) -> i64 {
 async fn change_returns_link_and_new_etag() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
-    let body = NewLink::example();
+    let body = LinkCreate::example();
     let created = send(&app.router, create(&key, fresh_key(), &body)).await;
     let link = created.json();
     let id = link["id"].as_str().unwrap();

@@ -1,5 +1,5 @@
 use axum::{body::Body, http::Request};
-use linkledger_core::{api_key::Scope, http::link_request::NewLink, link::members::SLUG};
+use linkledger_core::{api_key::Scope, http::link_request::LinkCreate, link::members::SLUG};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ async fn create_stores_and_charges_link() {
 async fn each_member_of_create_is_stored_and_returned() {
     let app = TestApp::start().await;
     let (_, key) = app.account(10).await;
-    let body = NewLink::example();
+    let body = LinkCreate::example();
     let answer = send(&app.router, create(&key, fresh_key(), &body)).await;
     let (created, stored) = (answer.json(), app.payload("LinkCreated").await);
     for (name, value) in body.as_object().unwrap() {

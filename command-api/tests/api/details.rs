@@ -1,7 +1,7 @@
 //! Details of links: on create, in patches, external ids.
 
 use futures::future::join_all;
-use linkledger_core::{http::link_request::NewLink, id::LinkId};
+use linkledger_core::{http::link_request::LinkCreate, id::LinkId};
 use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 
@@ -46,7 +46,11 @@ async fn link_without_details_keeps_bytes_of_before() {
 async fn details_are_changed_and_removed_by_a_patch() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
-    let created = send(&app.router, create(&key, fresh_key(), &NewLink::example())).await;
+    let created = send(
+        &app.router,
+        create(&key, fresh_key(), &LinkCreate::example()),
+    )
+    .await;
     let id = created.json()["id"].as_str().unwrap().to_owned();
     let patch = json!({
         "destination_url": "https://example.com/new", "title": "\u{202e}Ümläut 😀",
@@ -86,7 +90,7 @@ async fn replay_returns_the_details_of_the_create() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
     let idempotency_key = fresh_key();
-    let request = || create(&key, idempotency_key, &NewLink::example());
+    let request = || create(&key, idempotency_key, &LinkCreate::example());
     let created = send(&app.router, request()).await;
     let id = created.json()["id"].as_str().unwrap().to_owned();
     send(&app.router, change(&key, &id, &json!({ "title": "other" }))).await;
@@ -178,7 +182,7 @@ async fn items_of_a_batch_carry_details() {
     let mut invalid = with_id("crm:2");
     invalid["tags"] = json!(["a", "b,c"]);
     let bodies = [
-        NewLink::example(),
+        LinkCreate::example(),
         with_id("crm:1"),
         invalid,
         with_id("crm:1"),
@@ -211,7 +215,7 @@ async fn items_of_a_batch_carry_details() {
         for detail in DETAILS {
             assert_eq!(
                 answers[0]["link"][detail],
-                NewLink::example()[detail],
+                LinkCreate::example()[detail],
                 "{mode}"
             );
         }
@@ -258,7 +262,11 @@ async fn tags_are_kept_in_their_normal_form() {
 async fn details_survive_a_change_by_the_release_before() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
-    let created = send(&app.router, create(&key, fresh_key(), &NewLink::example())).await;
+    let created = send(
+        &app.router,
+        create(&key, fresh_key(), &LinkCreate::example()),
+    )
+    .await;
     let id = created.json()["id"].as_str().unwrap().to_owned();
     let change_of_before = LaterEvent {
         account_id,
@@ -269,7 +277,7 @@ async fn details_survive_a_change_by_the_release_before() {
             "link_id": id,
             "account_id": account_id.to_string(),
             "destination_url": "https://example.com/before",
-            "previous_destination_url": NewLink::example()["destination_url"],
+            "previous_destination_url": LinkCreate::example()["destination_url"],
         }),
         metadata: json!({ "link": {
             "destination_url": "https://example.com/before", "disabled": false, "deleted": false,
@@ -285,7 +293,7 @@ async fn details_survive_a_change_by_the_release_before() {
     let link = answer.json();
     assert_eq!(link["title"], "New");
     assert_eq!(link["destination_url"], "https://example.com/before");
-    assert_eq!(link["external_id"], NewLink::example()["external_id"]);
+    assert_eq!(link["external_id"], LinkCreate::example()["external_id"]);
     let changes = &app.payload("LinkDetailsChanged").await["changes"];
     assert_eq!(
         *changes,

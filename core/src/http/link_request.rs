@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        ArrayBuilder, ObjectBuilder, RefOr, Schema, SchemaFormat, Type,
+        ArrayBuilder, ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
         schema::AdditionalProperties,
     },
 };
@@ -23,9 +23,9 @@ use crate::{
 
 /// Body of a create in the OpenAPI document.
 #[derive(Debug)]
-pub struct NewLink;
+pub struct LinkCreate;
 
-impl PartialSchema for NewLink {
+impl PartialSchema for LinkCreate {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .property(DESTINATION_URL, sent_destination())
@@ -41,9 +41,9 @@ impl PartialSchema for NewLink {
     }
 }
 
-impl ToSchema for NewLink {}
+impl ToSchema for LinkCreate {}
 
-impl NewLink {
+impl LinkCreate {
     /// Returns the example of the `OpenAPI` document, with all members. Tests create links from the
     /// example.
     pub fn example() -> Value {
@@ -72,7 +72,7 @@ impl PartialSchema for BatchItem {
                 "A UUID with hyphens: a new one for each new link, the same one for each retry, \
                  alone or in a batch.",
             ));
-        let mut schema = NewLink::schema();
+        let mut schema = LinkCreate::schema();
         if let RefOr::T(Schema::Object(object)) = &mut schema {
             object
                 .properties
@@ -95,9 +95,13 @@ impl PartialSchema for LinkBatch {
         let mode = ObjectBuilder::new()
             .schema_type(Type::String)
             .enum_values(Some(modes))
-            .default(Some(modes[0].into()));
+            // Not as `default`: openapi-typescript makes members with a default required.
+            .description(Some(format!(
+                "What a refused item does to the others. Default: `{}`.",
+                modes[0]
+            )));
         let items = ArrayBuilder::new()
-            .items(BatchItem::schema())
+            .items(Ref::from_schema_name(BatchItem::name()))
             .min_items(Some(1))
             .max_items(Some(ITEMS_MAX));
         ObjectBuilder::new()
@@ -109,12 +113,16 @@ impl PartialSchema for LinkBatch {
     }
 }
 
-impl ToSchema for LinkBatch {}
+impl ToSchema for LinkBatch {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((BatchItem::name().into_owned(), BatchItem::schema()));
+    }
+}
 
 impl LinkBatch {
     /// Returns the example of the `OpenAPI` document: two items, the first with all members.
     pub fn example(mode: &str) -> Value {
-        let mut item = NewLink::example();
+        let mut item = LinkCreate::example();
         item[IDEMPOTENCY_KEY] = "0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0".into();
         json!({
             MODE: mode,
@@ -252,9 +260,13 @@ mod tests {
     #[test]
     fn new_link_has_the_members_of_the_parser() {
         let parsed: BTreeSet<String> = NEW_LINK.iter().map(ToString::to_string).collect();
-        assert_eq!(properties::<NewLink>(), parsed);
-        assert_eq!(names(&NewLink::example()), parsed);
-        parse_new_link(&object(&NewLink::example()), &DestinationRules::default()).unwrap();
+        assert_eq!(properties::<LinkCreate>(), parsed);
+        assert_eq!(names(&LinkCreate::example()), parsed);
+        parse_new_link(
+            &object(&LinkCreate::example()),
+            &DestinationRules::default(),
+        )
+        .unwrap();
     }
 
     #[test]
@@ -269,7 +281,7 @@ mod tests {
 
     #[test]
     fn patch_has_all_members_but_the_slug() {
-        let mut expected = properties::<NewLink>();
+        let mut expected = properties::<LinkCreate>();
         expected.remove(SLUG);
         expected.insert(DISABLED.to_owned());
         assert_eq!(properties::<LinkPatch>(), expected);

@@ -20,8 +20,10 @@ pub const LINK_TOP_CLICKS: &str = "/v1/links/{id}/clicks/top";
 pub const TAGS: &str = "/v1/tags";
 /// Clicks of the account over time.
 pub const CLICKS: &str = "/v1/clicks";
-/// Most frequent values of the account's clicks, and its most clicked links.
+/// Most frequent values of the account's clicks.
 pub const TOP_CLICKS: &str = "/v1/clicks/top";
+/// Most clicked links of the account.
+pub const TOP_LINKS: &str = "/v1/clicks/top-links";
 /// Balance of the account.
 pub const CREDITS: &str = "/v1/credits";
 /// Entries of the account's ledger.
@@ -68,6 +70,7 @@ pub const TABLE: &[(&str, &[Method])] = &[
     (TAGS, READ),
     (CLICKS, READ),
     (TOP_CLICKS, READ),
+    (TOP_LINKS, READ),
     (CREDITS, READ),
     (CREDIT_ENTRIES, READ),
     (HOME, READ),
@@ -149,6 +152,7 @@ mod tests {
             "/v1/links/lnk_1/clicks/top",
             "/v1/tags",
             "/v1/clicks",
+            "/v1/clicks/top-links",
             "/docs/problems/x",
             "/",
             "/console",

@@ -36,7 +36,7 @@ use linkledger_core::{
         append, slugs,
         transaction::PoolTransaction,
     },
-    http::link_request::NewLink,
+    http::link_request::LinkCreate,
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
     link::{
@@ -260,7 +260,7 @@ pub async fn append_drafts(
 /// # Panics
 /// Panics if the slug or the destination is invalid.
 pub fn link_draft(slug: &str, destination: &str) -> LinkDraft {
-    let mut body = NewLink::example();
+    let mut body = LinkCreate::example();
     body[SLUG] = slug.into();
     body[DESTINATION_URL] = destination.into();
     // An external id belongs to one link of an account.

@@ -150,9 +150,10 @@ impl ClicksOptions {
             Some(id) => vec!["v1", "links", id, "clicks"],
             None => vec!["v1", "clicks"],
         };
-        path.extend(self.by.map(|_| "top"));
+        path.extend(self.by.map(ByOption::path));
+        let by = self.by.filter(|by| *by != ByOption::Link);
         ApiCall::get(&path)
-            .query("by", self.by.as_ref().and_then(name))
+            .query("by", by.as_ref().and_then(name))
             .query("limit", self.limit.map(|limit| limit.to_string()))
             .query("from", from)
             .query("to", self.to.clone())
@@ -162,6 +163,14 @@ impl ClicksOptions {
 }
 
 impl ByOption {
+    /// Returns the last part of the path of the ranking.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Link => "top-links",
+            Self::Country | Self::ReferrerHost | Self::Browser | Self::Os | Self::Device => "top",
+        }
+    }
+
     /// Returns the title of the column.
     fn title(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub(crate) struct LedgerEntry {
     #[schema(minimum = 0)]
     balance_after: i64,
     /// Link that a charge paid for; null for every other type.
-    #[schema(inline, required)]
+    #[schema(required, value_type = Option<String>)]
     link_id: Option<LinkId>,
     #[schema(inline, value_type = Timestamp)]
     created_at: String,

@@ -125,27 +125,22 @@ fn take_zone(parameters: &mut Parameters) -> Zone {
     tag = "clicks",
     summary = "Read the clicks of a link",
     description = "The clicks of a link over time: every bucket of the range, zeros included. Clicks of a \
-                   deleted link stay readable.",
+                   deleted link stay readable. With the header `Accept: text/csv` the series as CSV.",
     params(("id" = inline(LinkId), Path), SeriesParameters, TokenHeader),
     responses(
-        (status = 200, description = "The clicks.", content(
-            (LinkClicksBody = "application/json", example = json!({
-                "link_id": "lnk_01h455vb4pex5vsknk084sn02q",
-                "interval": "day",
-                "timezone": "UTC",
-                "from": "2026-11-19T00:00:00.000Z",
-                "to": "2026-11-21T00:00:00.000Z",
-                "complete_until": "2026-11-20T09:51:00.123Z",
-                "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
-                "series": [
-                    { "start": "2026-11-19T00:00:00.000Z", "clicks": 12, "bots": 2, "visitors": 9 },
-                    { "start": "2026-11-20T00:00:00.000Z", "clicks": 0, "bots": 1, "visitors": 0 },
-                ],
-            })),
-            (String = "text/csv", example = json!(
-                "date,start,clicks,bots,visitors\r\n2026-11-19,2026-11-19T00:00:00Z,12,2,9\r\n"
-            )),
-        )),
+        (status = 200, description = "The clicks.", body = LinkClicksBody, example = json!({
+            "link_id": "lnk_01h455vb4pex5vsknk084sn02q",
+            "interval": "day",
+            "timezone": "UTC",
+            "from": "2026-11-19T00:00:00.000Z",
+            "to": "2026-11-21T00:00:00.000Z",
+            "complete_until": "2026-11-20T09:51:00.123Z",
+            "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
+            "series": [
+                { "start": "2026-11-19T00:00:00.000Z", "clicks": 12, "bots": 2, "visitors": 9 },
+                { "start": "2026-11-20T00:00:00.000Z", "clicks": 0, "bots": 1, "visitors": 0 },
+            ],
+        })),
     ),
     security(("api_key" = [Scope::ClicksRead.as_str()])),
 )]
@@ -180,25 +175,20 @@ pub(super) async fn get_link_clicks(
     tag = "clicks",
     summary = "Read the clicks of the account",
     description = "The clicks of all links of the account over time, deleted links included: every bucket of the \
-                   range, zeros included.",
+                   range, zeros included. With the header `Accept: text/csv` the series as CSV.",
     params(SeriesParameters, TokenHeader),
     responses(
-        (status = 200, description = "The clicks.", content(
-            (ClicksBody = "application/json", example = json!({
-                "interval": "day",
-                "timezone": "UTC",
-                "from": "2026-11-20T00:00:00.000Z",
-                "to": "2026-11-21T00:00:00.000Z",
-                "complete_until": "2026-11-20T09:51:00.123Z",
-                "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
-                "series": [
-                    { "start": "2026-11-20T00:00:00.000Z", "clicks": 12, "bots": 3, "visitors": 9 },
-                ],
-            })),
-            (String = "text/csv", example = json!(
-                "date,start,clicks,bots,visitors\r\n2026-11-20,2026-11-20T00:00:00Z,12,3,9\r\n"
-            )),
-        )),
+        (status = 200, description = "The clicks.", body = ClicksBody, example = json!({
+            "interval": "day",
+            "timezone": "UTC",
+            "from": "2026-11-20T00:00:00.000Z",
+            "to": "2026-11-21T00:00:00.000Z",
+            "complete_until": "2026-11-20T09:51:00.123Z",
+            "totals": { "clicks": 12, "bots": 3, "visitors": 9 },
+            "series": [
+                { "start": "2026-11-20T00:00:00.000Z", "clicks": 12, "bots": 3, "visitors": 9 },
+            ],
+        })),
     ),
     security(("api_key" = [Scope::ClicksRead.as_str()])),
 )]

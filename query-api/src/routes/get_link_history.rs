@@ -20,10 +20,7 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
-};
+use utoipa::ToSchema;
 
 use super::{ApiState, get_link::owned_link};
 use crate::{
@@ -47,33 +44,23 @@ pub(super) struct HistoryEntry {
     /// Id of the API key that made the change, or `operator`; null if it is not on record.
     #[schema(required)]
     by: Option<String>,
-    #[schema(inline, value_type = Changes)]
+    /// The members of the link that the event changed, each with its values before and after. Null means no value;
+    /// before the creation all values are null.
+    #[schema(value_type = HashMap<String, Change>)]
     changes: Map<String, Value>,
 }
 
-/// Changes of an event in the OpenAPI document.
-struct Changes;
-
-impl PartialSchema for Changes {
-    fn schema() -> RefOr<Schema> {
-        let any =
-            || ObjectBuilder::new().schema_type(utoipa::openapi::schema::SchemaType::AnyValue);
-        let change = ObjectBuilder::new()
-            .property("from", any())
-            .property("to", any())
-            .required("from")
-            .required("to");
-        ObjectBuilder::new()
-            .description(Some(
-                "The members of the link that the event changed, each with its values before and after. Null means no \
-                 value; before the creation all values are null.",
-            ))
-            .additional_properties(Some(AdditionalProperties::from(RefOr::T(change.into()))))
-            .into()
-    }
+/// Values of a member before and after a change; null means no value.
+#[derive(ToSchema)]
+#[schema(as = MemberChange)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct Change {
+    from: Value,
+    to: Value,
 }
 
-impl ToSchema for Changes {}
+/// Body of the answer, with a name of its own in the OpenAPI document.
+type HistoryEntryPage = Page<HistoryEntry>;
 
 /// Lists the events of a link, newest first.
 ///
@@ -88,7 +75,7 @@ impl ToSchema for Changes {}
                    changed. Also of a deleted link.",
     params(("id" = inline(LinkId), Path), PageRequest, TokenHeader),
     responses(
-        (status = 200, description = "A page of events.", body = Page<HistoryEntry>, headers(("Link")),
+        (status = 200, description = "A page of events.", body = HistoryEntryPage, headers(("Link")),
          example = json!({
              "items": [
                  {

@@ -26,7 +26,7 @@ use linkledger_core::{
 };
 use utoipa::{
     PartialSchema, ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema, Type},
+    openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, Type},
 };
 
 use self::request::{QrParameters, requested_image};
@@ -47,10 +47,10 @@ struct Image;
 
 impl PartialSchema for Image {
     fn schema() -> RefOr<Schema> {
-        let media_type = MediaType::Png.name();
+        // Generators read `binary` as bytes, and everything else as a text.
         ObjectBuilder::new()
             .schema_type(Type::String)
-            .content_media_type(media_type)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
             .into()
     }
 }
@@ -71,7 +71,7 @@ impl ToSchema for Image {}
     params(("id" = inline(LinkId), Path), QrParameters, IfNoneMatch, TokenHeader),
     responses(
         (status = 200, description = "The image.", headers(("ETag")), content(
-            (String = "image/svg+xml", example = json!(EXAMPLE)),
+            (inline(Image) = "image/svg+xml", example = json!(EXAMPLE)),
             (inline(Image) = "image/png"),
         )),
         (status = 304, description = "The caller has the image: `If-None-Match` names it.", headers(("ETag"))),

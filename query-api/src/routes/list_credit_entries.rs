@@ -26,6 +26,9 @@ use crate::{
     },
 };
 
+/// Body of the answer, with a name of its own in the OpenAPI document.
+type CreditEntryPage = Page<LedgerEntry>;
+
 /// Lists entries in the order of the ledger, newest first.
 ///
 /// # Errors
@@ -39,7 +42,7 @@ use crate::{
                    the next older entry, plus the amount.",
     params(PageRequest, TokenHeader),
     responses(
-        (status = 200, description = "A page of entries.", body = Page<LedgerEntry>, headers(("Link")),
+        (status = 200, description = "A page of entries.", body = CreditEntryPage, headers(("Link")),
          links(("next_page" = (operation_id = "list_credit_entries",
                                parameters(("cursor" = "$response.body#/next_cursor"))))),
          example = json!({

@@ -37,6 +37,9 @@ use crate::{
     read_servers::ReadServer,
 };
 
+/// Body of the answer, with a name of its own in the OpenAPI document.
+type LinkPage = Page<LinkBody>;
+
 /// Lists links of the account.
 ///
 /// # Errors
@@ -53,7 +56,7 @@ use crate::{
                    although `has_more` is true.",
     params(PageRequest, FilterParameters, TokenHeader),
     responses(
-        (status = 200, description = "A page of links.", body = Page<LinkBody>, headers(("Link")),
+        (status = 200, description = "A page of links.", body = LinkPage, headers(("Link")),
          links(
              ("next_page" = (operation_id = "list_links", description = "With the same filters.",
                              parameters(("cursor" = "$response.body#/next_cursor")))),

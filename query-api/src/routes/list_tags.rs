@@ -31,6 +31,9 @@ use crate::{
 pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, \
                                        with fewer requests at a time.";
 
+/// Body of the answer, with a name of its own in the OpenAPI document.
+type TagCountPage = Page<TagCount>;
+
 /// Lists the tags of the account's links.
 ///
 /// # Errors
@@ -44,7 +47,7 @@ pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account ar
                    its links.",
     params(PageRequest, TokenHeader),
     responses(
-        (status = 200, description = "A page of tags.", body = Page<TagCount>, headers(("Link")),
+        (status = 200, description = "A page of tags.", body = TagCountPage, headers(("Link")),
          links(("next_page" = (operation_id = "list_tags",
                                parameters(("cursor" = "$response.body#/next_cursor"))))),
          example = json!({

@@ -386,7 +386,7 @@ async fn completeness_is_that_of_the_counting() {
     let record = "UPDATE clicks.heartbeats SET sequences[1] = 3";
     sqlx::raw_sql(record).execute(pool).await.unwrap();
     assert_eq!(until(stage.path("")).await, counted);
-    assert_eq!(until("/v1/clicks/top?by=link".to_owned()).await, counted);
+    assert_eq!(until("/v1/clicks/top-links".to_owned()).await, counted);
     // Values are not counted yet.
     for path in [stage.path("/top"), "/v1/clicks/top".to_owned()] {
         assert_eq!(until(path).await, "2026-11-20T08:00:00.000Z");
@@ -471,7 +471,7 @@ async fn damaged_sketch_is_an_internal_error() {
         .unwrap();
     let answer = stage.service.get(&stage.caller, &stage.path("")).await;
     answer.assert_problem(500, "internal_error");
-    let by_link = "/v1/clicks/top?by=link";
+    let by_link = "/v1/clicks/top-links";
     let answer = stage.service.get(&stage.caller, by_link).await;
     answer.assert_problem(500, "internal_error");
 }

@@ -95,7 +95,7 @@ async fn links_of_csv_have_their_addresses() {
     insert_appended_link(stage.service.pool(), &stage.link).await;
     let (account_id, link_id) = (stage.caller.account_id, stage.link.link.link_id);
     insert_link_day(stage.service.pool(), account_id, link_id, DAY, row(5)).await;
-    let answer = get(&stage, "/v1/clicks/top?by=link", "text/csv").await;
+    let answer = get(&stage, "/v1/clicks/top-links", "text/csv").await;
     let expected = format!(
         "link_id,short_url,destination_url,clicks,visitors\r\n\
          {link_id},https://sho.rt/spring,https://example.com/spring,5,1\r\n"
@@ -111,7 +111,7 @@ async fn accept_is_checked_for_each_route() {
         format!("/v1/links/{}/clicks/top", stage.link.link.link_id),
         "/v1/clicks".to_owned(),
         "/v1/clicks/top".to_owned(),
-        "/v1/clicks/top?by=link".to_owned(),
+        "/v1/clicks/top-links".to_owned(),
     ];
     for path in &paths {
         for (accept, content_type) in [

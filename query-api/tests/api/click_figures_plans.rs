@@ -28,7 +28,7 @@ fn paths(link_id: &str) -> Vec<String> {
             paths.push(format!("{of}/top?{range}&by={dimension}"));
         }
     }
-    paths.push(format!("/v1/clicks/top?{range}&by=link"));
+    paths.push(format!("/v1/clicks/top-links?{range}"));
     paths
 }
 

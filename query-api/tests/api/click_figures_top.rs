@@ -141,13 +141,13 @@ async fn top_links_show_addresses_unless_deleted() {
         "link_id": deleted.to_string(), "short_url": null, "destination_url": null,
         "clicks": 2, "visitors": 1,
     });
-    let body = top(&stage, "/v1/clicks/top?by=link").await;
+    let body = top(&stage, "/v1/clicks/top-links").await;
     assert_eq!(body["items"][0], first);
     assert_eq!(body["items"][1], second);
     assert_eq!(body["items"][2]["link_id"], same.to_string());
     assert_eq!(body["items"].as_array().unwrap().len(), 3);
     assert_eq!(body["other"], 0);
-    let body = top(&stage, "/v1/clicks/top?by=link&limit=1").await;
+    let body = top(&stage, "/v1/clicks/top-links?limit=1").await;
     assert_eq!(body, json!({ "items": [first], "other": 4 }));
 }
 
@@ -157,7 +157,7 @@ async fn top_link_that_read_table_lacks_is_not_shown_as_deleted() {
     let (pool, account_id) = (stage.service.pool(), stage.caller.account_id);
     let link_id = stage.link.link.link_id;
     insert_link_day(pool, account_id, link_id, FIRST, row(1, &[1])).await;
-    let answer = stage.service.get(&stage.caller, "/v1/clicks/top?by=link");
+    let answer = stage.service.get(&stage.caller, "/v1/clicks/top-links");
     answer.await.assert_read_model_behind();
 }
 
@@ -171,6 +171,12 @@ async fn impossible_ranking_gets_advice() {
             "by",
             "unknown_value",
             "referrer_host, browser, os, device",
+        ),
+        (
+            "?by=link",
+            "by",
+            "unknown_value",
+            "are at /v1/clicks/top-links.",
         ),
         ("?limit=0", "limit", "out_of_range", "1 to 100"),
         ("?limit=101", "limit", "out_of_range", "1 to 100"),
@@ -205,13 +211,10 @@ async fn impossible_ranking_gets_advice() {
             );
         }
     }
-    let by_link = format!("{of_link}?by=link");
-    let answer = stage.service.get(&stage.caller, &by_link).await;
-    answer.assert_problem(400, "invalid_parameter");
     // Days of links are kept for ever.
-    let path = "/v1/clicks/top?by=link&from=2024-03-01";
+    let path = "/v1/clicks/top-links?from=2024-03-01";
     assert_eq!(stage.service.get(&stage.caller, path).await.status, 200);
-    let path = "/v1/clicks/top?by=link&from=2024-01-01";
+    let path = "/v1/clicks/top-links?from=2024-01-01";
     let answer = stage.service.get(&stage.caller, path).await;
     answer.assert_problem(400, "invalid_parameter");
     assert!(answer.body.contains("later from"), "{}", answer.body);

@@ -23,8 +23,8 @@ use super::super::{WriteState, answer, problem_of_refusal};
 use crate::command_reply::{CommandRefusal, CommandReply, CommandResult};
 
 /// Members of a link that does not exist yet and that a dry run cannot know.
-const SET_AT_CREATION: [&str; 2] = ["id", "created_at"];
-const SHORT_URL: &str = "short_url";
+pub(super) const SET_AT_CREATION: [&str; 2] = ["id", "created_at"];
+pub(super) const SHORT_URL: &str = "short_url";
 
 /// Renders the answer to one request.
 pub(super) struct BatchAnswer<'a> {

@@ -7,6 +7,7 @@ use utoipa::{
     openapi::{RefOr, Schema},
 };
 
+use super::answer_body::{SET_AT_CREATION, SHORT_URL};
 use crate::renderer::CreatedLink;
 
 const EXAMPLE_BASE_URL: &str = "https://api.example.com";
@@ -23,42 +24,17 @@ impl PartialSchema for BatchResult {
                 "items": {
                     "type": "array",
                     "description": "Outcome of each item, in the order of the request.",
-                    "minItems": 1,
-                    "maxItems": 100,
-                    "items": {
-                        "type": "object",
-                        "required": ["status", "replayed"],
-                        "properties": {
-                            "status": {
-                                "type": "integer",
-                                "description": "201, or the status of the problem. After a 5xx or a 409 `idempotency_key_in_use`, send the item again with the same key.",
-                            },
-                            "replayed": {
-                                "type": "boolean",
-                                "description": "True if an earlier request with the same key created the link.",
-                            },
-                            "link": {
-                                "description": "The answer to the same create alone; present with 201.",
-                                "anyOf": [
-                                    { "$ref": "#/components/schemas/CreatedLink" },
-                                    {
-                                        "type": "object",
-                                        "description": "Only after `dry_run`: a link that does not exist yet.",
-                                        "properties": { "id": false },
-                                    },
-                                ],
-                            },
-                            "problem": { "$ref": "#/components/schemas/Problem" },
-                        },
-                    },
+                    "items": { "$ref": "#/components/schemas/BatchOutcome" },
                 },
                 "credits_charged": {
                     "type": "integer",
+                    "format": "int64",
                     "minimum": 0,
                     "description": "Credits that this request has cost, or would cost; replays cost nothing.",
                 },
                 "credits_balance": {
                     "type": ["integer", "null"],
+                    "format": "int64",
                     "minimum": 0,
                     "description": "Balance after the last decision on an item; null if no item was decided.",
                 },
@@ -68,7 +44,65 @@ impl PartialSchema for BatchResult {
     }
 }
 
-impl ToSchema for BatchResult {}
+impl ToSchema for BatchResult {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((BatchOutcome::name().into_owned(), BatchOutcome::schema()));
+        schemas.push((BatchLink::name().into_owned(), BatchLink::schema()));
+    }
+}
+
+/// Outcome of an item of a batch: a link, or a problem.
+struct BatchOutcome;
+
+impl PartialSchema for BatchOutcome {
+    fn schema() -> RefOr<Schema> {
+        let schema = json!({
+            "type": "object",
+            "description": "Outcome of an item: a link with the status 201, a problem with every other status.",
+            "required": ["status", "replayed"],
+            "properties": {
+                "status": {
+                    "type": "integer",
+                    "format": "int32",
+                    "description": "201, or the status of the problem. After a 5xx or a 409 `idempotency_key_in_use`, send the item again with the same key.",
+                },
+                "replayed": {
+                    "type": "boolean",
+                    "description": "True if an earlier request with the same key created the link.",
+                },
+                "link": { "$ref": "#/components/schemas/BatchLink" },
+                "problem": { "$ref": "#/components/schemas/Problem" },
+            },
+        });
+        serde_json::from_value(schema).expect("a schema")
+    }
+}
+
+impl ToSchema for BatchOutcome {}
+
+/// The answer to the same create alone. Generators need one type for all modes, so what a link lacks after `dry_run` is
+/// optional.
+struct BatchLink;
+
+impl PartialSchema for BatchLink {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = CreatedLink::schema();
+        if let RefOr::T(Schema::Object(object)) = &mut schema {
+            let absent = [&SET_AT_CREATION[..], &[SHORT_URL]].concat();
+            object
+                .required
+                .retain(|name| !absent.contains(&name.as_str()));
+            object.description = Some(
+                "The answer to the same create alone. After `dry_run`, a link that does not exist yet has no `id` and \
+                 `created_at`, and without a chosen slug no `short_url`."
+                    .to_owned(),
+            );
+        }
+        schema
+    }
+}
+
+impl ToSchema for BatchLink {}
 
 impl BatchResult {
     /// Returns an example with a new link and an item that the credits do not suffice for.

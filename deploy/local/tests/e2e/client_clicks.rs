@@ -137,10 +137,12 @@ fn clicks_by_value_and_by_link_are_ranked() {
         "other": 0,
         "complete_until": "2026-11-20T09:51:00.123Z",
     });
-    let (output, _server) = run(
+    let (output, server) = run(
         vec![Reply::json(200, &ranking)],
-        &["clicks", "--by", "link"],
+        &["clicks", "--by", "link", "--limit", "3"],
     );
+    let line = "GET /v1/clicks/top-links?limit=3";
+    assert_eq!(server.request().line(), line);
     let shown = text(&output.stdout);
     assert!(shown.contains("\nhttp://127.0.0.1:8081/Spring "), "{shown}");
     assert!(shown.contains(&format!("\n{ID} (deleted) ")), "{shown}");

@@ -15,10 +15,14 @@ use linkledger_core::{
     openapi::ExternalId,
     problem::Problem,
 };
+use serde_json::json;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use url::form_urlencoded::Serializer;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{
+    IntoParams, PartialSchema, ToSchema,
+    openapi::{RefOr, Schema},
+};
 use uuid::Uuid;
 
 use super::created::{CREATED_FROM, CREATED_TO, CreatedBound};
@@ -109,15 +113,22 @@ enum StateName {
     Expired,
 }
 
-#[derive(ToSchema)]
-#[schema(default = "-created_at")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum SortName {
-    #[schema(rename = "-created_at")]
-    NewestFirst,
-    #[schema(rename = "created_at")]
-    OldestFirst,
+/// Orders of the list in the OpenAPI document, with names for generators, which make one name of both values.
+struct SortName;
+
+impl PartialSchema for SortName {
+    fn schema() -> RefOr<Schema> {
+        let schema = json!({
+            "type": "string",
+            "enum": ["-created_at", "created_at"],
+            "x-enum-varnames": ["NewestFirst", "OldestFirst"],
+            "default": "-created_at",
+        });
+        serde_json::from_value(schema).expect("a schema")
+    }
 }
+
+impl ToSchema for SortName {}
 
 /// Filters and order of the list. A listed link meets all filters.
 #[derive(Debug, Default)]
