@@ -39,8 +39,8 @@ const DECIDED: [&str; 21] = [
 /// Defaults of the stack that differ from those of the services: memory for a million links.
 const DEFAULTS: [(&str, &str); 1] = [("REDIRECT_CACHE_MIB", "256")];
 
-/// Value of a required setting until the stack decides the value.
-const UNDECIDED: &str = "-";
+/// Value of a required setting until the stack decides the value. Not `-`, which reads standard input.
+const UNDECIDED: &str = "undecided";
 
 /// Variables that the process itself reads: filter of the log, for all services.
 const OF_THE_PROCESS: &str = "RUST_LOG";
