@@ -148,7 +148,8 @@ async fn start_unboxed(
         [config.base_url.url(), config.short_base_url.url()],
         config.destination_schemes.clone(),
         config.destination_hosts,
-    );
+    )
+    .with_names(&config.allowed_hosts);
     let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);

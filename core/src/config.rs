@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     fmt,
     io::{self, Read},
+    net::IpAddr,
     str::FromStr,
 };
 
@@ -127,6 +128,15 @@ impl FromStr for Origin {
             "not an origin such as https://app.example.com: no path, no wildcard, lower case",
         )
     }
+}
+
+/// Returns true for a name or an address of this machine itself; an IPv6 address may have brackets.
+pub fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Host name or IP address, in the form of a parsed address: lower case, international names as A-labels, IPv6 in

@@ -16,7 +16,6 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use serde_json::json;
-use url::form_urlencoded::byte_serialize;
 use utoipa::{
     IntoParams, PartialSchema, ToSchema,
     openapi::{
@@ -234,12 +233,10 @@ impl Paginator<'_> {
     fn link_to(&self, limit: u8, cursor: &str) -> HeaderValue {
         let (base_url, CursorScope { list, filters, .. }) = (self.base_url, &self.scope);
         let separator = if filters.is_empty() { "" } else { "&" };
-        // A tag has characters that no address has.
-        let cursor: String = byte_serialize(cursor.as_bytes()).collect();
         let link = format!(
             "<{base_url}{list}?{filters}{separator}{LIMIT}={limit}&{CURSOR}={cursor}>; rel=\"next\""
         );
-        HeaderValue::from_str(&link).expect("addresses and encoded cursors are ASCII")
+        HeaderValue::from_str(&link).expect("addresses and cursors are ASCII")
     }
 }
 

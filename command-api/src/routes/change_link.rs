@@ -76,12 +76,12 @@ async fn parse(
     check_no_query(request.uri())?;
     check_accept(request.headers())?;
     check_merge_patch_body(request.headers())?;
-    let expected_version = entity_tag::expected_version(request.headers())?;
     let (head, body) = request.into_parts();
     let bytes = state
         .bodies
         .read(caller.account_id, body, BODY_LENGTH_MAX)
         .await?;
+    let expected_version = entity_tag::expected_version(&head.headers)?;
     let object = body::parse_object(&bytes)?;
     let change = parse_patch(&object, &state.destination_rules).map(|patch| ChangeLink {
         patch,

@@ -1,13 +1,13 @@
 //! Checks of settings that need no connection.
 
-use std::{fs::File, net::IpAddr, str::FromStr as _};
+use std::{fs::File, str::FromStr as _};
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::{Finding, Severity};
 use crate::{
-    config::BaseUrl,
+    config::{BaseUrl, is_loopback},
     kafka_config::KafkaConfig,
     telemetry::{self, TelemetryConfig},
 };
@@ -64,14 +64,6 @@ fn encryption(options: &PgConnectOptions) -> Finding {
         ),
         "add ?sslmode=verify-full&sslrootcert=FILE to the address of the database",
     )
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse()
-            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Checks that the Kafka settings are consistent and their files are readable.

@@ -2,18 +2,15 @@
 //!
 //! Otherwise every name that leads to a listener would serve the links of all accounts.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header::HOST};
-use url::Host;
 
 use super::request::single;
 use crate::{
-    config::{BaseUrl, HostName},
+    config::{BaseUrl, HostName, is_loopback},
     problem::Problem,
 };
-
-const LOCALHOST: &str = "localhost";
 
 /// Hosts of one listener: that of its public address, and those that operators allow.
 #[derive(Debug, Clone)]
@@ -28,14 +25,9 @@ pub struct ServedHosts {
 impl ServedHosts {
     /// Returns the hosts of a listener with this public address.
     pub fn new(address: &BaseUrl, allowed: &[HostName]) -> Self {
-        let host = address.url().host();
-        let is_local = match host {
-            Some(Host::Domain(name)) => name == LOCALHOST,
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        };
-        let own = host.map(|host| without_dot(&host.to_string()).to_owned());
+        let host = address.url().host_str();
+        let is_local = host.is_some_and(is_loopback);
+        let own = host.map(|host| without_dot(host).to_owned());
         let allowed = allowed.iter().map(|name| name.as_str().to_owned());
         Self {
             address: address.as_str().into(),
@@ -60,7 +52,8 @@ impl ServedHosts {
     /// Returns true for a name of the listener. Runs for every request, so it neither waits nor allocates.
     fn include(&self, name: &str) -> bool {
         let mut names = self.names.iter();
-        names.any(|served| served.eq_ignore_ascii_case(name)) || (self.is_local && is_local(name))
+        names.any(|served| served.eq_ignore_ascii_case(name))
+            || (self.is_local && is_loopback(name))
     }
 }
 
@@ -77,12 +70,6 @@ fn name_of(host: &str) -> &str {
 /// Removes the dot that ends a fully qualified name.
 fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
-}
-
-fn is_local(name: &str) -> bool {
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case(LOCALHOST)
-        || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

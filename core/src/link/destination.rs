@@ -255,7 +255,7 @@ fn is_public(host: &str) -> bool {
         host.strip_suffix(*suffix)
             .is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
-    host.contains('.') && !PRIVATE_SUFFIXES.iter().any(|suffix| is_below(suffix))
+    host.contains('.') && !PRIVATE_SUFFIXES.iter().any(is_below)
 }
 
 /// Parses an address that no web browser opens by itself, such as `mailto:` and `tel:`. Only its characters are checked.

@@ -3,7 +3,7 @@
 
 use std::str;
 
-use super::Slug;
+use super::{Slug, destination::is_space_at_end};
 
 /// Punctuation that texts put after an address. No slug ends with any of it.
 ///
@@ -55,11 +55,7 @@ fn without_ending(text: &str) -> &str {
 
 /// Returns true for a space, a character that nobody sees, and punctuation.
 fn is_added(c: char) -> bool {
-    let is_invisible = matches!(
-        c,
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
-    );
-    c.is_whitespace() || is_invisible || PUNCTUATION.contains(c)
+    is_space_at_end(c) || PUNCTUATION.contains(c)
 }
 
 #[cfg(test)]

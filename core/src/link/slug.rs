@@ -11,7 +11,6 @@ pub const LENGTH_MAX: usize = 64;
 /// Regular expression of slugs.
 pub const PATTERN: &str = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$";
 /// Regular expression of the beginnings of slugs.
-pub const PREFIX_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
 /// Length of a generated slug; there are 31^8, about 8.5e11.
 const GENERATED_LENGTH: usize = 8;
 /// Alphabet without `0`, `1`, `i`, `l`, `o`, which people confuse.

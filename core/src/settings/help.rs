@@ -83,7 +83,12 @@ pub(super) fn hide_passwords(mut error: clap::Error) -> clap::Error {
                         |text: &String| without_password(text).unwrap_or_else(|| text.clone());
                     ContextValue::Strings(texts.iter().map(hide).collect())
                 }
-                _ => return None,
+                ContextValue::None
+                | ContextValue::Bool(_)
+                | ContextValue::Number(_)
+                | ContextValue::StyledStr(_)
+                | ContextValue::StyledStrs(_)
+                | _ => return None,
             };
             Some((kind, hidden))
         })

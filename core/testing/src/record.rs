@@ -74,7 +74,6 @@ pub fn answer(headers: &HeaderMap, body: &[u8]) {
         secret(Secret::ConsistencyToken, token);
     }
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    // The cursor of the list of tags is a tag.
     let cursor = body["next_cursor"].as_str();
     if let Some(cursor) = cursor.filter(|cursor| cursor.len() >= SECRET_LENGTH_MIN) {
         secret(Secret::Cursor, cursor);

@@ -112,7 +112,7 @@ fn print_link(
     let details = [
         ("Title", link.title),
         ("External ID", link.external_id),
-        ("Tags", link.tags.map(|tags| tags.join(" "))),
+        ("Tags", link.tags.map(|tags| tags.join(", "))),
         ("Expires", link.expires_at.as_deref().map(short_time)),
         ("Then", link.expired_url),
         ("Disabled by", link.disabled_by),

@@ -119,7 +119,7 @@ impl Owner {
                 let name = name[usize::from(to % 4)];
                 let patch = match to / 4 % 5 {
                     0 => format!(r#"{{"{name}":null}}"#),
-                    1 => format!(r#"{{"tags":["t{to}","a"],"title":"{to}"}}"#),
+                    1 => format!(r#"{{"tags":["t{to} x","a"],"title":"{to}"}}"#),
                     2 => r#"{"disabled":true}"#.to_owned(),
                     3 => r#"{"disabled":false}"#.to_owned(),
                     _ => r#"{"expires_at":"2098-01-01T00:00:00Z","tags":null}"#.to_owned(),

@@ -219,7 +219,7 @@ async fn rows_that_differ_from_the_log_are_named() {
     )
     .await;
     let differs = of_link(&stage, &link).await;
-    let details = "title `Spring offers`, external id `offers/why-0X`, tags `offers spring`, \
+    let details = "title `Spring offers`, external id `offers/why-0X`, tags `offers, spring`, \
                    expires at `2099-12-31T23:59:59.000Z`, expired URL `https://example.com/offers`";
     assert_eq!(
         sentence(&differs, "links"),

@@ -102,6 +102,6 @@ async fn links_of_a_tag_are_counted_up_to_10000() {
     .execute(service.pool())
     .await
     .unwrap();
-    let page = service.get(&caller, "/v1/tags?cursor=c").await.json();
-    assert_eq!(page["items"], json!([tag("many", 10_000)]));
+    let page = service.get(&caller, "/v1/tags").await.json();
+    assert_eq!(page["items"][5], tag("many", 10_000));
 }

@@ -156,7 +156,8 @@ async fn unfinished_batches_leave_room_for_others() {
     let item = json!({ "idempotency_key": fresh_key().to_string(), "destination_url": "https://example.com/" });
     let whole = json!({ "items": [item] }).to_string();
     let length = 256 * 1024;
-    let whole = format!("Content-Length: {length}\r\n\r\n{whole:length$}");
+    let padding = " ".repeat(length - whole.len());
+    let whole = format!("Content-Length: {length}\r\n\r\n{whole}{padding}");
     let mut unfinished = Vec::new();
     for _ in 0..16 {
         let expect = format!("Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use url::Url;
 
+use crate::config::{HostName, is_loopback};
+
 /// Schemes of the web: the only ones by default.
 const WEB: [&str; 2] = ["http", "https"];
 /// Schemes that run code, read files or show something else than they say: never accepted.
@@ -21,6 +23,8 @@ const NEVER: [&str; 7] = [
 #[derive(Debug, Clone)]
 pub struct DestinationRules {
     own_hosts: BTreeSet<String>,
+    /// True if an own address is one of this machine, which then answers for all of its local names.
+    is_local: bool,
     /// `None` accepts all schemes that any installation can accept.
     schemes: Option<DestinationSchemes>,
     hosts: DestinationHosts,
@@ -39,15 +43,22 @@ impl DestinationRules {
         schemes: DestinationSchemes,
         hosts: DestinationHosts,
     ) -> Self {
-        let own_addresses = own_addresses.into_iter();
+        let own_hosts = own_addresses.into_iter().filter_map(Url::host_str);
+        let own_hosts: BTreeSet<String> = own_hosts.map(str::to_owned).collect();
         Self {
-            own_hosts: own_addresses
-                .filter_map(|url| url.host_str())
-                .map(str::to_owned)
-                .collect(),
+            is_local: own_hosts.iter().any(|host| is_loopback(host)),
+            own_hosts,
             schemes: Some(schemes),
             hosts,
         }
+    }
+
+    /// Adds further names under which the installation answers.
+    #[must_use]
+    pub fn with_names(mut self, names: &[HostName]) -> Self {
+        let names = names.iter().map(|name| name.as_str().to_owned());
+        self.own_hosts.extend(names);
+        self
     }
 
     /// Returns the default rules of an installation with these addresses.
@@ -60,6 +71,7 @@ impl DestinationRules {
     pub const fn of_lookups() -> Self {
         Self {
             own_hosts: BTreeSet::new(),
+            is_local: false,
             schemes: None,
             hosts: DestinationHosts::Any,
         }
@@ -80,7 +92,7 @@ impl DestinationRules {
 
     /// Returns true if the host is one of the installation.
     pub(super) fn own(&self, host: &str) -> bool {
-        self.own_hosts.contains(host)
+        self.own_hosts.contains(host) || (self.is_local && is_loopback(host))
     }
 }
 

@@ -293,3 +293,23 @@ fn lookup_accepts_what_any_rules_accept() {
     let script = Destination::parse("javascript:alert(1)", &rules);
     assert_eq!(script, Err(FieldCode::UrlSchemeNotAllowed));
 }
+
+#[test]
+fn further_and_local_names_of_the_service_are_its_own() {
+    let names = ["alias.example".parse().unwrap()];
+    let rules = rules("https,http", DestinationHosts::Any).with_names(&names);
+    let refused = Destination::parse("https://ALIAS.example:8443/a", &rules).unwrap_err();
+    assert_eq!(refused, FieldCode::UrlSelfReference);
+    let local = Url::parse("http://127.0.0.1:8081").unwrap();
+    let schemes = "https,http".parse().unwrap();
+    let local = DestinationRules::new([&local], schemes, DestinationHosts::Any);
+    for text in [
+        "http://localhost:8081/a",
+        "http://[::1]/a",
+        "http://127.0.0.2/a",
+    ] {
+        let refused = Destination::parse(text, &local).unwrap_err();
+        assert_eq!(refused, FieldCode::UrlSelfReference, "{text}");
+        assert!(Destination::parse(text, &rules).is_ok(), "{text}");
+    }
+}

@@ -12,10 +12,9 @@ use linkledger_query_api::{QueryApiConfig, QueryApiSettings};
 use crate::{environment::EnvironmentFile, options::StackOptions, output::WrongUse};
 
 /// Settings of the services that the stack decides, by its options, its servers and its ports.
-const DECIDED: [&str; 21] = [
+const DECIDED: [&str; 20] = [
     "ALLOW_UNSAFE_POSTGRES",
     "BASE_URL",
-    "CURSOR_KEYS",
     "DATABASE_URL",
     "FETCH_WAIT_MAX_MS",
     "GROUP_ID",

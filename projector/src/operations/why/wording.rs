@@ -71,7 +71,7 @@ pub(super) fn expiry_in_words(row: &RedirectRow) -> String {
 
 /// Describes the details of a link; empty if the link has none.
 fn details_in_words(row: &LinkRow) -> String {
-    let tags = row.tags.as_ref().map(|tags| tags.as_slice().join(" "));
+    let tags = row.tags.as_ref().map(|tags| tags.as_slice().join(", "));
     let expires_at = row.expires_at.map(|at| at.to_string());
     let details = [
         ("title", &row.title),

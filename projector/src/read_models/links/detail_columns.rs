@@ -77,7 +77,7 @@ impl<'a> DetailUpdate<'a> {
 pub(super) struct DetailColumns<'a> {
     pub(super) titles: Vec<Option<&'a str>>,
     pub(super) external_ids: Vec<Option<&'a str>>,
-    /// Tags separated by spaces, which no tag contains.
+    /// Tags separated by commas, which no tag contains.
     pub(super) tags: Vec<Option<String>>,
     pub(super) expires_at: Vec<Option<OffsetDateTime>>,
     pub(super) expired_urls: Vec<Option<&'a str>>,
@@ -88,7 +88,7 @@ impl<'a> DetailColumns<'a> {
     pub(super) fn of(updates: &[&DetailUpdate<'a>]) -> Self {
         let tags = |update: &&DetailUpdate<'a>| {
             let tags = update.tags.value()?;
-            Some(tags.as_slice().join(" "))
+            Some(tags.as_slice().join(","))
         };
         let expires_at = |update: &&DetailUpdate<'a>| {
             let expires_at = update.expires_at.value();

@@ -185,7 +185,7 @@ async fn put_in_tx(
                     (generation, account_id, link_id, slug, destination_url, version, created_at,
                      title, external_id, tags, expires_at, expired_url, disabled_by)
                 SELECT generation, account_id, link_id, slug, destination_url, version, created_at,
-                       title, external_id, string_to_array(tags, ' '), expires_at, expired_url,
+                       title, external_id, string_to_array(tags, ','), expires_at, expired_url,
                        disabled_by
                 FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::text[], $5::text[],
                             $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[],
@@ -255,7 +255,7 @@ async fn update_in_tx(tx: &mut PgConnection, rows: &[(Key, &Change<'_>)]) -> sql
             title = CASE WHEN 'title' = ANY(later.changed) THEN later.title ELSE l.title END,
             external_id = CASE WHEN 'external_id' = ANY(later.changed) THEN later.external_id
                                ELSE l.external_id END,
-            tags = CASE WHEN 'tags' = ANY(later.changed) THEN string_to_array(later.tags, ' ')
+            tags = CASE WHEN 'tags' = ANY(later.changed) THEN string_to_array(later.tags, ',')
                         ELSE l.tags END,
             expires_at = CASE WHEN 'expires_at' = ANY(later.changed) THEN later.expires_at
                               ELSE l.expires_at END,

@@ -68,7 +68,7 @@ fn details(changes: &DetailChanges) -> Markup {
             .as_ref()
             .map(|it| ("external id", texts(it, Clone::clone))),
         tags.as_ref()
-            .map(|it| ("tags", texts(it, |tags| tags.as_slice().join(" ")))),
+            .map(|it| ("tags", texts(it, |tags| tags.as_slice().join(", ")))),
         expires_at
             .as_ref()
             .map(|it| ("expires at", texts(it, ToString::to_string))),

@@ -116,7 +116,7 @@ macro_rules! query_link_arrays {
                 coalesce(array_agg(coalesce(created_at, 'epoch')), '{}') AS created_at,
                 coalesce(array_agg(title), '{}') AS titles,
                 coalesce(array_agg(external_id), '{}') AS external_ids,
-                coalesce(array_agg(array_to_string(tags, ' ')), '{}') AS tags,
+                coalesce(array_agg(array_to_string(tags, ',')), '{}') AS tags,
                 coalesce(array_agg(expires_at), '{}') AS expires_at,
                 coalesce(array_agg(expired_url), '{}') AS expired_urls,
                 coalesce(array_agg(disabled_by), '{}') AS disabled_by
@@ -183,5 +183,5 @@ impl LinkArrays {
 }
 
 fn tags_of_text(text: &str) -> Option<Tags> {
-    Tags::of(text.split(' ').map(str::to_owned).collect())
+    Tags::of(text.split(',').map(str::to_owned).collect())
 }
