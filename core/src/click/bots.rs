@@ -2,6 +2,7 @@
 //!
 //! The rules are few and general, and a person can read them: `bots.txt`, whose head explains them.
 
+mod bare_name;
 mod mail_address;
 mod phone_names;
 
@@ -9,13 +10,17 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
 
-use self::{mail_address::has_mail_address, phone_names::phone_names};
+use self::{
+    bare_name::ends_with_bare_name, mail_address::has_mail_address, phone_names::phone_names,
+};
 use super::cut;
 
 /// Built-in list.
 const BUILT_IN: &str = include_str!("bots.txt");
 /// Begins of the user agents of browsers.
 const BROWSER_BEGINS: [&[u8]; 2] = [b"Mozilla/", b"Opera/"];
+/// Begin of the comment in which every browser names its system.
+const SYSTEM_BEGIN: u8 = b'(';
 /// Mark of a comment.
 const COMMENT: char = '#';
 /// Mark of an exception.
@@ -103,7 +108,7 @@ impl BotPatterns {
     /// Returns true if the user agent is empty or of a bot.
     pub fn matches(&self, user_agent: &[u8]) -> bool {
         let user_agent = cut(user_agent).trim_ascii();
-        let mut is_of_people = BROWSER_BEGINS.iter().any(|it| user_agent.starts_with(it));
+        let mut is_of_people = has_form_of_browsers(user_agent);
         let (mut of_bots, mut excused) = (Vec::new(), Vec::new());
         for (range, meaning) in self.found(user_agent) {
             match meaning {
@@ -112,7 +117,7 @@ impl BotPatterns {
                 Meaning::Device => is_of_people = true,
             }
         }
-        if !is_of_people || has_mail_address(user_agent) {
+        if !is_of_people || has_mail_address(user_agent) || ends_with_bare_name(user_agent) {
             return true;
         }
         if of_bots.is_empty() {
@@ -165,6 +170,12 @@ impl Rule {
         };
         (bare, rule)
     }
+}
+
+/// Returns true for `Mozilla/5.0 (system)`, whatever follows.
+fn has_form_of_browsers(user_agent: &[u8]) -> bool {
+    let mut begins = BROWSER_BEGINS.iter();
+    begins.any(|it| user_agent.starts_with(it)) && user_agent.contains(&SYSTEM_BEGIN)
 }
 
 #[cfg(test)]

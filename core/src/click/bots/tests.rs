@@ -22,13 +22,13 @@ fn texts_match_whole_words_in_any_case() {
         "SCAN/1", "a-scan", "x_scan_y", "MyBot/2", "fetcher", "aspiders",
     ] {
         assert!(
-            bots.matches(format!("Mozilla/5.0 {text}").as_bytes()),
+            bots.matches(format!("Mozilla/5.0 (X11) {text}").as_bytes()),
             "{text}"
         );
     }
     for text in ["camscan", "scanner", "bottle", "prefetch", "sbotx", "spide"] {
         assert!(
-            !bots.matches(format!("Mozilla/5.0 {text}").as_bytes()),
+            !bots.matches(format!("Mozilla/5.0 (X11) {text}").as_bytes()),
             "{text}"
         );
     }
@@ -45,10 +45,18 @@ fn exceptions_hide_texts_inside_them() {
 #[test]
 fn only_browsers_and_devices_are_people() {
     let bots = BotPatterns::parse("*bot\n~*phone*\n").unwrap();
-    for of_people in ["Mozilla/5.0", "Opera/9", "App/1 (SmartPhone4)"] {
+    for of_people in ["Mozilla/5.0 (X11)", "Opera/9 (X11)", "App/1 (SmartPhone4)"] {
         assert!(!bots.matches(of_people.as_bytes()), "{of_people}");
     }
-    for of_bots in ["", "  ", "App/1", "mozilla/5.0", "xOpera/9", "Phonebot"] {
+    for of_bots in [
+        "",
+        "  ",
+        "App/1",
+        "Mozilla/5.0",
+        "mozilla/5.0 (X11)",
+        "xOpera/9 (X11)",
+        "Phonebot",
+    ] {
         assert!(bots.matches(of_bots.as_bytes()), "{of_bots}");
     }
 }
@@ -113,7 +121,7 @@ proptest! {
     #[test]
     fn only_the_first_512_bytes_count(tail in prop::collection::vec(any::<u8>(), 0..8_192)) {
         let mut user_agent = vec![b'x'; 512];
-        user_agent[..8].copy_from_slice(b"Mozilla/");
+        user_agent[..9].copy_from_slice(b"Mozilla/(");
         user_agent.extend(tail);
         prop_assert!(!BUILT_IN_PATTERNS.matches(&user_agent));
     }
