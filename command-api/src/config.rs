@@ -81,7 +81,7 @@ pub struct CommandApiConfig {
     /// and all ports.
     #[arg(long, env = "DESTINATION_HOSTS", default_value_t)]
     pub destination_hosts: DestinationHosts,
-    /// Further names of the hosts of BASE_URL and SHORT_BASE_URL, without ports, separated by commas; any other name is
+    /// Further names of the hosts of `BASE_URL` and `SHORT_BASE_URL`, without ports, separated by commas; any other name is
     /// answered 421.
     #[arg(long, env = "ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<HostName>,

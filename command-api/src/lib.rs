@@ -144,19 +144,13 @@ async fn start_unboxed(
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
     tasks.spawn_essential("end of the log", end);
 
-    let destination_rules = DestinationRules::new(
-        [config.base_url.url(), config.short_base_url.url()],
-        config.destination_schemes.clone(),
-        config.destination_hosts,
-    )
-    .with_names(&config.allowed_hosts);
     let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
     let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
     let state = WriteState {
         queue,
-        destination_rules: Arc::new(destination_rules),
+        destination_rules: Arc::new(destination_rules(&config)),
         log_epoch,
         short_base_url: config.short_base_url.as_str().into(),
         base_url: config.base_url.as_str().into(),
@@ -176,6 +170,16 @@ async fn start_unboxed(
         router: cors::allow(routes, &config.cors_allowed_origins),
         readiness,
     })
+}
+
+/// Returns the rules for destinations. A link to a name under which this installation answers could loop.
+fn destination_rules(config: &CommandApiConfig) -> DestinationRules {
+    DestinationRules::new(
+        [config.base_url.url(), config.short_base_url.url()],
+        config.destination_schemes.clone(),
+        config.destination_hosts,
+    )
+    .with_names(&config.allowed_hosts)
 }
 
 /// Checks that the migrations were run, stores the price of a link, and returns the epoch of the log.

@@ -4,6 +4,12 @@
 //! Each line of the file has a kind (`browser` or `human`, `crawler` or `bot`) in its first column and a user agent in
 //! its last one, separated by tabs. Other lines, such as a header, are skipped.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the figures are for people"
+)]
+
 use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, time::Instant};
 
 use linkledger_core::click::BotPatterns;

@@ -46,7 +46,7 @@ pub struct QueryApiConfig {
     /// Address at which visitors reach short links.
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
-    /// Further names of the hosts of BASE_URL and SHORT_BASE_URL, without ports, separated by commas; any other name is
+    /// Further names of the hosts of `BASE_URL` and `SHORT_BASE_URL`, without ports, separated by commas; any other name is
     /// answered 421.
     #[arg(long, env = "ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<HostName>,

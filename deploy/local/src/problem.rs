@@ -26,7 +26,7 @@ pub(crate) fn document(error: &anyhow::Error) -> String {
             ..
         }) => no_answer(detail, *may_be_done, refusal.as_deref()).to_string(),
         Some(CallFailure::NotTheApi { status, .. }) => {
-            let mut problem = problem("not_the_api", "The answer is not of this API", detail);
+            let mut problem = problem("not_the_api", "The answer is not of this API", &detail);
             problem["status"] = status.as_u16().into();
             problem.to_string()
         }
@@ -36,10 +36,10 @@ pub(crate) fn document(error: &anyhow::Error) -> String {
 
 /// Returns the problem document of a command line that is not valid.
 pub(crate) fn wrong_use(detail: String) -> String {
-    problem("wrong_use", "The command is used wrongly", detail).to_string()
+    problem("wrong_use", "The command is used wrongly", &detail).to_string()
 }
 
-fn problem(code: &str, title: &str, detail: String) -> Value {
+fn problem(code: &str, title: &str, detail: &str) -> Value {
     json!({ "type": NO_TYPE, "title": title, "code": code, "detail": detail })
 }
 
@@ -49,7 +49,7 @@ fn no_answer(detail: String, may_be_done: bool, refusal: Option<&ApiRefusal>) ->
     let received: Option<Map<String, Value>> =
         refusal.and_then(|refusal| serde_json::from_str(&refusal.document).ok());
     let mut problem = received.map_or_else(
-        || problem("no_answer", "There was no answer", String::new()),
+        || problem("no_answer", "There was no answer", ""),
         Value::Object,
     );
     problem["detail"] = detail.into();
@@ -65,12 +65,12 @@ fn of_command(error: &anyhow::Error, detail: String) -> Value {
         return problem;
     }
     match ExitReason::of(error) {
-        ExitReason::WrongUse => problem("wrong_use", "The command is used wrongly", detail),
-        ExitReason::Refused => problem("refused", "The command was refused", detail),
+        ExitReason::WrongUse => problem("wrong_use", "The command is used wrongly", &detail),
+        ExitReason::Refused => problem("refused", "The command was refused", &detail),
         ExitReason::Other
         | ExitReason::NotFound
         | ExitReason::Conflict
-        | ExitReason::Unavailable => problem("failed", "The command has failed", detail),
+        | ExitReason::Unavailable => problem("failed", "The command has failed", &detail),
     }
 }
 
@@ -96,8 +96,8 @@ mod tests {
         Box::new(ApiRefusal::parse(StatusCode::CONFLICT, body.as_bytes()).unwrap())
     }
 
-    fn parsed(error: anyhow::Error) -> Value {
-        serde_json::from_str(&document(&error)).unwrap()
+    fn parsed(error: &anyhow::Error) -> Value {
+        serde_json::from_str(&document(error)).unwrap()
     }
 
     #[test]
@@ -119,13 +119,13 @@ mod tests {
             advice: Some("\n  Repeat it.".to_owned()),
             refusal,
         };
-        let problem = parsed(failure(None).into());
+        let problem = parsed(&failure(None).into());
         assert_eq!(problem["code"], "no_answer");
         assert_eq!(problem["may_have_succeeded"], true);
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.ends_with("timeout\n  Repeat it."), "{detail}");
         let body = r#"{"status":503,"code":"overloaded","detail":"D","request_id":"req_1"}"#;
-        let problem = parsed(failure(Some(refusal(body))).into());
+        let problem = parsed(&failure(Some(refusal(body))).into());
         assert_eq!(problem["status"], 503);
         assert_eq!(problem["code"], "overloaded");
         assert_eq!(problem["request_id"], "req_1");
@@ -133,17 +133,17 @@ mod tests {
 
     #[test]
     fn error_of_the_client_has_the_members_of_a_problem() {
-        let problem = parsed(WrongUse("name a change".to_owned()).into());
+        let problem = parsed(&WrongUse("name a change".to_owned()).into());
         let expected = json!({
             "type": "about:blank", "title": "The command is used wrongly", "code": "wrong_use",
             "detail": "name a change",
         });
         assert_eq!(problem, expected);
-        let problem = parsed(LinkNotFound("no link x".to_owned()).into());
+        let problem = parsed(&LinkNotFound("no link x".to_owned()).into());
         assert_eq!(problem["status"], 404);
         assert_eq!(problem["code"], "link_not_found");
         let written: std::io::Result<()> = Err(std::io::ErrorKind::StorageFull.into());
-        let problem = parsed(written.context("can't write a.svg").unwrap_err());
+        let problem = parsed(&written.context("can't write a.svg").unwrap_err());
         assert_eq!(problem["code"], "failed");
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.starts_with("can't write a.svg: "), "{detail}");

@@ -133,13 +133,13 @@ pub(super) async fn get_top_links(
     };
     let keys: Vec<LinkKey> = read.figures.items.iter().map(key_of).collect();
     let links = find_links(&api, account_id, &keys, request.position).await?;
-    let body = of_links(read, links, &api.short_base_url);
+    let body = of_links(&read, links, &api.short_base_url);
     Ok(answer(request.media_type, &body, &body.items))
 }
 
 /// Joins the links to their addresses. A deleted link has no address.
 fn of_links(
-    read: CompleteFigures<Top<LinkId>>,
+    read: &CompleteFigures<Top<LinkId>>,
     links: Vec<Option<LinkView>>,
     short_base_url: &str,
 ) -> TopLinks {
@@ -156,7 +156,7 @@ fn of_links(
             visitors: item.visitors,
         }
     });
-    Ranking::new(items.collect(), read.figures.other, &read)
+    Ranking::new(items.collect(), read.figures.other, read)
 }
 
 /// Reads the links of the keys from one snapshot that contains all events up to `position`. If the read table

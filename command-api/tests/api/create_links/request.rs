@@ -13,9 +13,8 @@ async fn errors_of_many_items_stay_small() {
     let app = TestApp::start().await;
     let (_, key) = app.account(0).await;
     let names = |name: &str| {
-        (0..100)
-            .map(|number| format!(r#","{number}{name}":1"#))
-            .collect::<String>()
+        let name = |number: u32| format!(r#","{number}{name}":1"#);
+        (0..100).map(name).collect::<Vec<String>>().concat()
     };
     for name in ["", "\u{1f600}\u{1f600}\u{1f600}"] {
         let item = || format!(r#"{{"idempotency_key":"{}"{}}}"#, fresh_key(), names(name));

@@ -52,20 +52,23 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fixed = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(serve(listener, address, shutdown.clone()));
-        for _ in 0..2 {
-            let mut client = TcpStream::connect(fixed).await.unwrap();
-            let (mut server, _) = broker.accept().await.unwrap();
-            client.write_all(b"ask").await.unwrap();
-            let mut asked = [0; 3];
-            server.read_exact(&mut asked).await.unwrap();
-            server.write_all(b"answer").await.unwrap();
-            drop(server);
-            let mut answer = Vec::new();
-            client.read_to_end(&mut answer).await.unwrap();
-            assert_eq!((&asked, answer.as_slice()), (b"ask", &b"answer"[..]));
-        }
-        shutdown.cancel();
-        serving.await.unwrap().unwrap();
+        let asking = async {
+            for _ in 0..2 {
+                let mut client = TcpStream::connect(fixed).await.unwrap();
+                let (mut server, _) = broker.accept().await.unwrap();
+                client.write_all(b"ask").await.unwrap();
+                let mut asked = [0; 3];
+                server.read_exact(&mut asked).await.unwrap();
+                server.write_all(b"answer").await.unwrap();
+                drop(server);
+                let mut answer = Vec::new();
+                client.read_to_end(&mut answer).await.unwrap();
+                assert_eq!((&asked, answer.as_slice()), (b"ask", &b"answer"[..]));
+            }
+            shutdown.cancel();
+        };
+        let served = serve(listener, address, shutdown.clone());
+        let (served, ()) = futures::join!(served, asking);
+        served.unwrap();
     }
 }
