@@ -30,7 +30,7 @@ pub(crate) fn document(error: &anyhow::Error) -> String {
             problem["status"] = status.as_u16().into();
             problem.to_string()
         }
-        None => of_command(error, detail).to_string(),
+        None => of_command(error, &detail).to_string(),
     }
 }
 
@@ -57,7 +57,7 @@ fn no_answer(detail: String, may_be_done: bool, refusal: Option<&ApiRefusal>) ->
     problem
 }
 
-fn of_command(error: &anyhow::Error, detail: String) -> Value {
+fn of_command(error: &anyhow::Error, detail: &str) -> Value {
     if error.is::<LinkNotFound>() {
         let code = Code::LinkNotFound;
         let mut problem = problem(code.as_str(), code.title(), detail);
@@ -65,12 +65,12 @@ fn of_command(error: &anyhow::Error, detail: String) -> Value {
         return problem;
     }
     match ExitReason::of(error) {
-        ExitReason::WrongUse => problem("wrong_use", "The command is used wrongly", &detail),
-        ExitReason::Refused => problem("refused", "The command was refused", &detail),
+        ExitReason::WrongUse => problem("wrong_use", "The command is used wrongly", detail),
+        ExitReason::Refused => problem("refused", "The command was refused", detail),
         ExitReason::Other
         | ExitReason::NotFound
         | ExitReason::Conflict
-        | ExitReason::Unavailable => problem("failed", "The command has failed", &detail),
+        | ExitReason::Unavailable => problem("failed", "The command has failed", detail),
     }
 }
 
