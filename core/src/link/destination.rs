@@ -101,7 +101,8 @@ impl DestinationHost {
     /// Returns the first violated rule; no destination has such a host.
     pub fn parse(text: &str) -> Result<Self, FieldCode> {
         let is_ipv6 = text.starts_with('[') && text.ends_with(']');
-        if text.contains(['/', '?', '#', '@', '\\']) || (text.contains(':') && !is_ipv6) {
+        let is_long = text.chars().nth(HOST_LENGTH_MAX).is_some();
+        if is_long || text.contains(['/', '?', '#', '@', '\\']) || (text.contains(':') && !is_ipv6) {
             return Err(FieldCode::UrlHostNotAllowed);
         }
         let rules = DestinationRules::of_lookups();

@@ -131,7 +131,7 @@ fn complain_as_json(error: &clap::Error) -> ! {
     let detail = text.split("\n\nUsage:").next().unwrap_or_default();
     let detail = detail.split("\n\nFor more").next().unwrap_or_default();
     let detail = detail.trim_start_matches("error: ").trim();
-    output::complain(&problem::wrong_use(detail.to_owned()));
+    output::complain(&problem::wrong_use(detail));
     process::exit(i32::from(ExitReason::WrongUse as u8))
 }
 

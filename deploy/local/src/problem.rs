@@ -35,8 +35,8 @@ pub(crate) fn document(error: &anyhow::Error) -> String {
 }
 
 /// Returns the problem document of a command line that is not valid.
-pub(crate) fn wrong_use(detail: String) -> String {
-    problem("wrong_use", "The command is used wrongly", &detail).to_string()
+pub(crate) fn wrong_use(detail: &str) -> String {
+    problem("wrong_use", "The command is used wrongly", detail).to_string()
 }
 
 fn problem(code: &str, title: &str, detail: &str) -> Value {

@@ -78,6 +78,7 @@ fn host_has_the_form_of_stored_destinations() {
         ("a..com", UrlHostNotAllowed),
         ("[::1]:80", UrlHostNotAllowed),
         ("e\0.com", ContainsNul),
+        (&"0".repeat(254), UrlHostNotAllowed),
         ("e\n.com", UrlControlCharacter),
         (" example.com", UrlInvalid),
         ("%25.com", UrlInvalid),
