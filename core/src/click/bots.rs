@@ -2,7 +2,6 @@
 //!
 //! The rules are few and general, and a person can read them: `bots.txt`, whose head explains them.
 
-mod bare_name;
 mod mail_address;
 mod phone_names;
 
@@ -10,9 +9,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
 
-use self::{
-    bare_name::ends_with_bare_name, mail_address::has_mail_address, phone_names::phone_names,
-};
+use self::{mail_address::has_mail_address, phone_names::phone_names};
 use super::cut;
 
 /// Built-in list.
@@ -117,7 +114,7 @@ impl BotPatterns {
                 Meaning::Device => is_of_people = true,
             }
         }
-        if !is_of_people || has_mail_address(user_agent) || ends_with_bare_name(user_agent) {
+        if !is_of_people || has_mail_address(user_agent) {
             return true;
         }
         if of_bots.is_empty() {

@@ -264,7 +264,7 @@ mod tests {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::parse("curl/").unwrap();
         let mut user_agent = [b'x'; 512];
-        user_agent[..8].copy_from_slice(b"Mozilla/");
+        user_agent[..13].copy_from_slice(b"Mozilla/5.0 (");
         let count = 10_000;
         for number in 0..count {
             let agent = if number % 2 == 0 {
@@ -291,7 +291,7 @@ mod tests {
         let bots = BotPatterns::built_in();
         let of_account = |account: u128| RawClick {
             account_id: AccountId::from_uuid(Uuid::from_u128(account)),
-            ..click(account, b"Mozilla/5.0")
+            ..click(account, b"Mozilla/5.0 (X11)")
         };
         let frames = BUFFER_BYTES_MAX / of_account(1).frame_bytes();
         for number in 0..2 * frames {
