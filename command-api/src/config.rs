@@ -74,7 +74,8 @@ pub struct CommandApiConfig {
     #[arg(long, env = "SHORT_BASE_URL", default_value = "http://127.0.0.1:8081")]
     pub short_base_url: BaseUrl,
     /// Schemes of destinations, separated by commas: https, and any of http, mailto, tel, sms and the schemes of
-    /// apps. Never javascript, vbscript, data, file, blob, about or view-source.
+    /// apps. Never javascript, vbscript, data, file, blob, about or view-source. Of addresses with other schemes than
+    /// http and https only the characters are checked: one such as intent may lead to any other address.
     #[arg(long, env = "DESTINATION_SCHEMES", default_value_t)]
     pub destination_schemes: DestinationSchemes,
     /// Hosts of destinations: `public`, or `any` for an intranet, whose links may lead to IP addresses, local names

@@ -35,9 +35,9 @@ listed! {
         /// The host is an IP address.
         UrlIpNotAllowed = ("url_ip_not_allowed", "Use a host name, such as www.example.com; IP addresses are not accepted."),
         /// The host is no name, or none that this service accepts.
-        UrlHostNotAllowed = ("url_host_not_allowed", "Use a full host name of the public internet, such as www.example.com: letters, digits, '-' and '_' between single dots, no dot at its end, no invisible character, no name of a local network."),
+        UrlHostNotAllowed = ("url_host_not_allowed", "Use a host name such as www.example.com: 1 to 63 letters, digits, '-' and '_' between single dots, at most 253 characters, no dot at its end, no invisible character. A name without a dot, or of a local network, is accepted only if this service was set up for an intranet."),
         /// The port is not a usual port of a web server.
-        UrlPortNotAllowed = ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535."),
+        UrlPortNotAllowed = ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535, or any number up to 65535 if this service was set up for an intranet."),
         /// The value contains a control character.
         UrlControlCharacter = ("url_control_character", "Remove the control characters, such as line breaks and tabs."),
         /// The value has a space or an invisible character at its start or end.

@@ -97,6 +97,7 @@ pub mod cursor;
 pub mod envelope;
 pub mod event;
 pub mod fail_point;
+pub mod fair_share;
 pub mod field;
 pub mod id;
 pub mod json;

@@ -8,7 +8,7 @@ mod occurrence;
 
 use serde_json::{Map, Value, json};
 
-use crate::field::{ERRORS_MAX, FieldError};
+use crate::field::{FieldError, ITEM_ERRORS_MAX};
 pub use code::Code;
 pub use example::EXAMPLE_REQUEST_ID;
 pub use occurrence::CURSOR_NOT_OF_LIST;
@@ -81,8 +81,9 @@ impl Problem {
     pub fn validation_failed(errors: &[FieldError]) -> Self {
         let mut detail = match errors {
             [error] => error.detail_with_place(),
-            _ if errors.len() >= ERRORS_MAX => {
-                format!("{ERRORS_MAX} or more fields are not valid.")
+            // From here on, errors of an item of a batch may have been left out.
+            _ if errors.len() >= ITEM_ERRORS_MAX => {
+                format!("{} or more fields are not valid.", errors.len())
             }
             _ => format!("{} fields are not valid.", errors.len()),
         };
@@ -132,5 +133,24 @@ impl Problem {
             body[name] = value.clone();
         }
         body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{batch::bulk_request::BulkRequest, field::FieldCode};
+
+    #[test]
+    fn number_of_invalid_fields_says_if_some_are_left_out() {
+        for (count, detail) in [
+            (2, "2 fields are not valid."),
+            (9, "9 fields are not valid."),
+            (201, "10 or more fields are not valid."),
+        ] {
+            let error = FieldError::of_member("tags", FieldCode::TagInvalid);
+            let errors = BulkRequest::errors_of_item(vec![error; count]);
+            assert_eq!(Problem::validation_failed(&errors).detail, detail);
+        }
     }
 }

@@ -13,7 +13,10 @@ const REFUSED = {
   link_disabled: "The link is disabled, and an import creates only links that redirect",
   encoding_invalid: "The row has bytes that are no UTF-8",
   slug_missing: "The short address has no slug",
+  slug_has_query: "The short address has a query, which no slug has",
 };
+/** Longest time to an expiry that the API takes: 100 years. */
+const EXPIRY_AHEAD_MAX = 36525 * 24 * 3600 * 1000;
 
 /**
  * @typedef {object} Row
@@ -48,16 +51,29 @@ const fittedInstant = (text) => {
   return `${date}T${minutes ?? "00:00"}${seconds ?? ":00"}${offset}`;
 };
 
+/** Returns a path with its encoded characters as they are, unless a slash is among them. */
+const decoded = (path) => {
+  try {
+    return /%2f/i.test(path) ? path : decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+};
+
 /**
- * Returns host and path of an address. The path is whole but for one slash at its end, since a part of the path is
- * another address. A text that names no host is a slug.
+ * Returns host, path and query of an address. The path is whole but for one slash at its end, since a part of the path
+ * is another address. A text that names no host is a slug.
  */
 const partsOf = (address) => {
   const bare = address.replace(/^([a-z][a-z0-9+.-]*:)?\/\//i, "");
   const end = bare.search(/[/?#]/);
   if (end < 0) return bare === address && !/[.:]/.test(bare) ? { path: bare } : { host: bare };
-  return { host: bare.slice(0, end), path: bare.slice(end).replace(/#.*$/s, "").replace(/^\//, "").replace(/\/$/, "") };
+  const [path, ...query] = bare.slice(end).replace(/#.*$/s, "").split("?");
+  return { host: bare.slice(0, end), path: decoded(path.replace(/^\//, "").replace(/\/$/, "")), query: query.join("?") };
 };
+
+/** Returns an address without the user and password before its host. */
+const withoutUser = (address) => (address.includes("/") ? address.replace(/^((?:[a-z][a-z0-9+.-]*:)?\/\/)?[^/?#]*@/i, "$1") : address);
 
 /** What earlier rows of a text have taken. */
 export class Rule {
@@ -83,22 +99,30 @@ export class Rule {
     const refuse = (code, title = REFUSED[code]) => ({ code, title });
     let fault = reason && refuse("record_invalid", reason);
     set("destination_url", "destination", addressOf(given("destination_url")));
-    const address = trim(given("short_url"));
-    const { host, path } = partsOf(address);
+    const address = withoutUser(trim(given("short_url")));
+    const { host, path, query } = partsOf(address);
+    const isOwn = textOf("id").startsWith("lnk_");
     if (host) changes.push(`not carried over: domain ${host}`);
-    const slug = trim(given("slug")) || path;
+    // The addresses of this service may begin with a path, and end with the slug.
+    const slug = withoutUser(trim(given("slug"))) || (isOwn ? path?.split("/").pop() : path);
     if (slug) members.slug = slug;
-    if (address !== "" && !slug) fault ??= refuse("slug_missing");
+    if (address !== "" && !isOwn) {
+      if (query) fault ??= refuse("slug_has_query");
+      if (!path) fault ??= refuse("slug_missing");
+      if (path?.toLowerCase() !== slug?.toLowerCase()) fault ??= refuse("slug_differs", `The slug is “${slug}”, the short address “${address}”: one link has one slug`);
+      if (host && path && !address.endsWith(path)) changes.push(`old address “${address}” became “${path}”`);
+    }
     if (trim(given("disabled_by")) !== "") fault ??= refuse("link_disabled");
     if (text.includes("\uFFFD")) fault ??= refuse("encoding_invalid");
     // This service has accepted the titles that it exports.
-    if (textOf("id").startsWith("lnk_") && given("title") !== "") members.title = given("title");
+    if (isOwn && given("title") !== "") members.title = given("title");
     else set("title", "title", fittedTitle(given("title")));
     const tags = this.tags(given("tags"), changes);
     if (tags.length > 0) members.tags = tags;
-    set("expires_at", "expiry", fittedInstant(trim(given("expires_at"))));
+    const instant = fittedInstant(trim(given("expires_at")));
+    set("expires_at", "expiry", Date.parse(instant) - Date.now() > EXPIRY_AHEAD_MAX ? "" : instant);
     set("expired_url", "destination after expiry", members.expires_at && addressOf(given("expired_url")));
-    if (!fault) fault = this.take(line, slug, address || slug);
+    if (!fault) fault = this.take(line, slug, address || slug, members.destination_url);
     const id = trim(given("external_id"));
     const isKept = EXTERNAL_ID.test(id) && !this.externalIds.has(id);
     if (isKept && !fault) this.externalIds.add(id);
@@ -120,10 +144,11 @@ export class Rule {
   }
 
   /** Takes the slug for a row; returns the problem if an earlier row has it. Letter case does not count. */
-  take(line, slug, address) {
+  take(line, slug, address, destination) {
     const key = slug?.toLowerCase();
     const earlier = this.slugs.get(key);
-    if (!earlier && key) this.slugs.set(key, { line, address });
+    if (!earlier && key) this.slugs.set(key, { line, address, destination });
+    if (earlier && earlier.address === address && earlier.destination === destination) return { code: "slug_taken", title: `Line ${earlier.line} is the same link; nothing is missing` };
     return earlier && {
       code: "slug_taken",
       title: `Line ${earlier.line} has the slug already: “${earlier.address}” and “${address}” would be one address`,

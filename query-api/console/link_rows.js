@@ -8,7 +8,8 @@ const DESTINATION = "destination_url";
 /** Columns of members of a link; an address is read where no slug is given. */
 const READ = [...MEMBERS.map(({ name }) => name), "short_url"];
 /** Columns of exports that an import does not need, as `linkledger import` leaves them out. */
-const LEFT_OUT = ["id", "created_at", "clicks", "bots", "visitors", "etag", "disabled_by"];
+const IGNORED = ["created_at", "clicks", "bots", "visitors", "etag"];
+const LEFT_OUT = ["id", "disabled_by", ...IGNORED];
 const SEPARATORS = [",", ";", "\t", "|"];
 const SLUG = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/;
 const ADDRESS = /^[a-z0-9]+:\/\//i;
@@ -19,36 +20,50 @@ const OPEN_QUOTES_MAX = 20;
 const MISSPELT_MAX = 3;
 
 const EXCESS = "The row has more cells than there are columns: quote cells that contain the separator";
-const SWALLOWED = "The row goes over several lines, with addresses in them: is a quotation mark missing?";
-const OPEN_QUOTE = "A quotation mark of this line is never closed";
+const OPEN_QUOTE = "A quotation mark of this line is not closed before the next row";
+const OTHER_SEPARATOR = "The row has fewer cells than there are columns, and looks separated in another way";
+const COMMENT = "A line that begins with # or // is no address: take it away";
 const WORDS = "The line has more than a destination and a slug. An address has no spaces: write %20";
 
 const OTHERS = "“linkledger import” reads files of other products.";
 
+const isAddress = (text) => ADDRESS.test(text) || addressOf(text) !== trim(text);
+
+/** Returns true if a later line of a record is a whole row with an address: a quotation mark is missing before it. */
+const swallowsRows = (cells, separator, width) => cells.some((cell, at) => {
+  const [first, ...later] = cell.split("\n").map((line) => line.split(separator));
+  // The last line goes on in the next cells of the record, if the first one was whole.
+  if (later.length > 0 && at + first.length === width) later.at(-1).push(...cells.slice(at + 1));
+  return later.some((row) => row.length === width && row.some((one) => isAddress(trim(one))));
+});
+
 /**
  * Splits CSV into records (RFC 4180; cells in quotes can have line breaks). Of a record with a quotation mark that is
- * never closed, only the first line is one.
+ * never closed, or by a later row, only the first line is one.
  * @returns {{cells: string[], text: string, line: number, fault?: string}[]}
  */
-const records = (text, separator) => {
+const records = (text, separator, width) => {
   const found = [];
   let [cells, cell, isQuoted, begin, line, lineOfRecord, openQuotes] = [[], "", false, 0, 1, 1, 0];
   const finish = (end, fault) => {
     const source = text.slice(begin, end).replace(/\r$/, "");
-    const all = [...cells, cell.replace(/\r$/, "")];
+    const whole = [...cells, cell.replace(/\r$/, "")];
+    const all = fault ? whole.map((one) => one.split("\n")[0]) : whole;
     if (all.some((one) => trim(one) !== "")) found.push({ cells: all, text: source, line: lineOfRecord, fault });
     [cells, cell, isQuoted, begin, lineOfRecord] = [[], "", false, end + 1, line];
   };
   for (let at = 0; at <= text.length; at += 1) {
     const character = text[at];
     if (character === "\n") line += 1;
-    if (character === undefined && isQuoted && cell.includes("\n") && openQuotes < OPEN_QUOTES_MAX) {
-      openQuotes += 1;
-      at = text.indexOf("\n", begin);
-      line = lineOfRecord + 1;
-      finish(at, OPEN_QUOTE);
-    } else if (character === undefined) finish(at, isQuoted ? OPEN_QUOTE : undefined);
-    else if (isQuoted) {
+    if (character === undefined || (character === "\n" && !isQuoted)) {
+      const isOpen = isQuoted && cell.includes("\n") && openQuotes < OPEN_QUOTES_MAX;
+      if (isOpen || swallowsRows([...cells, cell], separator, width)) {
+        openQuotes += isOpen ? 1 : 0;
+        at = text.indexOf("\n", begin);
+        line = lineOfRecord + 1;
+        finish(at, OPEN_QUOTE);
+      } else finish(at, isQuoted ? OPEN_QUOTE : undefined);
+    } else if (isQuoted) {
       if (character !== '"') cell += character;
       else if (text[at + 1] === '"') cell += text[at += 1];
       else isQuoted = false;
@@ -56,8 +71,7 @@ const records = (text, separator) => {
     else if (character === separator) {
       cells.push(cell);
       cell = "";
-    } else if (character === "\n") finish(at);
-    else cell += character;
+    } else cell += character;
   }
   return found;
 };
@@ -65,7 +79,9 @@ const records = (text, separator) => {
 /** Splits lines of a destination and, after white space, a slug. */
 const plainLines = (text) => text.split("\n").map((source, index) => {
   const words = trim(source).split(/\s+/);
-  return { cells: words.length === 1 ? [source] : words, text: source.replace(/\r$/, ""), line: index + 1, fault: words.length > 2 ? WORDS : undefined };
+  const isComment = /^(#|\/\/(\s|$))/.test(trim(source));
+  const fault = isComment ? COMMENT : words.length > 2 ? WORDS : undefined;
+  return { cells: words.length === 1 || isComment ? [source] : words, text: source.replace(/\r$/, ""), line: index + 1, fault };
 }).filter(({ text: source }) => trim(source) !== "");
 
 /** Returns the name of a column in one spelling for `Destination URL` and `destination_url`. */
@@ -73,10 +89,10 @@ const spelling = (name) => trim(name).replace(/^"|"$/g, "").replace(/[\s_-]/g, "
 
 const known = new Map([...READ, ...LEFT_OUT].map((name) => [spelling(name), name]));
 
-/** Returns the text without a line `sep=;`, the separator of that line, and the number of lines taken away. */
-const withoutSeparatorLine = (text) => {
-  const [line, separator] = /^"?sep=(.)"?[^\S\t\n]*\n/i.exec(text) ?? [""];
-  return { rest: text.slice(line.length), named: separator, linesBefore: line === "" ? 0 : 1 };
+/** Returns the text from its header on: without lines that say nothing, and a line `sep=;`, whose separator it names. */
+const withoutBegin = (text) => {
+  const [begin, , separator] = /^((?:[\s",;|]*\n|#[^\n,;|\t]*\n)*)(?:"?sep=(.)"?[^\S\t\n]*\n)?(?:[\s",;|]*\n|#[^\n,;|\t]*\n)*/i.exec(text);
+  return { rest: text.slice(begin.length), named: separator, linesBefore: begin.split("\n").length - 1 };
 };
 
 const firstLineOf = (text) => text.split("\n").find((line) => trim(line) !== "") ?? "";
@@ -109,7 +125,8 @@ const distance = (one, other) => {
 /** Returns the fault of a head: a repeated or unknown column. A misspelt `slug` would give links other addresses. */
 const faultOfHead = (names) => {
   const given = names.map(spelling).filter(Boolean);
-  const repeated = given.find((name, index) => given.indexOf(name) !== index);
+  const isRead = (name) => !IGNORED.some((ignored) => spelling(ignored) === name);
+  const repeated = given.find((name, index) => given.indexOf(name) !== index && isRead(name));
   if (repeated) return `Two columns are called “${known.get(repeated) ?? repeated}”.`;
   const unknown = names.find((name) => spelling(name) !== "" && !known.has(spelling(name)));
   if (unknown === undefined) return undefined;
@@ -119,26 +136,44 @@ const faultOfHead = (names) => {
   return `There is no column “${unknown.slice(0, 64)}”. ${advice} Columns are: ${READ.join(", ")}. ${OTHERS}`;
 };
 
-const isAddress = (text) => ADDRESS.test(text) || addressOf(text) !== trim(text);
+/** Returns true for a slug, an address, and what another product takes for a slug: a path, or other scripts. */
+const isOld = (text) => SLUG.test(text) || (!/[\s,;|]/.test(text) && isAddress(text)) || (/[/\u0080-\uffff]/.test(text) && /^[\w.~%/\u0080-\uffff-]+$/.test(text) && !/\s/.test(text));
 
-/** Returns the header that a list of addresses lacks: nearly all lines have a separator and a slug after an address. */
-const missingHeader = (text) => {
+/** Returns destination and slug, or old address, of a line that looks like a row; undefined for another line. */
+const rowOf = (line, separator, order) => {
+  const cells = line.split(separator).slice(0, 2).map(trim);
+  // A quotation mark on one side only belongs to a cell with the separator inside.
+  if (cells.length < 2 || cells.some((cell) => cell.startsWith('"') !== cell.endsWith('"') || cell === '"')) return undefined;
+  const [address, slug] = ["destination_url", "slug"].map((name) => cells[order.indexOf(name)].replace(/^"|"$/g, ""));
+  const isRow = isAddress(address) && (isOld(slug) || (slug === "" && order[0] === "destination_url"));
+  return isRow ? [address, slug] : undefined;
+};
+
+/**
+ * Returns the header that a list of addresses lacks: nearly all lines have a separator and a slug after an address.
+ * `own` is the separator of a table, whose rows may have it.
+ */
+const missingHeader = (text, own) => {
   const lines = text.split("\n").map(trim).filter(Boolean);
-  for (const separator of SEPARATORS) {
+  for (const separator of SEPARATORS.filter((one) => one !== own)) {
     for (const order of [["destination_url", "slug"], ["slug", "destination_url"]]) {
-      const rows = lines.map((line) => line.split(separator).map((cell) => trim(cell).replace(/^"|"$/g, "")))
-        .filter((cells) => cells.length > 1)
-        .map((cells) => [cells[order.indexOf("destination_url")], cells[order.indexOf("slug")]])
-        .filter(([address, slug]) => isAddress(address) && (SLUG.test(slug) || (slug === "" && order[0] === "destination_url")));
+      const rows = lines.map((line) => rowOf(line, separator, order)).filter(Boolean);
       const slugs = rows.map(([, slug]) => slug.toLowerCase()).filter(Boolean);
+      const name = slugs.filter((slug) => !SLUG.test(slug)).length * 2 > slugs.length ? "short_url" : "slug";
       const isTable = lines.length >= (separator === "\t" ? 1 : 2)
         && rows.length >= lines.length * NEARLY_ALL
         && slugs.length >= rows.length / 2
         && new Set(slugs).size >= slugs.length * NEARLY_ALL;
-      if (isTable) return order.join(separator === "\t" ? "<tab>" : separator);
+      if (isTable) return order.map((one) => (one === "slug" ? name : one)).join(separator === "\t" ? "<tab>" : separator);
     }
   }
   return undefined;
+};
+
+/** Returns the fault of rows that have another separator than their header. */
+const faultOfRows = (text, separator) => {
+  const header = missingHeader(text.slice(text.indexOf("\n") + 1), separator);
+  return header && `The rows look separated in another way than the header. Write it like this: ${header}. If they are addresses as they are, put each between quotation marks.`;
 };
 
 /** Returns the fault of lines that are no list of addresses. */
@@ -158,21 +193,23 @@ const faultOfList = (text) => {
  */
 export const rowsOf = (source) => {
   const text = source.replace(/^\uFEFF/, "").replace(/\r(?!\n)/g, "\n");
-  const { rest, named, linesBefore } = withoutSeparatorLine(text);
+  const { rest, named, linesBefore } = withoutBegin(text);
   const head = headIn(rest, named);
-  const fault = head ? faultOfHead(head.names) : faultOfList(text);
+  const fault = head ? faultOfHead(head.names) ?? faultOfRows(rest, head.separator) : faultOfList(text);
   if (fault) return { fault, rows: [] };
   const names = head?.names ?? [DESTINATION, "slug"];
   const positions = new Map(names.map((name, index) => [known.get(spelling(name)), index]));
+  const others = SEPARATORS.filter((one) => one !== head?.separator);
   const rule = new Rule();
-  const read = head ? records(rest, head.separator).slice(1) : plainLines(text);
+  const read = head ? records(rest, head.separator, names.length).slice(1) : plainLines(text);
   return {
     rows: read.map(({ cells, text: row, line, fault: broken }) => {
       const isExcess = cells.slice(names.length).some((cell) => trim(cell) !== "");
-      const isSwallowed = cells.some((cell) => cell.includes("\n") && cell.slice(cell.indexOf("\n")).includes("://"));
-      const reason = broken ?? (isExcess ? EXCESS : isSwallowed ? SWALLOWED : undefined);
       const textOf = (name) => cells[positions.get(name)] ?? "";
-      return rule.decide({ line: line + linesBefore, text: row, isTable: Boolean(head), textOf, reason });
+      const isShort = Boolean(head) && cells.length < names.length;
+      const isOther = isShort && others.some((other) => rowOf(textOf(DESTINATION), other, [DESTINATION, "slug"])?.[1]);
+      const reason = broken ?? (isExcess ? EXCESS : isOther ? OTHER_SEPARATOR : undefined);
+      return rule.decide({ line: line + (head ? linesBefore : 0), text: row, isTable: Boolean(head), textOf, reason });
     }),
   };
 };

@@ -19,7 +19,6 @@ mod recorder;
 mod salts;
 mod same_address;
 mod settings;
-mod share;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -38,6 +37,7 @@ use linkledger_core::{
     },
     clock::{Clock, new_uuid},
     event_store::{self, SessionKind},
+    fair_share::FairShare,
     id::{AccountId, LinkId},
     lifecycle::Tasks,
     metrics::{CLICKS_HEARTBEAT_AGE_SECONDS, CLICKS_SAME_ADDRESS},
@@ -64,6 +64,10 @@ use self::{
 
 pub use self::settings::ClickSettings;
 pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_recorders};
+
+/// Memory for waiting clicks that an account may have: a flood of clicks of one account is folded before the clicks of
+/// the others are.
+const ACCOUNT_SHARE: FairShare = FairShare { own: 7, free: 1 };
 
 /// Maximum number of database sessions for heartbeats: one, and one more while the server does not answer
 /// the ping of the other ([`event_store::pool`]).

@@ -144,11 +144,16 @@ mod tests {
         let mut codes = QrCodes::new();
         codes.wait_max = Duration::ZERO;
         let draw = |number| codes.draw(account(number), "text".to_owned(), image(256, 4));
-        let first = codes.drawn.try_acquire(account(1), 1);
+        let hold = |number| {
+            codes
+                .drawn
+                .acquire_in_time(account(number), Duration::ZERO, TOO_MANY)
+        };
+        let first = hold(1).await.unwrap();
         assert_eq!(draw(1).await.unwrap_err().code, Code::Overloaded);
         assert!(draw(2).await.is_ok());
         // Two accounts have the room of the process.
-        let second = codes.drawn.try_acquire(account(2), 1);
+        let second = hold(2).await.unwrap();
         assert_eq!(draw(3).await.unwrap_err().code, Code::Overloaded);
         drop((first, second));
         assert!(draw(1).await.is_ok());

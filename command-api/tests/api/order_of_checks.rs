@@ -7,10 +7,12 @@ use axum::{body::Body, http::HeaderValue};
 use futures::future::select_all;
 use linkledger_core::{
     event_store::{accounts, transaction::PoolTransaction},
+    id::LinkId,
     problem::Code,
 };
+use serde_json::json;
 
-use crate::support::{TestApp, create, fresh_key, link, send};
+use crate::support::{TestApp, change, create, fresh_key, link, send, with};
 use fault::{Operation, Stage};
 
 const OPERATIONS: [Operation; 4] = [
@@ -146,13 +148,17 @@ async fn key_of_running_request_is_in_use() {
 async fn oversized_chunked_body_is_rejected() {
     let app = TestApp::start().await;
     let (_, key) = app.account(1).await;
-    let mut request = create(&key, fresh_key(), &link("spring"));
-    *request.body_mut() = Body::from(format!("{{\"slug\":\"{}\"}}", "a".repeat(32 * 1024)));
-    let answer = send(&app.router, request).await;
-    assert_eq!(
-        (answer.status.as_u16(), answer.problem().as_str()),
-        (413, "content_too_large")
-    );
+    let unknown = LinkId::from_uuid(fresh_key()).to_string();
+    let of_change = with(change(&key, &unknown, &json!({})), "if-match", "1");
+    let of_create = create(&key, fresh_key(), &link("spring"));
+    for mut request in [of_create, of_change] {
+        *request.body_mut() = Body::from(format!("{{\"slug\":\"{}\"}}", "a".repeat(32 * 1024)));
+        let answer = send(&app.router, request).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.problem().as_str()),
+            (413, "content_too_large")
+        );
+    }
 }
 
 #[tokio::test]

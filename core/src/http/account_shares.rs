@@ -1,5 +1,5 @@
-//! Shares of the accounts in what all requests of a process have in common, such as sessions, drawn codes and memory
-//! for bodies: a busy account waits for itself, or is refused, and leaves room for others.
+//! Shares of the accounts in what all requests of a process have in common, such as sessions and drawn codes: a busy
+//! account waits for itself, and leaves room for others.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// Room for the requests of a process, in units of the caller, such as reads or bytes.
+/// Room for the requests of a process, in units of the caller, such as reads.
 pub struct AccountShares {
     /// Units that one account may have at a time.
     account_max: usize,
@@ -27,7 +27,7 @@ pub struct AccountShares {
     by_account: Arc<Accounts>,
 }
 
-/// Units of an account, until it is dropped.
+/// Unit of an account, until it is dropped.
 pub struct AccountShare {
     _own: AccountPermit,
     _of_all: OwnedSemaphorePermit,
@@ -37,13 +37,13 @@ pub struct AccountShare {
 #[derive(Default)]
 struct Accounts(Mutex<HashMap<AccountId, Arc<Semaphore>>>);
 
-/// One request of an account, with or without units.
+/// One request of an account, with or without a unit.
 struct AccountPermit {
     accounts: Arc<Accounts>,
     account_id: AccountId,
     /// Always set, but while it is dropped.
     semaphore: Option<Arc<Semaphore>>,
-    units: Option<OwnedSemaphorePermit>,
+    unit: Option<OwnedSemaphorePermit>,
 }
 
 impl AccountShares {
@@ -70,23 +70,11 @@ impl AccountShares {
         share.ok().flatten().ok_or_else(|| overloaded(detail))
     }
 
-    /// Takes units if account and process have them free.
-    pub fn try_acquire(&self, account_id: AccountId, units: u32) -> Option<AccountShare> {
-        let mut own = self.request_of(account_id);
-        let semaphore = Arc::clone(own.semaphore.as_ref()?);
-        own.units = Some(semaphore.try_acquire_many_owned(units).ok()?);
-        let of_all = Arc::clone(&self.all).try_acquire_many_owned(units).ok()?;
-        Some(AccountShare {
-            _own: own,
-            _of_all: of_all,
-        })
-    }
-
     /// Waits for a unit. No semaphore is ever closed, so there always is one in the end.
     async fn acquire(&self, account_id: AccountId) -> Option<AccountShare> {
         let mut own = self.request_of(account_id);
         let semaphore = Arc::clone(own.semaphore.as_ref()?);
-        own.units = Some(semaphore.acquire_owned().await.ok()?);
+        own.unit = Some(semaphore.acquire_owned().await.ok()?);
         let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
         Some(AccountShare {
             _own: own,
@@ -102,7 +90,7 @@ impl AccountShares {
             semaphore: Some(Arc::clone(semaphore)),
             accounts: Arc::clone(&self.by_account),
             account_id,
-            units: None,
+            unit: None,
         }
     }
 }
@@ -116,7 +104,7 @@ impl Accounts {
 impl Drop for AccountPermit {
     /// Forgets the account with its last request.
     fn drop(&mut self) {
-        self.units = None;
+        self.unit = None;
         let mut accounts = self.accounts.lock();
         self.semaphore = None;
         let is_last = |semaphore: &Arc<Semaphore>| Arc::strong_count(semaphore) == 1;
@@ -172,27 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn units_are_taken_together_or_not_at_all() {
-        let shares = AccountShares::new(10, 12);
-        let most = shares.try_acquire(account(1), 8).unwrap();
-        assert!(shares.try_acquire(account(1), 3).is_none());
-        assert!(
-            shares.try_acquire(account(2), 5).is_none(),
-            "no room for all"
-        );
-        // What was refused has left nothing taken.
-        let rest = shares.try_acquire(account(1), 2).unwrap();
-        let other = shares.try_acquire(account(2), 2).unwrap();
-        drop((most, rest, other));
-        assert!(shares.try_acquire(account(2), 10).is_some());
-    }
-
-    #[test]
     fn accounts_without_requests_are_forgotten() {
         let shares = AccountShares::new(1, 1);
         for number in 0..100 {
-            let held = shares.try_acquire(account(number), 1).unwrap();
-            assert!(shares.try_acquire(account(number), 1).is_none());
+            let held = shares.acquire(account(number)).now_or_never().flatten();
+            assert!(held.is_some());
             let waiting = shares.acquire(account(number)).now_or_never();
             assert!(waiting.is_none());
             assert_eq!(shares.by_account.lock().len(), 1);

@@ -115,6 +115,10 @@ impl<'a> Iterator for EntityTags<'a> {
         let opaque = rest.strip_prefix("W/").unwrap_or(rest);
         let length = opaque.strip_prefix('"')?.find('"')? + 2;
         let (tag, after) = opaque.split_at(length);
+        let after = after.trim_start_matches(is_space);
+        if !(after.is_empty() || after.starts_with(',')) {
+            return None;
+        }
         self.0 = after;
         Some(EntityTag {
             is_weak: opaque.len() != rest.len(),
@@ -178,6 +182,8 @@ mod tests {
             "'7'",
             "\"6,\"7\"\"",
             "x, \"7\"",
+            "\"7\" \"8\"",
+            "\"6\"\"7\"",
         ] {
             assert!(!fails(&[value]), "{value}");
         }
@@ -206,6 +212,7 @@ mod tests {
             (&["\"7\", \"8\""], &[7, 8]),
             (&["\"7\"", "\"8\""], &[7, 8]),
             (&["", "\"7\",, "], &[7]),
+            (&["\"7\"\t,\"8\" "], &[7, 8]),
             (&["W/\"7\""], &[]),
             (&["W/\"7\",\"8\""], &[8]),
             (&["\"07\", \"+7\", \"7 \", \"x\", \"\""], &[]),
@@ -231,6 +238,9 @@ mod tests {
             &["w/\"7\""],
             &["W/7"],
             &["\"7\" 8"],
+            &["\"7\" \"8\""],
+            &["\"7\"\"8\""],
+            &["\"6\", \"7\"W/\"8\""],
             &["\"7\", 8"],
             &["7, \"8\""],
             &["\"7\"", "8"],

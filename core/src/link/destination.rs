@@ -149,7 +149,8 @@ fn split_scheme<'t>(
     };
     if rules::is_scheme(scheme) {
         let scheme = scheme.to_ascii_lowercase();
-        if !rules.accept_scheme(&scheme) && is_host_before_port(&scheme, rest) {
+        let may_be_host = !rules.accept_scheme(&scheme) && !rules::is_harmful(&scheme);
+        if may_be_host && is_host_before_port(&scheme, rest) {
             return Err(FieldCode::UrlSchemeMissing);
         }
         return Ok((scheme, rest));

@@ -25,7 +25,9 @@ pub fn parse(path: &str) -> Option<Slug> {
 }
 
 /// Decodes the percent-encoded bytes, except a slash: an encoded one is no separator (RFC 3986, 2.2).
-fn decoded(path: &str) -> Option<Vec<u8>> {
+///
+/// Returns `None` for such a slash, and for a `%` without two digits.
+pub fn decoded(path: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {

@@ -243,8 +243,8 @@ impl Problem {
 
     /// Returns the problem of an `If-Match` that is no list of entity tags.
     pub fn if_match_malformed() -> Self {
-        let detail = "Send If-Match as the ETag was received, with its double quotes, such as If-Match: \"2\"; or \
-                      If-Match: * for any version.";
+        let detail = "Send If-Match as the ETag was received, with its double quotes, such as If-Match: \"2\", and \
+                      commas between several; or If-Match: * for any version.";
         Self::invalid_header("If-Match", detail)
     }
 

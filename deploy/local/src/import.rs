@@ -132,10 +132,14 @@ impl ImportOptions {
         } else if summary.refused() > 0 && !self.allow_refused {
             let refused = grouped(summary.refused().cast_signed());
             let all = counted(file.lines.len() as u64, file.unit);
+            let verb = match (self.dry_run, summary.refused()) {
+                (true, _) => "would be",
+                (false, 1) => "was",
+                (false, _) => "were",
+            };
             format!(
-                "{refused} of {all} {} refused; mend the file and run the same command again, or accept the \
-                 refusals with --allow-refused",
-                if self.dry_run { "would be" } else { "were" }
+                "{refused} of {all} {verb} refused; mend the file and run the same command again, or accept the \
+                 refusals with --allow-refused"
             )
         } else {
             return Ok(());

@@ -20,9 +20,9 @@ use linkledger_core::{
 };
 
 use super::{
+    ACCOUNT_SHARE,
     folded::{ClickFacts, FoldedClicks, milliseconds_of},
     frame::{Frame, RawClick},
-    share::may_add,
 };
 
 /// Maximum number of bytes of the clicks in one buffer. A drain empties the buffers every 10 ms.
@@ -173,7 +173,7 @@ impl Buffer {
     fn admits(&mut self, account_id: AccountId, bytes: usize) -> bool {
         let waiting = self.frames.len();
         let free = BUFFER_BYTES_MAX.saturating_sub(waiting);
-        if self.accounts.is_none() && may_add(waiting, bytes, free) {
+        if self.accounts.is_none() && ACCOUNT_SHARE.may_add(waiting, bytes, free) {
             return true;
         }
         let frames = &self.frames;
@@ -181,7 +181,7 @@ impl Buffer {
             .accounts
             .get_or_insert_with(|| bytes_by_account(frames));
         let own = accounts.entry(account_id).or_default();
-        let is_admitted = may_add(*own, bytes, free);
+        let is_admitted = ACCOUNT_SHARE.may_add(*own, bytes, free);
         if is_admitted {
             *own += bytes;
         }
@@ -264,7 +264,8 @@ mod tests {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::parse("curl/").unwrap();
         let mut user_agent = [b'x'; 512];
-        user_agent[..13].copy_from_slice(b"Mozilla/5.0 (");
+        let browser = b"Mozilla/5.0 (iPhone) ";
+        user_agent[..browser.len()].copy_from_slice(browser);
         let count = 10_000;
         for number in 0..count {
             let agent = if number % 2 == 0 {

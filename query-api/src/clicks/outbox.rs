@@ -15,8 +15,8 @@ use linkledger_core::{
 };
 
 use super::{
+    ACCOUNT_SHARE,
     folded::{ClickFacts, FoldedClicks, milliseconds_of, take_from},
-    share::may_add,
 };
 
 /// Number of partitions.
@@ -147,7 +147,7 @@ impl Outbox {
     fn has_room_for_account(&self, number: u8, record: &OutboxRecord) -> bool {
         let accounts = &self.partitions[usize::from(number)].accounts;
         let own = accounts.get(&record.account_id).copied();
-        may_add(own.unwrap_or(0), record.bytes(), self.room(number))
+        ACCOUNT_SHARE.may_add(own.unwrap_or(0), record.bytes(), self.room(number))
     }
 
     fn push(&mut self, number: u8, record: OutboxRecord) {

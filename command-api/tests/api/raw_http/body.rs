@@ -1,5 +1,6 @@
 //! Requests with odd, wrong or hostile framing of the body.
 
+use futures::future::select_all;
 use linkledger_core::api_key::ApiKey;
 use linkledger_testing::eventually;
 use serde_json::json;
@@ -142,7 +143,7 @@ async fn expect_continue_is_answered_before_body() {
     assert_eq!(answer.status, 413);
 }
 
-/// A body is asked for when it has its share of the memory.
+/// A body has its share of the memory from its first 4 KiB on.
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_batches_leave_room_for_others() {
     let server = RawServer::start().await;
@@ -159,27 +160,38 @@ async fn unfinished_batches_leave_room_for_others() {
     let padding = " ".repeat(length - whole.len());
     let whole = format!("Content-Length: {length}\r\n\r\n{whole}{padding}");
     let mut unfinished = Vec::new();
-    for _ in 0..16 {
-        let expect = format!("Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
-        let mut stream = server.connect(batch(&key) + &expect).await;
-        let mut interim = [0; 25];
-        let asked = timeout(DEADLINE, stream.read_exact(&mut interim)).await;
-        asked.expect("an interim answer").unwrap();
-        stream.write_all(b"{").await.unwrap();
-        unfinished.push(stream);
+    let begun = " ".repeat(4 * 1024 + 1);
+    for _ in 0..17 {
+        let begun = format!("Content-Length: {length}\r\n\r\n{begun}");
+        unfinished.push(server.connect(batch(&key) + &begun).await);
     }
+    // Once one of them is answered, the others have all the room of the account.
+    let answered = unfinished
+        .iter()
+        .map(|stream| Box::pin(async move { stream.peek(&mut [0]).await }));
+    let answered = timeout(DEADLINE, select_all(answered)).await;
+    let (_, refused, _) = answered.expect("an answer");
+    let answer = read_to_end(&mut unfinished.remove(refused)).await;
+    assert_eq!(answer[0].code().as_deref(), Some("overloaded"));
     for refused in [
         batch(&key) + &whole,
-        format!("{}Content-Length: {length}\r\n\r\n", batch(&key)),
-        format!("{}Content-Length: 4097\r\n\r\n", head(&key)),
-        format!("{}Transfer-Encoding: chunked\r\n\r\n", head(&key)),
+        format!("{}Content-Length: 4097\r\n\r\n{begun}", head(&key)),
+        format!(
+            "{}Transfer-Encoding: chunked\r\n\r\n{}",
+            head(&key),
+            chunked(&begun)
+        ),
     ] {
         let answer = server.answer(refused).await;
         assert_eq!(answer.code().as_deref(), Some("overloaded"), "{answer:?}");
         assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
     }
-    let small = format!("{}Content-Length: {}\r\n\r\n{BODY}", head(&key), BODY.len());
-    assert_eq!(server.answer(small).await.status, 201);
+    for small in [
+        format!("Content-Length: {}\r\n\r\n{BODY}", BODY.len()),
+        format!("Transfer-Encoding: chunked\r\n\r\n{}", chunked(BODY)),
+    ] {
+        assert_eq!(server.answer(head(&key) + &small).await.status, 201);
+    }
     assert_eq!(server.answer(batch(&other) + &whole).await.status, 207);
 
     unfinished.pop();

@@ -81,7 +81,7 @@ impl DestinationRules {
     pub(super) fn accept_scheme(&self, scheme: &str) -> bool {
         match &self.schemes {
             Some(schemes) => schemes.0.contains(scheme),
-            None => !NEVER.contains(&scheme),
+            None => !is_harmful(scheme),
         }
     }
 
@@ -113,7 +113,7 @@ impl FromStr for DestinationSchemes {
         let names = text.split(',').map(|name| name.trim().to_ascii_lowercase());
         let schemes: BTreeSet<String> = names.collect();
         for name in &schemes {
-            if NEVER.contains(&name.as_str()) {
+            if is_harmful(name) {
                 return Err(format!(
                     "{name} is never accepted: such an address runs code, reads a file or shows something else than \
                      it says"
@@ -168,6 +168,11 @@ impl fmt::Display for DestinationHosts {
             Self::Any => "any",
         })
     }
+}
+
+/// Returns true for a scheme in lower case that no installation accepts.
+pub(super) fn is_harmful(scheme: &str) -> bool {
+    NEVER.contains(&scheme)
 }
 
 /// Returns true if the text has the form of a scheme (RFC 3986, 3.1).

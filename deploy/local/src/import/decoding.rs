@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+/// Begin of ZIP archives, which spreadsheets are.
+const ARCHIVE: &[u8] = b"PK\x03\x04";
 /// Number of bytes that show if a file is text.
 const BEGIN_LENGTH: usize = 1_000;
 /// Of this many bytes at the begin, less than one is zero in a text.
@@ -19,14 +21,16 @@ pub(super) struct FileText {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotText {
     #[error(
-        "line {0} is not UTF-8; the file looks like the old encoding of Windows that spreadsheets write as plain \
-         \"CSV\": save it as \"CSV UTF-8\", or convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW_FILE"
+        "line {0} is not UTF-8; save the file as \"CSV UTF-8\", or convert it: iconv -f ENCODING -t UTF-8 FILE > NEW_FILE, \
+         with the encoding of the file, such as WINDOWS-1252 or SHIFT_JIS"
     )]
-    OldEncoding(usize),
+    OtherEncoding(usize),
     #[error(
         "line {0} is not UTF-16, although the file begins with its mark; save the file as UTF-8"
     )]
     BrokenUtf16(usize),
+    #[error("the file is a spreadsheet or another archive; export it as \"CSV UTF-8\"")]
+    Spreadsheet,
     #[error("the file is no text: it has many zero bytes; save it as CSV UTF-8, or as JSON")]
     Binary,
 }
@@ -40,6 +44,7 @@ pub(super) fn decode(bytes: Vec<u8>) -> Result<FileText, NotText> {
     let (text, has_replaced_bytes) = match bytes.first_chunk::<2>() {
         Some([0xff, 0xfe]) => (utf16(&bytes[2..], u16::from_le_bytes)?, false),
         Some([0xfe, 0xff]) => (utf16(&bytes[2..], u16::from_be_bytes)?, false),
+        _ if bytes.starts_with(ARCHIVE) => return Err(NotText::Spreadsheet),
         _ if is_binary(&bytes) => return Err(NotText::Binary),
         _ => utf8(bytes)?,
     };
@@ -72,7 +77,7 @@ fn utf8(bytes: Vec<u8>) -> Result<(String, bool), NotText> {
         Cow::Owned(text) if text.chars().any(|c| !c.is_ascii() && c != '\u{fffd}') => {
             Ok((text, true))
         }
-        _ => Err(NotText::OldEncoding(line)),
+        _ => Err(NotText::OtherEncoding(line)),
     }
 }
 
@@ -128,10 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn old_encoding_of_windows_names_line_and_remedy() {
+    fn other_encoding_names_line_and_remedy() {
         let error = text(b"url;title\nhttps://e.com;Gr\xf6\xdfe\n").unwrap_err();
-        assert_eq!(error, NotText::OldEncoding(2));
+        assert_eq!(error, NotText::OtherEncoding(2));
         assert!(error.to_string().contains("CSV UTF-8"), "{error}");
+        assert_eq!(text(b"PK\x03\x04\x14\x00"), Err(NotText::Spreadsheet));
     }
 
     #[test]

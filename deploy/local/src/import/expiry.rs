@@ -1,6 +1,7 @@
 //! Expiries as other products write them, as instants of RFC 3339.
 
-use linkledger_core::link::Expiry;
+use linkledger_core::{field::FieldCode, link::Expiry};
+use time::OffsetDateTime;
 
 use super::{
     blank::trimmed,
@@ -11,8 +12,6 @@ use super::{
 const DATE_LENGTH: usize = 10;
 /// Begin of the texts that MySQL and PHP write for no date.
 const NO_DATE: &str = "0000-00-00";
-/// Last year of an expiry that is a date. Products write 2999 or 9999 for never, and the API takes 100 years.
-const YEAR_MAX: i32 = 2120;
 
 /// Returns the expiry; `None` for a link that does not expire.
 ///
@@ -31,8 +30,9 @@ pub(super) fn fitted(given: &str, changes: &mut Vec<Change>) -> Result<Option<St
         changes.push(Change::became("expiry", text, &instant));
         instant
     };
-    let year = Expiry::parse(&instant).map(|expiry| expiry.instant().year());
-    if year.is_ok_and(|year| year > YEAR_MAX) {
+    // Products write 2999 or 9999 for never, which is later than the API takes.
+    let checked = Expiry::parse(&instant).and_then(|it| it.check(OffsetDateTime::now_utc()));
+    if checked == Err(FieldCode::ExpiresAtInvalid) {
         changes.push(Change::dropped(
             "expiry",
             text,
@@ -106,6 +106,8 @@ mod tests {
             ),
             ("0000-00-00 00:00:00", None, false),
             ("9999-12-31", None, true),
+            ("2999-12-31T00:00:00Z", None, true),
+            ("2121-06-01T00:00:00Z", Some("2121-06-01T00:00:00Z"), false),
             (" ", None, false),
         ] {
             let mut changes = Vec::new();

@@ -12,7 +12,7 @@ mod shlink;
 mod table;
 mod yourls;
 
-use std::fmt::Display;
+use std::{collections::HashSet, fmt::Display};
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
@@ -22,11 +22,11 @@ use super::{
     destination::is_address,
     link::ImportedLink,
     missing_header::missing_header,
-    record::{Change, RawRecord, Refusal},
+    record::{Change, RawRecord, Refusal, shown},
     rule::RuleState,
 };
 use json_record::{JsonRecord, MemberFault};
-use table::{CsvRow, CsvTable};
+use table::{CsvRow, CsvTable, first_line};
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
 const JSON_BYTES_MAX: u64 = 256 << 20;
@@ -146,7 +146,7 @@ impl SourceLinks {
                 record.leave_behind(*name, cell);
             }
         }
-        if let Some(fault) = &row.fault {
+        if let Some(fault) = row.fault(&record.destination_url) {
             record.refusal = Some(Refusal::broken(fault));
         }
         self.add(record);
@@ -154,8 +154,18 @@ impl SourceLinks {
 
     /// Notes the number of links that the source says it has.
     fn announce(&mut self, total: u64) {
-        self.announced = (total > self.links.len() as u64).then_some(total);
+        self.announced = (total > distinct(&self.links)).then_some(total);
     }
+}
+
+/// Returns the number of links with different old addresses: pages of a source can overlap.
+pub(super) fn distinct<'l>(links: impl IntoIterator<Item = &'l SourceLink>) -> u64 {
+    let mut seen = HashSet::new();
+    let is_new = |link: &&SourceLink| {
+        let address = link.old_address.as_deref();
+        address.is_none_or(|address| seen.insert(address))
+    };
+    links.into_iter().filter(is_new).count() as u64
 }
 
 /// Returns the texts of a cell that has several.
@@ -167,15 +177,9 @@ fn list_of_cell(cell: Option<&str>, separator: char) -> Vec<String> {
         .collect()
 }
 
-/// Returns the first line that is not empty.
-fn first_line(text: &str) -> &str {
-    let mut lines = text.lines().map(trimmed);
-    lines.find(|line| !line.is_empty()).unwrap_or_default()
-}
-
 /// Refusal of a file whose first line is no address.
-const UNKNOWN_HEADER: &str = "neither an address nor a header with the column destination_url; for a file of another \
-     product name the product with --from, for a list of addresses --from addresses";
+const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; name the \
+     columns so, or for a file of another product name the product with --from";
 
 impl SourceFormat {
     /// Returns the size of the largest file that is read.
@@ -215,19 +219,23 @@ impl SourceFormat {
         if !first.contains("://") && has_destination(&CsvTable::open(text)?) {
             return Ok(Self::Csv);
         }
-        if let Some(header) = missing_header(text) {
-            let shown = header.replace('\t', "<tab>");
-            let reason = format!(
-                "the lines look like the rows of a table whose header is missing; write as its first line: {shown} \
-                 (further columns: title, tags, …). If the lines are addresses as they are, name --from addresses"
+        if let Some(header) = missing_header(text, None) {
+            let mut reason = format!(
+                "the lines look like the rows of a table whose header is missing; write as its first line: {header} \
+                 (further columns: title, tags, …)"
             );
+            if !first.contains(char::is_whitespace) && !first.contains('"') {
+                let shown = shown(first);
+                reason +=
+                    &format!(". If \"{shown}\" as a whole is one address, name --from addresses");
+            }
             return Err(SourceError(reason));
         }
         let is_table = first.contains([',', ';', '\t', '|']) && !is_address(first);
         if text.trim_start().starts_with('{') {
             Ok(Self::Ndjson)
         } else if is_table {
-            Err(SourceError::line(1, UNKNOWN_HEADER))
+            Err(SourceError(UNKNOWN_HEADER.to_owned()))
         } else {
             Ok(Self::Addresses)
         }
@@ -277,7 +285,7 @@ impl SourceFormat {
     /// Refuses a table with columns of another format.
     fn check_columns(self, table: &CsvTable<'_>) -> Result<(), SourceError> {
         let columns = match Self::of_columns(table) {
-            Some(format) if format == self => return Ok(()),
+            Some(format) if format == self => return table.check_separator(),
             Some(other) => format!("the columns are those of --from {}", other.name()),
             None => match csv_columns::unknown_column(table) {
                 Some(unknown) if self == Self::Csv => unknown,
@@ -393,7 +401,10 @@ pub(super) mod tests {
         }
         for text in ["url,slug\nhttps://example.com/,a\n", "long_url;title\n"] {
             let error = SourceFormat::detect(text).unwrap_err().to_string();
-            assert!(error.starts_with("line 1: neither an address"), "{error}");
+            assert!(
+                error.starts_with("the first line is neither an address"),
+                "{error}"
+            );
         }
         let error = SourceFormat::detect("https://e.com/a;aa\nhttps://e.com/b;bb\n").unwrap_err();
         assert!(

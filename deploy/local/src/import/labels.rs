@@ -1,7 +1,7 @@
 //! Title, tags and external id of a record, fitted to the rules of the API. Visitors never see a label, so a label
 //! never decides about an address: what cannot be kept is dropped, and the report says so.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use linkledger_core::link::{
     details::{TITLE_LENGTH_MAX, parse_external_id},
@@ -105,8 +105,7 @@ fn tag(given: &str) -> Option<String> {
 /// Returns the external id, unless the API or an earlier line refuses it. `taken` has the ids of earlier lines.
 pub(super) fn external_id(
     given: &str,
-    number: usize,
-    taken: &mut HashMap<String, usize>,
+    taken: &mut HashSet<String>,
     changes: &mut Vec<Change>,
 ) -> Option<String> {
     let text = trimmed(given);
@@ -119,7 +118,7 @@ pub(super) fn external_id(
         changes.push(Change::dropped("external id", text, why));
         return None;
     };
-    if taken.contains_key(&id) {
+    if !taken.insert(id.clone()) {
         changes.push(Change::dropped(
             "external id",
             text,
@@ -127,7 +126,6 @@ pub(super) fn external_id(
         ));
         return None;
     }
-    taken.insert(id.clone(), number);
     Some(id)
 }
 
@@ -223,8 +221,8 @@ mod tests {
 
     #[test]
     fn external_id_that_cannot_be_kept_is_dropped() {
-        let mut taken = HashMap::new();
-        let mut fit = |given: &str| changed(|changes| external_id(given, 7, &mut taken, changes));
+        let mut taken = HashSet::new();
+        let mut fit = |given: &str| changed(|changes| external_id(given, &mut taken, changes));
         assert_eq!(fit(" order-1 ").0.as_deref(), Some("order-1"));
         for given in ["order-1", "größe", "a b"] {
             let (id, changes) = fit(given);

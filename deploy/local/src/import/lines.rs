@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     decoding::{FileText, decode},
-    formats::{SourceFormat, SourceLink},
+    formats::{SourceFormat, SourceLink, distinct},
 };
 
 /// Namespace of the idempotency keys. It must never change: with another namespace, a second run of
@@ -28,7 +28,7 @@ pub(super) struct ImportLine {
 pub(super) struct ImportFile {
     pub(super) lines: Vec<ImportLine>,
     /// Number of links that the source says it has, if greater than the number in the file.
-    pub(super) announced: Option<u64>,
+    announced: Option<u64>,
     /// Word for a numbered part of the file.
     pub(super) unit: &'static str,
 }
@@ -36,11 +36,11 @@ pub(super) struct ImportFile {
 impl ImportFile {
     /// Returns a warning if the source has more links than the file.
     pub(super) fn missing_links_warning(&self) -> Option<String> {
-        let links = i64::try_from(self.lines.len()).unwrap_or(i64::MAX);
+        let total = counted(self.announced?, "link");
+        let links = distinct(self.lines.iter().map(|line| &line.source));
         Some(format!(
-            "the file has {} of {}: export the other pages too, and append them to the file",
-            grouped(links),
-            counted(self.announced?, "link")
+            "the file has {} of {total}: export the other pages too, and append them to the file",
+            grouped(links.cast_signed()),
         ))
     }
 }

@@ -1,7 +1,10 @@
 //! The slug in an old short address. The slug is the whole path or nothing: a printed address must lead to its link
 //! afterwards, or be refused by name.
 
-use linkledger_core::{field::FieldCode, link::Slug};
+use linkledger_core::{
+    field::FieldCode,
+    link::{Slug, printed_slug},
+};
 
 use super::{
     blank::trimmed,
@@ -61,8 +64,9 @@ pub(super) fn parse(address: &str) -> Result<OldSlug, Refusal> {
     if path.trim_matches('/').is_empty() {
         return Err(Refusal::no_slug());
     }
-    let decoded = unreserved(path.strip_suffix('/').unwrap_or(path));
-    let slug = checked(&decoded, path)?;
+    let written = path.strip_suffix('/').unwrap_or(path);
+    let decoded = printed_slug::decoded(written).and_then(|bytes| String::from_utf8(bytes).ok());
+    let slug = checked(decoded.as_deref().unwrap_or(written), path)?;
     let is_fitted = slug != path || !fragment.is_empty();
     Ok(OldSlug { slug, is_fitted })
 }
@@ -87,30 +91,13 @@ fn refusal(code: FieldCode, written: &str) -> Refusal {
     Refusal::new(code.as_str(), detail)
 }
 
-/// Decodes the characters that mean the same encoded and not (RFC 3986, section 2.3).
-fn unreserved(path: &str) -> String {
-    let mut decoded = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once('%') {
-        decoded.push_str(before);
-        let digits = after
-            .get(..2)
-            .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
-        let character = digits
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-            .filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte));
-        match character {
-            Some(byte) => {
-                decoded.push(char::from(byte));
-                rest = &after[2..];
-            }
-            None => {
-                decoded.push('%');
-                rest = after;
-            }
-        }
+/// Returns an address without the user and password before its host. A slug alone stays as it is.
+pub(super) fn without_user(address: &str) -> String {
+    let host = parts(address).map_or("", |(host, _)| host);
+    match host.rsplit_once('@') {
+        Some((user, _)) => address.replacen(&format!("{user}@"), "", 1),
+        None => address.to_owned(),
     }
-    decoded + rest
 }
 
 #[cfg(test)]
@@ -144,6 +131,18 @@ mod tests {
         }
         assert_eq!(host("https://s.test:8080/a/b"), Some("s.test:8080"));
         assert_eq!((host("s.test"), host("abc")), (Some("s.test"), None));
+    }
+
+    #[test]
+    fn user_of_an_old_address_is_taken_away() {
+        for (address, expected) in [
+            (" https://u:p@s.test/a@b", " https://s.test/a@b"),
+            ("u:p@s.test/a", "s.test/a"),
+            ("a@b", "a@b"),
+            ("s.test/@me", "s.test/@me"),
+        ] {
+            assert_eq!(without_user(address), expected);
+        }
     }
 
     #[test]

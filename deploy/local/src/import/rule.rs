@@ -3,7 +3,7 @@
 //! A record becomes a link with the very slug of the record, or a refusal that names the old address. Labels are
 //! fitted or dropped, and every difference is a [`Change`] of the report.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use linkledger_core::link::details::parse_title;
 
@@ -12,7 +12,7 @@ use super::{
     destination, expiry,
     formats::SourceLink,
     labels,
-    link::{ImportedLink, LinkDetails},
+    link::{ImportedLink, LinkDetails, slug_of_export},
     old_address,
     record::{Change, RawRecord, Refusal, shown},
 };
@@ -23,13 +23,21 @@ pub(super) const CREATION_DATE: &str = "creation date";
 /// What earlier records of the file have taken.
 #[derive(Debug, Default)]
 pub(super) struct RuleState {
-    /// Number and address of the record that has a slug, by the slug in lower case.
-    slugs: HashMap<String, (usize, String)>,
-    external_ids: HashMap<String, usize>,
+    /// Record that has a slug, by the slug in lower case.
+    slugs: HashMap<String, Taken>,
+    external_ids: HashSet<String>,
     /// True if U+FFFD stands in the text for bytes that are no UTF-8.
     has_replaced_bytes: bool,
     /// Word for a numbered part of the file.
     unit: &'static str,
+}
+
+/// The record that has a slug.
+#[derive(Debug)]
+struct Taken {
+    number: usize,
+    address: String,
+    destination_url: String,
 }
 
 impl RuleState {
@@ -44,8 +52,16 @@ impl RuleState {
     /// Turns a record into a link that can be sent, or that is refused.
     pub(super) fn decide(&mut self, mut record: RawRecord) -> SourceLink {
         let mut changes = std::mem::take(&mut record.changes);
+        // A password in an address is for nobody's screen.
+        for address in [&mut record.slug, &mut record.short_url]
+            .into_iter()
+            .flatten()
+        {
+            *address = old_address::without_user(address);
+        }
         let old_address = record.old_address().map(ToOwned::to_owned);
-        let destination_url = destination_of(&record, &mut changes);
+        let given = record.destination_url.as_str();
+        let destination_url = fitted_address("destination", given, record.is_html, &mut changes);
         let mut refusal = record.refusal.take().or_else(|| self.unreadable(&record));
         if refusal.is_none() && destination_url.is_empty() {
             refusal = Some(Refusal::new("required", "The record has no destination."));
@@ -54,7 +70,8 @@ impl RuleState {
         let expires_at = record.expires_at.as_deref().unwrap_or_default();
         let expires_at = keep(expiry::fitted(expires_at, &mut changes), &mut refusal);
         if refusal.is_none() {
-            refusal = slug.as_deref().and_then(|slug| self.take(slug, &record));
+            let taken = slug.as_deref();
+            refusal = taken.and_then(|slug| self.take(slug, &record, &destination_url));
         }
         let given_id = record.external_id.as_deref().filter(|_| refusal.is_none());
         let expired_url = expired_url(&record, expires_at.is_some(), &mut changes);
@@ -68,9 +85,8 @@ impl RuleState {
                 }
             }),
             tags: labels::tags(&record.tags, &mut changes),
-            external_id: given_id.and_then(|id| {
-                labels::external_id(id, record.number, &mut self.external_ids, &mut changes)
-            }),
+            external_id: given_id
+                .and_then(|id| labels::external_id(id, &mut self.external_ids, &mut changes)),
             expires_at,
             expired_url,
         };
@@ -115,14 +131,25 @@ impl RuleState {
     }
 
     /// Takes the slug for the record. Slugs that differ in letter case only are one.
-    fn take(&mut self, slug: &str, record: &RawRecord) -> Option<Refusal> {
+    fn take(&mut self, slug: &str, record: &RawRecord, destination: &str) -> Option<Refusal> {
         let address = record.old_address().unwrap_or(slug);
         let key = slug.to_ascii_lowercase();
-        let Some((number, earlier)) = self.slugs.get(&key) else {
-            self.slugs.insert(key, (record.number, address.to_owned()));
+        let Some(earlier) = self.slugs.get(&key) else {
+            let taken = Taken {
+                number: record.number,
+                address: address.to_owned(),
+                destination_url: destination.to_owned(),
+            };
+            self.slugs.insert(key, taken);
             return None;
         };
-        let (unit, earlier, address) = (self.unit, shown(earlier), shown(address));
+        let (unit, number) = (self.unit, earlier.number);
+        if earlier.address == address && earlier.destination_url == destination {
+            let detail =
+                format!("{unit} {number} of the file is the same link; nothing is missing.");
+            return Some(Refusal::new("slug_taken", detail));
+        }
+        let (earlier, address) = (shown(&earlier.address), shown(address));
         let detail = format!(
             "{unit} {number} of the file has the slug already: \"{earlier}\" and \"{address}\" would be one \
              address, since neither letter case nor domain tells slugs apart."
@@ -137,15 +164,6 @@ fn keep<T: Default>(result: Result<T, Refusal>, refusal: &mut Option<Refusal>) -
         refusal.get_or_insert(reason);
         T::default()
     })
-}
-
-fn destination_of(record: &RawRecord, changes: &mut Vec<Change>) -> String {
-    fitted_address(
-        "destination",
-        &record.destination_url,
-        record.is_html,
-        changes,
-    )
 }
 
 fn fitted_address(
@@ -184,22 +202,23 @@ fn expired_url(record: &RawRecord, has_expiry: bool, changes: &mut Vec<Change>) 
 
 /// Returns the slug, and reports the domain that the old address had.
 fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<String>, Refusal> {
-    let present = |text: &Option<String>| {
-        text.as_deref()
-            .is_some_and(|text| !trimmed(text).is_empty())
-    };
-    let address = record
-        .short_url
-        .as_deref()
-        .filter(|_| present(&record.short_url));
+    fn present(text: Option<&str>) -> Option<&str> {
+        text.filter(|text| !trimmed(text).is_empty())
+    }
+    let address = present(record.short_url.as_deref());
     if let Some(host) = address.and_then(old_address::host) {
         changes.push(Change::LeftBehind {
             what: format!("domain {}", shown(host)).into(),
             value: String::new(),
         });
     }
-    if let Some(given) = record.slug.as_deref().filter(|_| present(&record.slug)) {
+    // The addresses of this service may begin with a path, and end with the slug.
+    let own_slug = address.filter(|_| record.is_own).and_then(slug_of_export);
+    if let Some(given) = present(record.slug.as_deref()).or(own_slug) {
         let slug = old_address::checked(trimmed(given), given)?;
+        if let Some(address) = address.filter(|_| !record.is_own) {
+            check_same(&slug, address)?;
+        }
         if loses_invisible(given) {
             changes.push(Change::became("slug", given, &slug));
         }
@@ -217,6 +236,19 @@ fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<Strin
         changes.push(Change::became("old address", given, &old.slug));
     }
     Ok(Some(old.slug))
+}
+
+/// Refuses a record whose slug and old address name different links: one of them would lead nowhere.
+fn check_same(slug: &str, address: &str) -> Result<(), Refusal> {
+    let old = old_address::parse(address)?;
+    if old.slug.eq_ignore_ascii_case(slug) {
+        return Ok(());
+    }
+    let detail = format!(
+        "The slug is \"{slug}\", the old address \"{}\": one link has one slug. Leave one of them out.",
+        shown(address)
+    );
+    Err(Refusal::new("slug_differs", detail))
 }
 
 #[cfg(test)]
@@ -251,7 +283,7 @@ mod tests {
         for address in [
             "https://a.test/aBC",
             "https://b.test/Abc",
-            "https://a.test/Abc",
+            "https://a.test/Abc/",
         ] {
             let refusal = state.decide(record(2, address)).refusal.unwrap();
             assert_eq!(refusal.code, "slug_taken");
@@ -262,6 +294,54 @@ mod tests {
                 "{refusal:?}"
             );
         }
+    }
+
+    #[test]
+    fn repeated_record_is_the_same_link() {
+        let mut state = state();
+        assert_eq!(state.decide(record(1, "https://a.test/x")).refusal, None);
+        let refusal = state.decide(record(2, "https://a.test/x")).refusal.unwrap();
+        assert!(
+            refusal
+                .detail
+                .starts_with("line 1 of the file is the same link"),
+            "{refusal:?}"
+        );
+        let other = RawRecord {
+            destination_url: "https://example.org/".to_owned(),
+            ..record(3, "https://a.test/x")
+        };
+        let refusal = state.decide(other).refusal.unwrap();
+        assert!(
+            refusal.detail.contains("has the slug already"),
+            "{refusal:?}"
+        );
+    }
+
+    #[test]
+    fn slug_and_old_address_of_a_record_name_one_link() {
+        let both = |is_own| RawRecord {
+            slug: Some("ccc".to_owned()),
+            is_own,
+            ..record(1, "https://a.test/x/ccc")
+        };
+        assert_eq!(state().decide(both(true)).refusal, None);
+        let refusal = state().decide(both(false)).refusal.unwrap();
+        assert_eq!(refusal.code, "slug_invalid_character");
+        let differing = RawRecord {
+            slug: Some("aaa".to_owned()),
+            ..record(1, "https://a.test/bbb")
+        };
+        let refusal = state().decide(differing).refusal.unwrap();
+        let names_both = refusal.detail.contains("aaa") && refusal.detail.contains("a.test/bbb");
+        assert!(names_both && refusal.code == "slug_differs", "{refusal:?}");
+    }
+
+    #[test]
+    fn password_in_an_old_address_is_never_shown() {
+        let link = state().decide(record(1, "https://user:secret@a.test/x/y"));
+        assert_eq!(link.old_address.as_deref(), Some("https://a.test/x/y"));
+        assert!(!format!("{link:?}").contains("secret"));
     }
 
     #[test]

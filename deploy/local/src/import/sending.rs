@@ -61,8 +61,12 @@ struct CreatedLink {
     short_url: Option<String>,
 }
 
+/// Error code of a slug that another link has.
+const SLUG_TAKEN: &str = "slug_taken";
+
 /// Sends the links that are not refused already, and waits until lists contain the created ones. A link whose external
-/// id another link has is sent again without the id: a label never refuses a link.
+/// id another link has is sent again without the id: a label never refuses a link. An earlier run may have done so, and
+/// then the link itself has the slug: so a link with an external id whose slug is taken is sent in that way too.
 pub(super) async fn send_all(
     client: &ApiClient,
     lines: &mut [ImportLine],
@@ -83,31 +87,55 @@ pub(super) async fn send_all(
         .collect();
     bar.inc((lines.len() - sent.len()) as u64);
     sending.send(lines, &sent, &mut all).await;
-    let again = without_taken_external_ids(lines, &mut all);
-    if all.failure.is_none() && !again.is_empty() {
-        sending.send(lines, &again, &mut all).await;
+    if all.failure.is_none() {
+        let again = without_external_ids(lines, &mut all);
+        let indices: Vec<usize> = again.iter().map(|(index, _)| *index).collect();
+        sending.send(lines, &indices, &mut all).await;
+        for (index, earlier) in again {
+            keep_refusal(&mut lines[index], &mut all.lines[index], earlier);
+        }
     }
     all
 }
 
-/// Takes away the external ids that were refused. Returns the indices of their links, whose outcomes are open again.
-fn without_taken_external_ids(lines: &mut [ImportLine], all: &mut ImportOutcome) -> Vec<usize> {
-    let is_taken = |outcome: &Option<LineOutcome>| matches!(outcome, Some(LineOutcome::Refused { code, .. }) if code == EXTERNAL_ID_TAKEN);
-    let indices = 0..lines.len();
-    let again: Vec<usize> = indices
-        .filter(|index| is_taken(&all.lines[*index]))
-        .collect();
-    for index in &again {
-        let ImportLine { key, source } = &mut lines[*index];
-        let id = source.link.details.external_id.take().unwrap_or_default();
+/// Takes away the external ids for which links were refused, or may have been in an earlier run. Returns the indices of
+/// these links, whose outcomes are open again, and the refusals.
+fn without_external_ids(
+    lines: &mut [ImportLine],
+    all: &mut ImportOutcome,
+) -> Vec<(usize, LineOutcome)> {
+    let mut again = Vec::new();
+    for (index, (line, outcome)) in lines.iter_mut().zip(&mut all.lines).enumerate() {
+        let ImportLine { key, source } = line;
+        let is_taken = outcome.as_ref().is_some_and(|it| {
+            it.is_refused_for(EXTERNAL_ID_TAKEN) || it.is_refused_for(SLUG_TAKEN)
+        });
+        if !is_taken || source.refusal.is_some() {
+            continue;
+        }
+        let Some(id) = source.link.details.external_id.take() else {
+            continue;
+        };
         let why = "another link of the account has the same one";
         source
             .changes
             .push(Change::dropped("external id", &id, why));
         *key = Uuid::new_v5(key, EXTERNAL_ID_TAKEN.as_bytes());
-        all.lines[*index] = None;
+        again.extend(outcome.take().map(|refusal| (index, refusal)));
     }
     again
+}
+
+/// Puts the refusal of a taken slug back, unless an earlier run has created the link.
+fn keep_refusal(line: &mut ImportLine, outcome: &mut Option<LineOutcome>, earlier: LineOutcome) {
+    let is_found = matches!(
+        outcome,
+        Some(LineOutcome::Existing { .. } | LineOutcome::Created { .. })
+    );
+    if earlier.is_refused_for(SLUG_TAKEN) && !is_found {
+        line.source.changes.pop();
+        *outcome = Some(earlier);
+    }
 }
 
 /// Way to send the links of a file.
@@ -226,6 +254,10 @@ fn unpaid_price(refusal: &ApiRefusal) -> Option<i64> {
 }
 
 impl LineOutcome {
+    fn is_refused_for(&self, expected: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == expected)
+    }
+
     fn of(item: ItemOutcome, link: &ImportedLink) -> Self {
         let short_url = |created| {
             let created: Option<CreatedLink> = serde_json::from_value(created).ok();
@@ -250,7 +282,7 @@ impl LineOutcome {
 /// Returns the reason of a refusal in words of a file, whose slugs and expiries were chosen long ago.
 fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
     match code {
-        "slug_taken" => {
+        SLUG_TAKEN => {
             let slug = shown(link.slug.as_deref()?);
             Some(format!(
                 "The slug \"{slug}\" is taken by a link that exists already; letter case does not tell slugs apart."

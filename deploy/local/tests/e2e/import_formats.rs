@@ -274,8 +274,8 @@ fn item(item: Value) -> Reply {
     Reply::json(207, &answer)
 }
 
-#[test]
-fn taken_external_id_is_dropped_and_reported() {
+/// Imports a link with an external id. Returns the output and the report.
+fn import_with_external_id(server: &ScriptedServer) -> (Output, String) {
     let folder = data_folder();
     let [file, report] = ["links.csv", "report.csv"].map(|name| folder.path().join(name));
     fs::write(
@@ -283,13 +283,6 @@ fn taken_external_id_is_dropped_and_reported() {
         "destination_url,slug,external_id\nhttps://a.example,a-a,order-1\n",
     )
     .unwrap();
-    let problem = json!({ "code": "external_id_taken", "detail": "Taken.", "status": 409 });
-    let server = ScriptedServer::start(vec![
-        item(json!({ "status": 409, "replayed": false, "problem": problem })),
-        item(
-            json!({ "status": 201, "replayed": false, "link": { "short_url": "http://s.test/a-a" } }),
-        ),
-    ]);
     let arguments = [
         "import",
         file.to_str().unwrap(),
@@ -297,6 +290,29 @@ fn taken_external_id_is_dropped_and_reported() {
         report.to_str().unwrap(),
     ];
     let output = command(&server.url, &arguments).output().unwrap();
+    (output, fs::read_to_string(report).unwrap())
+}
+
+/// Answers with a link, or with a refusal.
+fn external_id_reply(code: Option<&str>, replayed: bool) -> Reply {
+    let link = json!({ "short_url": "http://s.test/a-a" });
+    item(match code {
+        None => json!({ "status": 201, "replayed": replayed, "link": link }),
+        Some(code) => {
+            let problem = json!({ "code": code, "detail": "Taken.", "status": 409 });
+            json!({ "status": 409, "replayed": false, "problem": problem })
+        }
+    })
+}
+
+#[test]
+fn taken_external_id_is_dropped_and_reported() {
+    let replies = vec![
+        external_id_reply(Some("external_id_taken"), false),
+        external_id_reply(None, false),
+    ];
+    let server = ScriptedServer::start(replies);
+    let (output, report) = import_with_external_id(&server);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let [first, second] = [server.request().json(), server.request().json()];
     let member = |sent: &Value, name: &str| sent["items"][0][name].clone();
@@ -307,10 +323,23 @@ fn taken_external_id_is_dropped_and_reported() {
         member(&first, "idempotency_key"),
         member(&second, "idempotency_key")
     );
-    let report = fs::read_to_string(report).unwrap();
     let dropped =
         "\"external id \"\"order-1\"\" was dropped: another link of the account has the same one\"";
     assert!(report.contains(dropped), "{report}");
+}
+
+#[test]
+fn link_without_its_taken_external_id_is_found_again() {
+    for (second, code, status) in [(None, 0, "existing"), (Some("slug_taken"), 6, "refused")] {
+        let replies = vec![
+            external_id_reply(Some("slug_taken"), false),
+            external_id_reply(second, true),
+        ];
+        let (output, report) = import_with_external_id(&ScriptedServer::start(replies));
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(report.contains(&format!(",{status},")), "{report}");
+        assert_eq!(report.contains("was dropped"), code == 0, "{report}");
+    }
 }
 
 #[test]

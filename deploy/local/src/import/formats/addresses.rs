@@ -15,6 +15,7 @@ fn record(line: &str, number: usize) -> RawRecord {
     let inside = trimmed(line);
     let at = inside.find(char::is_whitespace);
     let (slug, refusal) = match at.map(|at| inside[at..].trim_start_matches(is_blank)) {
+        _ if is_comment(inside) => (None, Some(comment())),
         None => (None, None),
         Some(slug) if !slug.contains(char::is_whitespace) => (Some(slug.to_owned()), None),
         Some(_) => (None, Some(too_many_words())),
@@ -30,6 +31,18 @@ fn record(line: &str, number: usize) -> RawRecord {
         refusal,
         ..RawRecord::default()
     }
+}
+
+/// Returns true for a line that people write for people: its words are no slugs.
+fn is_comment(line: &str) -> bool {
+    let words = line.strip_prefix("//");
+    line.starts_with('#')
+        || words.is_some_and(|words| words.is_empty() || words.starts_with(char::is_whitespace))
+}
+
+fn comment() -> Refusal {
+    let detail = "A line that begins with # or // is no address: take it away.";
+    Refusal::new("url_invalid", detail)
 }
 
 fn too_many_words() -> Refusal {
@@ -59,5 +72,11 @@ mod tests {
             (address(), Some("menu".to_owned()), None)
         );
         assert_eq!(slug_of("https://e.com/ a b").2, Some("url_invalid"));
+        for comment in ["# menu", "// menu", "#"] {
+            assert_eq!(
+                slug_of(comment),
+                (comment.to_owned(), None, Some("url_invalid"))
+            );
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     RawRecord, SourceError, SourceFormat, SourceLinks, list_of_cell, shlink, table::CsvTable,
 };
+use crate::import::blank::trimmed;
 
 /// Columns without a counterpart, and their names in the report.
 const NOT_IMPORTED: [(&[&str], &str); 3] = [
@@ -42,13 +43,27 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let link = table.column(&[LINK, SHORT_LINK].concat());
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
-    let created = table.column(&["created", "created_at", "date_created", "creation_date"]);
-    let lost = NOT_IMPORTED.map(|(names, name)| (table.column(names), name));
+    let created = table.ignored_column(&["created", "created_at", "date_created", "creation_date"]);
+    let lost = NOT_IMPORTED.map(|(names, name)| (table.ignored_column(names), name));
     while let Some(row) = table.next_row()? {
-        let custom_url = row.owned(custom);
-        let record = RawRecord {
-            slug: row.owned(back_half).filter(|_| custom_url.is_none()),
-            short_url: custom_url.or_else(|| row.owned(link)),
+        let slug = row.owned(back_half);
+        // Bitly answers both addresses of a link, and one of them is kept: the chosen one.
+        let is_other = |link: &str| {
+            let end = link.rsplit('/').next();
+            slug.as_deref()
+                .is_some_and(|slug| end != Some(trimmed(slug)))
+        };
+        let (short_url, second) = match (row.owned(custom), row.owned(link)) {
+            (Some(custom), link) => {
+                let second = link.filter(|link| *link != custom);
+                (Some(custom), second)
+            }
+            (None, Some(link)) if is_other(trimmed(&link)) => (None, Some(link)),
+            (None, link) => (link, None),
+        };
+        let mut record = RawRecord {
+            slug,
+            short_url,
             needs_slug: true,
             destination_url: row.owned(destination).unwrap_or_default(),
             title: row.owned(title),
@@ -56,6 +71,9 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
             created_at: row.owned(created),
             ..RawRecord::default()
         };
+        if let Some(second) = second {
+            record.leave_behind("second address", &second);
+        }
         links.add_row(&row, &lost, record);
     }
     Ok(())
@@ -81,11 +99,30 @@ mod tests {
         assert_eq!(
             change_lines(&parsed.links[1]),
             [
+                "not carried over: second address https://bit.ly/3abcXy1",
                 "not carried over: clicks 7",
                 "not carried over: domain go.example",
                 "tag \"Q1 2026\" became \"q1 2026\"",
                 "not carried over: creation date 2024-03-02T09:00:00+0000",
             ]
+        );
+    }
+
+    #[test]
+    fn bitly_back_half_is_the_slug_of_its_address() {
+        let text = "Bitlink,Custom back-half,Custom Link,Long URL\nbit.ly/4aC,my-half,,https://e.com/1\n\
+                    bit.ly/one,one,,https://e.com/2\nbit.ly/4aD,two,go.test/three,https://e.com/3\n";
+        let parsed = parsed(SourceFormat::Bitly, text);
+        let slug = |index: usize| parsed.links[index].link.slug.as_deref();
+        assert_eq!((slug(0), slug(1)), (Some("my-half"), Some("one")));
+        assert_eq!(
+            change_lines(&parsed.links[0]),
+            ["not carried over: second address bit.ly/4aC"]
+        );
+        assert_eq!(parsed.links[1].changes.len(), 1);
+        assert_eq!(
+            parsed.links[2].refusal.as_ref().unwrap().code,
+            "slug_differs"
         );
     }
 

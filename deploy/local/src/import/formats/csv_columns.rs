@@ -29,13 +29,14 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let mut table = CsvTable::open(text)?;
     SourceFormat::Csv.check_columns(&table)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
+    let [_, _, _, title, ..] = columns;
     let [disabled_by, id] = [DISABLED_BY, ID].map(|name| table.column(&[name]));
     while let Some(row) = table.next_row()? {
         let mut record = record(&row, columns);
         if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
             record.is_own = true;
             record.title = row
-                .whole_cell(table.column(&["title"]))
+                .whole_cell(title)
                 .map(|title| unguarded(title).into_owned());
         }
         if row.cell(disabled_by).is_some() {
@@ -134,11 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn short_url_names_the_slug_unless_a_slug_is_given() {
+    fn short_url_names_the_slug_and_never_contradicts_a_slug() {
         let text = "destination_url,short_url,slug\n\
                     https://a.example/,https://s.test/,\n\
-                    https://a.example/,https://s.test/,chosen\n\
+                    https://a.example/,https://s.test/Chosen,chosen\n\
                     https://a.example/,https://s.test/own,\n\
+                    https://a.example/,https://s.test/bbb,aaa\n\
+                    https://a.example/,https://s.test/x/ccc,ccc\n\
                     https://a.example/,https://s.test/a/b,\n\
                     https://a.example/,,\n";
         let parsed = parsed(SourceFormat::Csv, text);
@@ -156,6 +159,8 @@ mod tests {
                 "slug_missing",
                 "chosen",
                 "own",
+                "slug_differs",
+                "slug_invalid_character",
                 "slug_invalid_character",
                 ""
             ]

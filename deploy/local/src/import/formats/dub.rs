@@ -33,9 +33,9 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let destination = table.column(&["destination_url", URL]);
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
-    let created = table.column(&["created_at"]);
+    let created = table.ignored_column(&["created_at"]);
     let expires = table.column(&["expires_at", "expiration date"]);
-    let lost = NOT_IMPORTED.map(|(names, name)| (table.column(names), name));
+    let lost = NOT_IMPORTED.map(|(names, name)| (table.ignored_column(names), name));
     while let Some(row) = table.next_row()? {
         let record = RawRecord {
             short_url: row.owned(link),

@@ -1,14 +1,22 @@
 //! JSON documents of other products: records whose members are read by name and checked by type.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde_json::{Deserializer, Map, Value, error::Category, value::RawValue};
+use serde_json::{Deserializer, Value, error::Category, value::RawValue};
 
 use super::{RawRecord, SourceError, SourceFormat};
 use crate::import::record::{Change, Refusal};
 
 /// A record of a JSON document. A fault of a member refuses its record only.
 pub(super) struct JsonRecord {
-    members: Map<String, Value>,
+    members: BTreeMap<String, Member>,
+}
+
+/// A member, or its JSON if that cannot be read: half a pair of surrogates, a number without an end.
+enum Member {
+    Read(Value),
+    Unreadable(String),
 }
 
 /// Fault of a member without which, or as which, a record is no link.
@@ -17,24 +25,44 @@ pub(super) struct MemberFault(String);
 
 impl JsonRecord {
     pub(super) fn parse(raw: &RawValue) -> Result<Self, MemberFault> {
-        let members = serde_json::from_str(raw.get());
+        let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_str(raw.get());
         let members =
             members.map_err(|_| MemberFault("The record is no JSON object.".to_owned()))?;
-        Ok(Self { members })
+        let member = |raw: &RawValue| match serde_json::from_str(raw.get()) {
+            Ok(value) => Member::Read(value),
+            Err(_) => Member::Unreadable(raw.get().to_owned()),
+        };
+        let members = members.into_iter().map(|(name, raw)| (name, member(raw)));
+        Ok(Self {
+            members: members.collect(),
+        })
     }
 
     /// Returns a member, by the names on the way to the member with dots between them; `None` for a
-    /// missing member and for `null`.
-    pub(super) fn member(&self, path: &str) -> Option<&Value> {
+    /// missing member, for `null`, and for what cannot be read.
+    fn member(&self, path: &str) -> Option<&Value> {
         let mut names = path.split('.');
-        let first = self.members.get(names.next()?)?;
+        let Member::Read(first) = self.members.get(names.next()?)? else {
+            return None;
+        };
         let member = names.try_fold(first, |value, name| value.get(name))?;
         (!member.is_null()).then_some(member)
+    }
+
+    /// Returns the JSON of a member that cannot be read, or that is in such a member.
+    fn unreadable(&self, path: &str) -> Option<&str> {
+        match self.members.get(path.split('.').next()?)? {
+            Member::Read(_) => None,
+            Member::Unreadable(json) => Some(json),
+        }
     }
 
     /// Returns a member that is a text; `None` also for an empty text. A number counts as its text, since some
     /// products write numbers as texts and texts as numbers.
     pub(super) fn text(&self, path: &str) -> Result<Option<String>, MemberFault> {
+        if self.unreadable(path).is_some() {
+            return Err(MemberFault(format!("The member {path} can't be read.")));
+        }
         match self.member(path) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
@@ -45,14 +73,16 @@ impl JsonRecord {
 
     /// Returns a text without which the record is no link.
     pub(super) fn required_text(&self, path: &str) -> Result<String, MemberFault> {
-        self.text(path)?
-            .ok_or_else(|| MemberFault(format!("The member {path} is missing or empty.")))
+        self.text(path)?.ok_or_else(|| MemberFault::missing(path))
     }
 
     /// Returns a member that is a list of texts. The report names elements that are none.
     pub(super) fn labels(&self, path: &str, changes: &mut Vec<Change>) -> Vec<String> {
         let why = "not a text";
         let mut labels = Vec::new();
+        if let Some(json) = self.unreadable(path) {
+            changes.push(Change::dropped("tag", json, why));
+        }
         let list = match self.member(path) {
             Some(Value::Array(list)) => list.as_slice(),
             Some(other) => std::slice::from_ref(other),
@@ -77,10 +107,11 @@ impl JsonRecord {
         changes: &mut Vec<Change>,
     ) -> Option<String> {
         self.text(path).unwrap_or_else(|_| {
-            let value = self.member(path).map(Value::to_string);
+            let json = self.unreadable(path).map(ToOwned::to_owned);
+            let json = json.or_else(|| Some(self.member(path)?.to_string()));
             changes.push(Change::dropped(
                 what,
-                &value.unwrap_or_default(),
+                &json.unwrap_or_default(),
                 "not a text",
             ));
             None
@@ -89,6 +120,9 @@ impl JsonRecord {
 
     /// Returns true if a member says something: neither `false`, 0, nor empty.
     pub(super) fn is_set(&self, path: &str) -> bool {
+        if self.unreadable(path).is_some() {
+            return true;
+        }
         match self.member(path) {
             None | Some(Value::Null | Value::Bool(false)) => false,
             Some(Value::Bool(true)) => true,
@@ -101,6 +135,9 @@ impl JsonRecord {
 
     /// Returns the value of a member for the report; `None` if the member says nothing.
     pub(super) fn shown(&self, path: &str) -> Option<String> {
+        if let Some(json) = self.unreadable(path) {
+            return Some(json.to_owned());
+        }
         let value = self.member(path).filter(|_| self.is_set(path))?;
         Some(
             value
@@ -132,9 +169,19 @@ impl JsonRecord {
 }
 
 impl MemberFault {
+    pub(super) fn missing(path: &str) -> Self {
+        Self(format!("The member {path} is missing or empty."))
+    }
+
     pub(super) fn into_record(self, number: usize) -> RawRecord {
         RawRecord::broken(number, self.0)
     }
+}
+
+/// Reads a number, which PHP writes as a text.
+pub(super) fn number(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// Parses the documents of a text, one after the other: the pages of a list can be appended to one file.
@@ -176,4 +223,33 @@ fn refused(error: &serde_json::Error, text: &str, format: SourceFormat) -> Sourc
         _ => "this is no JSON".to_owned(),
     };
     format.unexpected(&what, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::formats::tests::{change_lines, parsed};
+
+    #[test]
+    fn member_that_cannot_be_read_is_dropped_or_refuses_by_name() {
+        let text = r#"{"data":[
+            {"address":"a","link":"https://k.test/a","target":"https://e.com/","description":"x\ud83d","visit_count":1e999},
+            {"address":"b","link":"https://k.test/b","target":"https://e.com/\udc00"}]}"#;
+        let parsed = parsed(SourceFormat::Kutt, text);
+        let [first, second] = &parsed.links[..] else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!(
+            (first.link.slug.as_deref(), &first.refusal),
+            (Some("a"), &None)
+        );
+        let lines = change_lines(first).join("\n");
+        assert!(lines.contains("was dropped: not a text"), "{lines}");
+        assert!(lines.contains("not carried over: visits 1e999"), "{lines}");
+        assert_eq!(second.old_address.as_deref(), Some("https://k.test/b"));
+        assert_eq!(
+            second.refusal.as_ref().unwrap().detail,
+            "The member target can't be read."
+        );
+    }
 }

@@ -1,11 +1,11 @@
 //! Kutt: the answer of `GET /api/v2/links`. Pages can follow each other in one file.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     RawRecord, Refusal, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents},
+    json_record::{JsonRecord, MemberFault, documents, number},
 };
 
 /// Members without a counterpart, and their names in the report.
@@ -15,13 +15,13 @@ const NOT_IMPORTED: [(&str, &str); 1] = [("visit_count", "visits")];
 struct Document<'t> {
     #[serde(borrow)]
     data: Vec<&'t RawValue>,
-    total: Option<u64>,
+    total: Option<Value>,
 }
 
 pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut total = 0;
     for document in documents::<Document<'_>>(text, SourceFormat::Kutt)? {
-        total = document.total.unwrap_or(total);
+        total = number(document.total.as_ref()).unwrap_or(total);
         for raw in document.data {
             links.add_json(raw, ["link", "target"], &NOT_IMPORTED, record);
         }

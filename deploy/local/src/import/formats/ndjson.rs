@@ -6,7 +6,7 @@ use super::{
     ID_PREFIX, RawRecord, Refusal, SourceError, SourceFormat, SourceLinks,
     json_record::{JsonRecord, MemberFault},
 };
-use crate::import::{blank::trimmed, link::LINK_MEMBERS, slug_of_export};
+use crate::import::{blank::trimmed, link::LINK_MEMBERS};
 
 /// Members of an export that an import does not store.
 const IGNORED: [&str; 5] = ["id", "created_at", "clicks", "disabled", "disabled_by"];
@@ -48,16 +48,10 @@ fn record_of_line(raw: &RawValue, number: usize) -> RawRecord {
 fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
     let mut changes = Vec::new();
     let short_url = json.text("short_url")?;
-    // The addresses of this service may begin with a path, and end with the slug.
     let is_own = json.text("id")?.is_some_and(|id| id.starts_with(ID_PREFIX));
-    let own_slug = short_url
-        .as_deref()
-        .filter(|_| is_own)
-        .and_then(slug_of_export);
-    let own_slug = own_slug.map(ToOwned::to_owned);
     let is_disabled = json.is_set("disabled") || json.is_set("disabled_by");
     Ok(RawRecord {
-        slug: json.text("slug")?.or(own_slug),
+        slug: json.text("slug")?,
         needs_slug: short_url.is_some(),
         short_url,
         destination_url: json.required_text("destination_url")?,

@@ -1,11 +1,11 @@
 //! Shlink: the answer of `GET /rest/v3/short-urls`, or the CSV that its web client exports.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     RawRecord, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents},
+    json_record::{JsonRecord, MemberFault, documents, number},
     list_of_cell,
     table::CsvTable,
 };
@@ -36,7 +36,7 @@ struct Page<'t> {
 #[derive(Deserialize)]
 struct Pagination {
     #[serde(rename = "totalItems")]
-    total_items: Option<u64>,
+    total_items: Option<Value>,
 }
 
 /// Returns true for the columns that the web client exports.
@@ -56,22 +56,14 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
 fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut table = CsvTable::open(text)?;
     SourceFormat::Shlink.check_columns(&table)?;
-    let columns = [
-        "shortCode",
-        "shortUrl",
-        "longUrl",
-        "title",
-        "tags",
-        "createdAt",
-        "visits",
-    ];
+    let columns = ["shortCode", "shortUrl", "longUrl", "title", "tags"];
     let columns = columns.map(|name| table.column(&[name]));
-    let [code, address, destination, title, tags, created, visits] = columns;
+    let [code, address, destination, title, tags] = columns;
+    let [created, visits] = ["createdAt", "visits"].map(|name| table.ignored_column(&[name]));
     while let Some(row) = table.next_row()? {
-        let short_url = row.owned(address);
         let record = RawRecord {
-            slug: row.owned(code).filter(|_| short_url.is_none()),
-            short_url,
+            slug: row.owned(code),
+            short_url: row.owned(address),
             needs_slug: true,
             destination_url: row.owned(destination).unwrap_or_default(),
             title: row.owned(title),
@@ -87,10 +79,8 @@ fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
 fn parse_json(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut total = 0;
     for Document { short_urls: page } in documents(text, SourceFormat::Shlink)? {
-        total = page
-            .pagination
-            .and_then(|pages| pages.total_items)
-            .unwrap_or(total);
+        let announced = page.pagination.and_then(|pages| pages.total_items);
+        total = number(announced.as_ref()).unwrap_or(total);
         for raw in page.data {
             links.add_json(raw, ["shortUrl", "longUrl"], &NOT_IMPORTED, record);
         }
@@ -101,11 +91,13 @@ fn parse_json(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
 
 fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
     let mut changes = Vec::new();
-    // The whole address decides: an installation in a folder has more in its paths than the code.
     let short_url = json.text("shortUrl")?;
-    let slug = json.required_text("shortCode").map(Some);
+    let slug = json.text("shortCode")?;
+    if slug.is_none() && short_url.is_none() {
+        return Err(MemberFault::missing("shortCode"));
+    }
     Ok(RawRecord {
-        slug: if short_url.is_some() { None } else { slug? },
+        slug,
         short_url,
         needs_slug: true,
         destination_url: json.required_text("longUrl")?,
@@ -204,13 +196,20 @@ mod tests {
         let twice = parsed(SourceFormat::Shlink, &pages);
         assert_eq!(twice.links.len(), 6);
         assert_eq!(twice.links.last().unwrap().number, twice.links.len());
+        assert_eq!(twice.announced, Some(12));
+        let text = FIXTURE.replace("\"totalItems\": 12", "\"totalItems\": \"4\"");
+        assert_eq!(parsed(SourceFormat::Shlink, &text).announced, Some(4));
+        assert_eq!(
+            parsed(SourceFormat::Shlink, &format!("{text}{text}")).announced,
+            Some(4)
+        );
         assert!(
             twice.links[3]
                 .refusal
                 .as_ref()
                 .unwrap()
                 .detail
-                .starts_with("link 1 of the file")
+                .starts_with("link 1 of the file is the same link")
         );
     }
 

@@ -1,6 +1,6 @@
 //! CSV with a header: rows whose cells are found by the name of their column.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use csv::{Reader, ReaderBuilder, StringRecord};
 use linkledger_core::figures::counted;
@@ -8,6 +8,8 @@ use linkledger_core::figures::counted;
 use super::SourceError;
 use crate::import::{
     blank::{is_blank, trimmed},
+    destination::is_address,
+    missing_header::{SEPARATORS, missing_header, row_of},
     record::shown,
 };
 
@@ -15,14 +17,15 @@ use crate::import::{
 const COLUMNS_MAX: usize = 1_000;
 /// Maximum number of rows whose open quotation mark is passed over: each is searched to the end of the file.
 const OPEN_QUOTES_MAX: usize = 20;
-/// Separators of columns; the comma is last, since a header of one column has none.
-const SEPARATORS: [char; 4] = ['|', '\t', ';', ','];
-
 /// A CSV text, read row by row.
 pub(super) struct CsvTable<'t> {
     rows: Rows<'t>,
     /// Positions of the columns by their name, in one spelling. Columns without a name are none.
     positions: HashMap<String, usize>,
+    /// Positions of the columns whose name other columns have too.
+    repeated: HashSet<usize>,
+    /// Error of a repeated column that the format reads.
+    fault: Option<SourceError>,
     /// Names of the columns as written, in order.
     names: Vec<String>,
     /// Number of cells of the header.
@@ -36,6 +39,8 @@ pub(super) struct CsvRow {
     pub(super) cells: StringRecord,
     /// Reason for which the cells cannot be told apart.
     pub(super) fault: Option<String>,
+    /// Separator of the row, if the row has fewer cells than the header.
+    short: Option<char>,
 }
 
 /// The records of a text from some line on.
@@ -48,12 +53,13 @@ struct Rows<'t> {
 }
 
 impl<'t> CsvTable<'t> {
-    /// Reads the header. A line `sep=;` before the header names the separator, as spreadsheets write it.
+    /// Reads the header. A line `sep=;` before the header names the separator, as spreadsheets write it. Lines
+    /// before the header that say nothing are passed over.
     pub(super) fn open(text: &'t str) -> Result<Self, SourceError> {
         let (named, text, lines_before) = without_separator_line(text);
-        let first = text.lines().find(|line| !trimmed(line).is_empty());
-        let separator = named.unwrap_or_else(|| separator_of(first.unwrap_or_default()));
-        let mut rows = Rows::new(text, separator, lines_before);
+        let (text, empty_lines) = without_empty_lines(text);
+        let separator = named.unwrap_or_else(|| separator_of(first_line(text)));
+        let mut rows = Rows::new(text, separator, lines_before + empty_lines);
         let (number, header) = rows.next()?.unwrap_or_default();
         if header.len() > COLUMNS_MAX {
             let reason = format!(
@@ -63,14 +69,15 @@ impl<'t> CsvTable<'t> {
             return Err(SourceError::line(number.max(1), reason));
         }
         let (mut positions, mut names) = (HashMap::new(), Vec::new());
+        let mut repeated = HashSet::new();
         for (position, name) in header.iter().enumerate() {
             let name = trimmed(name);
             if name.is_empty() {
                 continue;
             }
-            if positions.insert(spelling(name), position).is_some() {
-                let reason = format!("two columns are called \"{}\"", shown(name));
-                return Err(SourceError::line(number, reason));
+            let first = *positions.entry(spelling(name)).or_insert(position);
+            if first != position {
+                repeated.insert(first);
             }
             names.push(name.to_owned());
         }
@@ -78,22 +85,52 @@ impl<'t> CsvTable<'t> {
         Ok(Self {
             rows,
             positions,
+            repeated,
+            fault: None,
             names,
             width,
             open_quotes: 0,
         })
     }
 
-    /// Returns the first column that has one of the names; letter case, spaces, `_` and `-` do not
-    /// count.
-    pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
+    /// Returns the first column that has one of the names. If two columns have the name, the next row is an error:
+    /// nobody knows which one counts.
+    pub(super) fn column(&mut self, names: &[&str]) -> Option<usize> {
+        let column = self.ignored_column(names)?;
+        if self.repeated.contains(&column) {
+            let reason = format!("two columns are called \"{}\"", shown(names[0]));
+            self.fault.get_or_insert(SourceError::line(1, reason));
+        }
+        Some(column)
+    }
+
+    /// Returns the first column that has one of the names, of which the report alone speaks; letter case, spaces, `_`
+    /// and `-` do not count.
+    pub(super) fn ignored_column(&self, names: &[&str]) -> Option<usize> {
         let mut names = names.iter().map(|name| self.positions.get(&spelling(name)));
         names.find_map(|position| position.copied())
     }
 
     /// Returns true if the file has one of the names.
     pub(super) fn has(&self, names: &[&str]) -> bool {
-        self.column(names).is_some()
+        self.ignored_column(names).is_some()
+    }
+
+    /// Refuses a table whose rows have another separator than its header: each row would be one address.
+    pub(super) fn check_separator(&self) -> Result<(), SourceError> {
+        let separator = char::from(self.rows.separator);
+        let rows = self
+            .rows
+            .text
+            .get(index(self.rows.reader.position().byte())..);
+        let Some(header) = missing_header(rows.unwrap_or_default(), Some(separator)) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "the rows look separated in another way than the header; write it like this: {header}. If they are addresses \
+             as they are, put each between quotation marks"
+        );
+        Err(SourceError::line(1, reason))
     }
 
     /// Returns the names of the columns, for an error.
@@ -112,6 +149,9 @@ impl<'t> CsvTable<'t> {
 
     /// Reads the next row that has a cell with text; `None` after the last row.
     pub(super) fn next_row(&mut self) -> Result<Option<CsvRow>, SourceError> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         loop {
             let begin = self.rows.reader.position().clone();
             let Some((number, cells)) = self.rows.next()? else {
@@ -120,53 +160,69 @@ impl<'t> CsvTable<'t> {
             if cells.iter().all(|cell| trimmed(cell).is_empty()) {
                 continue;
             }
+            let is_short = cells.len() < self.width;
+            let short = is_short.then(|| char::from(self.rows.separator));
             if let Some(fault) = self.pass_open_quote(&begin, number, &cells)? {
+                let first_lines = cells
+                    .iter()
+                    .map(|cell| cell.lines().next().unwrap_or_default());
                 return Ok(Some(CsvRow {
                     number,
-                    cells,
+                    cells: first_lines.collect(),
                     fault: Some(fault),
+                    short: None,
                 }));
             }
-            let fault = self.fault(number, &cells);
+            let fault = self.excess(&cells);
             return Ok(Some(CsvRow {
                 number,
                 cells,
                 fault,
+                short,
             }));
         }
     }
 
-    /// Returns the reason for which the cells of a row may stand under wrong columns.
-    fn fault(&self, number: usize, cells: &StringRecord) -> Option<String> {
+    /// Returns the reason for which the cells of a row with more cells than the header stand under wrong columns.
+    fn excess(&self, cells: &StringRecord) -> Option<String> {
         let excess = cells
             .iter()
             .skip(self.width)
             .any(|cell| !trimmed(cell).is_empty());
-        if excess {
-            let (cells, columns) = (
-                counted(cells.len() as u64, "cell"),
-                counted(self.width as u64, "column"),
-            );
-            return Some(format!(
-                "The row has {cells}, the header {columns}: put cells that contain the separator between quotation marks."
-            ));
-        }
-        // A cell of several lines with an address in its later lines has swallowed other rows.
-        let swallows = |cell: &str| {
-            cell.split_once('\n')
-                .is_some_and(|(_, rest)| rest.contains("://"))
-        };
-        cells.iter().any(swallows).then(|| {
-            let breaks = cells
-                .iter()
-                .map(|cell| cell.matches('\n').count())
-                .sum::<usize>();
-            let last = number + breaks;
-            format!("The lines {number} to {last} are one row: is a quotation mark missing?")
+        excess.then(|| {
+            let cell_count = counted(cells.len() as u64, "cell");
+            let columns = counted(self.width as u64, "column");
+            format!(
+                "The row has {cell_count}, the header {columns}: put cells that contain the separator between quotation marks."
+            )
         })
     }
 
-    /// Returns a reason if a quotation mark of the row is never closed, and continues after its first line.
+    /// Returns true if a quotation mark of the row is closed by one of a later row: a later line of the row has as many
+    /// cells as the header, and an address among them. Titles of several lines have none.
+    fn swallows_rows(&self, cells: &StringRecord) -> bool {
+        let separator = char::from(self.rows.separator);
+        let is_row = |line: &[&str]| {
+            line.len() == self.width && line.iter().any(|cell| is_address(trimmed(cell)))
+        };
+        cells.iter().enumerate().any(|(at, cell)| {
+            let mut lines = cell
+                .lines()
+                .map(|line| line.split(separator).collect::<Vec<_>>());
+            let first = lines.next().unwrap_or_default();
+            let Some(mut last) = lines.next_back() else {
+                return false;
+            };
+            // The last line goes on in the next cells of the row, if the first one was whole.
+            if at + first.len() == self.width {
+                last.extend(cells.iter().skip(at + 1));
+            }
+            is_row(&last) || lines.any(|line| is_row(&line))
+        })
+    }
+
+    /// Returns a reason if a quotation mark of the row is never closed, or by a later row, and continues after its first
+    /// line.
     fn pass_open_quote(
         &mut self,
         begin: &csv::Position,
@@ -177,10 +233,13 @@ impl<'t> CsvTable<'t> {
         let is_at_end = index(self.rows.reader.position().byte()) >= text.len();
         let has_break = cells.iter().any(|cell| cell.contains('\n'));
         let from = text.get(index(begin.byte())..).unwrap_or_default();
-        if !is_at_end || !has_break || from.matches('"').count() % 2 == 0 {
+        let is_never_closed = || is_at_end && from.matches('"').count() % 2 == 1;
+        if !has_break || !self.swallows_rows(cells) && !is_never_closed() {
             return Ok(None);
         }
-        self.open_quotes += 1;
+        if is_at_end {
+            self.open_quotes += 1;
+        }
         if self.open_quotes > OPEN_QUOTES_MAX {
             let reason = format!("more than {OPEN_QUOTES_MAX} quotation marks are never closed");
             return Err(SourceError::line(number, reason));
@@ -189,7 +248,7 @@ impl<'t> CsvTable<'t> {
         let rest = from.split_once('\n').map_or("", |(_, rest)| rest);
         self.rows = Rows::new(rest, char::from(self.rows.separator), number);
         Ok(Some(
-            "A quotation mark of this line is never closed.".to_owned(),
+            "A quotation mark of this line is not closed before the next row.".to_owned(),
         ))
     }
 }
@@ -251,14 +310,52 @@ impl CsvRow {
     pub(super) fn owned(&self, column: Option<usize>) -> Option<String> {
         self.cell(column).map(ToOwned::to_owned)
     }
+
+    /// Returns the reason for which the cells cannot be told apart, also by the cell of the destination: in a row with
+    /// too few cells, it may be a whole row with another separator.
+    pub(super) fn fault(&self, destination: &str) -> Option<String> {
+        let is_row = |own| {
+            let others = SEPARATORS.into_iter().filter(|separator| *separator != own);
+            others
+                .into_iter()
+                .any(|other| row_of(destination, other, false).is_some_and(|slug| !slug.is_empty()))
+        };
+        let wrong = self.short.filter(|own| is_row(*own)).map(|own| {
+            format!(
+                "The row has fewer cells than the header, and looks separated in another way: write {own:?} between its \
+                 cells, and at its end if this is one address."
+            )
+        });
+        self.fault.clone().or(wrong)
+    }
 }
 
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+/// Takes away the first lines without text, also rows of empty cells and comments. Returns the number of these lines.
+fn without_empty_lines(text: &str) -> (&str, usize) {
+    let says_nothing = |line: &&str| {
+        let is_empty = |c: char| is_blank(c) || c == '"' || SEPARATORS.contains(&c);
+        line.chars().all(is_empty) || line.starts_with('#') && !line.contains(SEPARATORS)
+    };
+    let empty = text.split_inclusive('\n').take_while(says_nothing);
+    let (count, length) = empty.fold((0, 0), |(count, length), line| {
+        (count + 1, length + line.len())
+    });
+    (&text[length..], count)
+}
+
+/// Returns the first line with text.
+pub(super) fn first_line(text: &str) -> &str {
+    let (text, _) = without_empty_lines(text);
+    trimmed(text.lines().next().unwrap_or_default())
+}
+
 /// Takes away a first line `sep=;`. Returns its separator, and the number of lines that are taken away.
 fn without_separator_line(text: &str) -> (Option<char>, &str, usize) {
+    let (text, empty_lines) = without_empty_lines(text);
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let first = first
         .trim_matches(|c: char| is_blank(c) && c != '\t')
@@ -268,19 +365,19 @@ fn without_separator_line(text: &str) -> (Option<char>, &str, usize) {
         .filter(|begin| begin.eq_ignore_ascii_case("sep="));
     let separator = named.and_then(|_| first[4..].chars().next());
     match separator.filter(char::is_ascii) {
-        Some(separator) => (Some(separator), rest, 1),
-        None => (None, text, 0),
+        Some(separator) => (Some(separator), rest, empty_lines + 1),
+        None => (None, text, empty_lines),
     }
 }
 
 /// Returns the separator of a header: spreadsheets write semicolons where numbers have a comma.
 fn separator_of(header: &str) -> char {
     let count = |separator: char| header.matches(separator).count();
-    // Of equal counts the last one wins.
-    *SEPARATORS
-        .iter()
-        .max_by_key(|separator| count(**separator))
-        .unwrap_or(&',')
+    // Of equal counts the last one wins: a header of one column has a comma.
+    SEPARATORS
+        .into_iter()
+        .max_by_key(|separator| count(*separator))
+        .unwrap_or(',')
 }
 
 /// Returns the name of a column in one spelling for `Created at`, `created_at` and `createdAt`.
@@ -315,7 +412,7 @@ mod tests {
 
     #[test]
     fn column_is_found_in_any_spelling() {
-        let table = CsvTable::open("Created at,\"Long URL\u{a0}\",,\n")
+        let mut table = CsvTable::open("Created at,\"Long URL\u{a0}\",,\n")
             .ok()
             .unwrap();
         assert_eq!(table.column(&["created_at"]), Some(0));
@@ -370,9 +467,90 @@ mod tests {
     }
 
     #[test]
-    fn repeated_column_is_refused() {
-        let error = CsvTable::open("slug,Slug\n").err().unwrap().to_string();
-        assert_eq!(error, "line 1: two columns are called \"Slug\"");
+    fn repeated_column_is_refused_only_if_it_is_read() {
+        let mut table = CsvTable::open("slug,Slug,clicks,Clicks\n").ok().unwrap();
+        assert_eq!(table.ignored_column(&["clicks"]), Some(2));
+        assert!(table.next_row().is_ok());
+        table.column(&["slug"]);
+        let error = table.next_row().err().unwrap().to_string();
+        assert_eq!(error, "line 1: two columns are called \"slug\"");
+    }
+
+    #[test]
+    fn quotation_mark_of_a_later_row_swallows_no_rows() {
+        for text in [
+            "u,s,t\ne.com/1,a,\"open\ne.com/2,b,two\ne.com/3,c,\"closed\"\ne.com/4,d,x\n",
+            "t,s,u\nopen,a,\"e.com/1\ntwo,b,e.com/2\nthree,c,\"e.com/3\"\nx,d,e.com/4\n",
+        ] {
+            let found: Vec<_> = rows(text).iter().map(|row| (row.0, row.2)).collect();
+            assert_eq!(
+                found[1..],
+                [(3, false), (4, found[2].1), (5, false)],
+                "{text}"
+            );
+            assert_eq!(found[0], (2, true), "{text}");
+        }
+        for text in [
+            "s,u,t\na,https://e.com/1,\"Launch\nmore: https://e.com/docs\"\n",
+            "t,u\n\"see\nhttps://e.com/docs\",https://e.com/1\n",
+            "u,t,s\nhttps://e.com/1,\"One, two\nthree, four https://e.com\",a\n",
+        ] {
+            assert_eq!(
+                rows(text).iter().map(|row| row.2).collect::<Vec<_>>(),
+                [false],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_that_say_nothing_are_passed_over() {
+        for text in [
+            "\n;;;\na;b;;\n1;2;;\n",
+            "\n\nsep=;\n1;2\n",
+            "\"\";\n# My links\na;b\n1;2\n",
+        ] {
+            let found = rows(text);
+            assert_eq!(
+                found.last().map(|row| row.0),
+                text.contains("a;b").then_some(4),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_with_another_separator_are_refused() {
+        let is_refused = |text: &str| {
+            CsvTable::open(text)
+                .ok()
+                .unwrap()
+                .check_separator()
+                .is_err()
+        };
+        assert!(is_refused(
+            "destination_url,slug\nhttps://e.com/a;one\nhttps://e.com/b;two\n"
+        ));
+        assert!(is_refused(
+            "destination_url\nhttps://e.com/a;one\nhttps://e.com/b;two\n"
+        ));
+        assert!(!is_refused(
+            "destination_url\n\"https://e.com/a;one\"\n\"https://e.com/b;two\"\n"
+        ));
+        assert!(!is_refused(
+            "destination_url;slug\nhttps://e.com/a,x;one\nhttps://e.com/b,y;two\n"
+        ));
+        let fault = |text: &str| {
+            let mut table = CsvTable::open(text).ok().unwrap();
+            let row = table.next_row().ok().flatten().unwrap();
+            row.fault(row.cell(Some(0)).unwrap())
+        };
+        assert!(fault("destination_url,slug\nhttps://e.com/a;one\n").is_some());
+        assert!(fault("destination_url;slug;title\nhttps://e.com/a,one,T\n").is_some());
+        assert_eq!(
+            fault("destination_url;slug;title\nhttps://e.com/@1,2/x?y=3;one\n"),
+            None
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     RawRecord, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents},
+    json_record::{JsonRecord, MemberFault, documents, number},
 };
 
 /// Members without a counterpart, and their names in the report.
@@ -67,12 +67,6 @@ fn listed(links: Option<&RawValue>) -> Option<Vec<&RawValue>> {
     }
     let named: BTreeMap<LinkName, &RawValue> = serde_json::from_str(links.get()).ok()?;
     Some(named.into_values().collect())
-}
-
-/// Reads a number, which PHP writes as a text.
-fn number(value: Option<&Value>) -> Option<u64> {
-    let value = value?;
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
