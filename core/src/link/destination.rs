@@ -102,7 +102,8 @@ impl DestinationHost {
     pub fn parse(text: &str) -> Result<Self, FieldCode> {
         let is_ipv6 = text.starts_with('[') && text.ends_with(']');
         let is_long = text.chars().nth(HOST_LENGTH_MAX).is_some();
-        if is_long || text.contains(['/', '?', '#', '@', '\\']) || (text.contains(':') && !is_ipv6) {
+        if is_long || text.contains(['/', '?', '#', '@', '\\']) || (text.contains(':') && !is_ipv6)
+        {
             return Err(FieldCode::UrlHostNotAllowed);
         }
         let rules = DestinationRules::of_lookups();
