@@ -161,11 +161,9 @@ impl SourceLinks {
 /// Returns the number of links with different old addresses: pages of a source can overlap.
 pub(super) fn distinct<'l>(links: impl IntoIterator<Item = &'l SourceLink>) -> u64 {
     let mut seen = HashSet::new();
-    let is_new = |link: &&SourceLink| {
-        let address = link.old_address.as_deref();
-        address.is_none_or(|address| seen.insert(address))
-    };
-    links.into_iter().filter(is_new).count() as u64
+    let addresses = links.into_iter().map(|link| link.old_address.as_deref());
+    let new = addresses.filter(|address| address.is_none_or(|address| seen.insert(address)));
+    new.count() as u64
 }
 
 /// Returns the texts of a cell that has several.
