@@ -43,6 +43,7 @@ const textOf = async (file) => {
   } catch {
     throw new Error(`${file.name} can't be read.`);
   }
+  if ([0x50, 0x4b, 3, 4].every((byte, index) => bytes[index] === byte)) throw new Error(`${file.name} is a spreadsheet: export it as “CSV UTF-8”, and choose that file.`);
   const [encoding] = MARKS.find(([, mark]) => mark.every((byte, index) => bytes[index] === byte)) ?? ["utf-8"];
   const text = new TextDecoder(encoding).decode(bytes);
   const at = text.indexOf("\uFFFD");

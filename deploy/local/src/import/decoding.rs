@@ -42,6 +42,8 @@ pub(super) enum NotText {
 /// become U+FFFD, so that their record alone is refused.
 pub(super) fn decode(bytes: Vec<u8>) -> Result<FileText, NotText> {
     let (text, has_replaced_bytes) = match bytes.first_chunk::<2>() {
+        // The mark of UTF-32 begins like the one of UTF-16.
+        _ if bytes.starts_with(&[0xff, 0xfe, 0, 0]) => return Err(NotText::Binary),
         Some([0xff, 0xfe]) => (utf16(&bytes[2..], u16::from_le_bytes)?, false),
         Some([0xfe, 0xff]) => (utf16(&bytes[2..], u16::from_be_bytes)?, false),
         _ if bytes.starts_with(ARCHIVE) => return Err(NotText::Spreadsheet),
@@ -138,6 +140,7 @@ mod tests {
         assert_eq!(error, NotText::OtherEncoding(2));
         assert!(error.to_string().contains("CSV UTF-8"), "{error}");
         assert_eq!(text(b"PK\x03\x04\x14\x00"), Err(NotText::Spreadsheet));
+        assert_eq!(text(b"\xff\xfe\0\0a\0\0\0"), Err(NotText::Binary));
     }
 
     #[test]
