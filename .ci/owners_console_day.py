@@ -10,7 +10,7 @@ def create_one(console):
     console.tab_to("#pages a[href='#/create']").send_keys(Keys.ENTER)
     console.find("#new-destination_url")
     console.tab_to("#new-destination_url")
-    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.TAB, "Made by hand", Keys.TAB, f"{RUN}-b {RUN}-a", Keys.ENTER)
+    console.press("https://example.com/by-hand", Keys.TAB, f"by-hand-{RUN}", Keys.TAB, "Made by hand", Keys.TAB, f"{RUN}-b, {RUN}-a", Keys.ENTER)
     console.says("Charged 1 credit", ".created")
 
 
