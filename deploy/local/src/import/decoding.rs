@@ -1,7 +1,5 @@
 //! The text of a file, from the encodings that editors and spreadsheets write.
 
-use std::borrow::Cow;
-
 /// Begin of ZIP archives, which spreadsheets are.
 const ARCHIVE: &[u8] = b"PK\x03\x04";
 /// Number of bytes that show if a file is text.
@@ -75,18 +73,17 @@ fn utf8(bytes: Vec<u8>) -> Result<(String, bool), NotText> {
         Err(error) => error,
     };
     let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
-    match String::from_utf8_lossy(error.as_bytes()) {
-        Cow::Owned(text) if text.chars().any(|c| !c.is_ascii() && c != '\u{fffd}') => {
-            Ok((text, true))
-        }
-        _ => Err(NotText::OtherEncoding(line)),
-    }
+    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+    let has_utf8 = text.chars().any(|c| !c.is_ascii() && c != '\u{fffd}');
+    has_utf8
+        .then_some((text, true))
+        .ok_or(NotText::OtherEncoding(line))
 }
 
 /// Returns true if the begin has many zero bytes, as UTF-16 without its mark and spreadsheets have.
 fn is_binary(bytes: &[u8]) -> bool {
     let begin = &bytes[..bytes.len().min(BEGIN_LENGTH)];
-    let zeros = begin.iter().filter(|byte| **byte == 0).count();
+    let zeros = begin.split(|byte| *byte == 0).count() - 1;
     zeros * BINARY_SHARE > begin.len()
 }
 

@@ -1,7 +1,10 @@
 //! Expiries as other products write them, as instants of RFC 3339.
 
-use linkledger_core::{field::FieldCode, link::Expiry};
-use time::OffsetDateTime;
+use linkledger_core::{
+    clock::{Clock as _, SystemClock},
+    field::FieldCode,
+    link::Expiry,
+};
 
 use super::{
     blank::trimmed,
@@ -10,7 +13,7 @@ use super::{
 
 /// Length of `2030-01-31`.
 const DATE_LENGTH: usize = 10;
-/// Begin of the texts that MySQL and PHP write for no date.
+/// Begin of the texts that databases and PHP write for no date.
 const NO_DATE: &str = "0000-00-00";
 
 /// Returns the expiry; `None` for a link that does not expire.
@@ -31,7 +34,7 @@ pub(super) fn fitted(given: &str, changes: &mut Vec<Change>) -> Result<Option<St
         instant
     };
     // Products write 2999 or 9999 for never, which is later than the API takes.
-    let checked = Expiry::parse(&instant).and_then(|it| it.check(OffsetDateTime::now_utc()));
+    let checked = Expiry::parse(&instant).and_then(|it| it.check(SystemClock.now()));
     if checked == Err(FieldCode::ExpiresAtInvalid) {
         changes.push(Change::dropped(
             "expiry",

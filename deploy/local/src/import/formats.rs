@@ -12,7 +12,10 @@ mod shlink;
 mod table;
 mod yourls;
 
-use std::{collections::HashSet, fmt::Display};
+use std::{
+    collections::HashSet,
+    fmt::{Display, Write as _},
+};
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
@@ -224,8 +227,11 @@ impl SourceFormat {
             );
             if !first.contains(char::is_whitespace) && !first.contains('"') {
                 let shown = shown(first);
-                reason +=
-                    &format!(". If \"{shown}\" as a whole is one address, name --from addresses");
+                write!(
+                    reason,
+                    ". If \"{shown}\" as a whole is one address, name --from addresses"
+                )
+                .expect("writing to a string never fails");
             }
             return Err(SourceError(reason));
         }

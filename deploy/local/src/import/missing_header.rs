@@ -143,11 +143,9 @@ mod tests {
                 "{text}"
             );
         }
-        let mut nearly: String = (0..9)
-            .map(|n| format!("https://e.com/{n};s{n}\n"))
-            .collect();
-        nearly.push_str("https://e.com/x;2023/review\n");
-        assert!(missing_header(&nearly, None).is_some());
+        let mut nearly: Vec<_> = (0..9).map(|n| format!("https://e.com/{n};s{n}")).collect();
+        nearly.push("https://e.com/x;2023/review".to_owned());
+        assert!(missing_header(&nearly.join("\n"), None).is_some());
     }
 
     #[test]

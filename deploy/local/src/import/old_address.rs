@@ -80,12 +80,12 @@ pub(super) fn checked(slug: &str, written: &str) -> Result<String, Refusal> {
 }
 
 fn refusal(code: FieldCode, written: &str) -> Refusal {
-    let why = match code {
-        FieldCode::SlugReserved => "this service keeps the name for itself.",
-        code if written.contains('/') && code == FieldCode::SlugInvalidCharacter => {
-            "a slug has no \"/\", and a part of the path would be another address."
-        }
-        code => code.detail(),
+    let why = if code == FieldCode::SlugReserved {
+        "this service keeps the name for itself."
+    } else if code == FieldCode::SlugInvalidCharacter && written.contains('/') {
+        "a slug has no \"/\", and a part of the path would be another address."
+    } else {
+        code.detail()
     };
     let detail = format!("\"{}\" can't be a slug here: {why}", shown(written));
     Refusal::new(code.as_str(), detail)

@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn report_shows_changes_old_to_new_with_a_bound() {
         assert_eq!(report("https://e.com/\n", SourceFormat::Addresses), "");
-        let list: String = (0..23).map(|n| format!("e{n}.com\n")).collect();
-        let report = report(&list, SourceFormat::Addresses);
+        let list: Vec<_> = (0..23).map(|n| format!("e{n}.com")).collect();
+        let report = report(&list.join("\n"), SourceFormat::Addresses);
         assert!(
             report.starts_with("Changed to fit:\n        23  destination\n"),
             "{report}"
@@ -136,11 +136,11 @@ mod tests {
         ] {
             assert!(report.contains(line), "{report}");
         }
-        let many: String = (0..99)
-            .map(|n| format!("https://e.com,https://s{n}.test/x{n}\n"))
+        let many: Vec<_> = (0..99)
+            .map(|n| format!("https://e.com,https://s{n}.test/x{n}"))
             .collect();
         let report = self::report(
-            &format!("destination_url,short_url\n{many}"),
+            &format!("destination_url,short_url\n{}", many.join("\n")),
             SourceFormat::Csv,
         );
         assert_eq!(report.lines().count(), 1 + NAMES_MAX + 1);

@@ -43,8 +43,8 @@ struct Taken {
 impl RuleState {
     pub(super) fn new(unit: &'static str, has_replaced_bytes: bool) -> Self {
         Self {
-            unit,
             has_replaced_bytes,
+            unit,
             ..Self::default()
         }
     }

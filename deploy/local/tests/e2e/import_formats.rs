@@ -17,56 +17,57 @@ fn import(folder: &Path, format: &str, name: &str, arguments: &[&str]) -> Output
     run(folder, &[&import, arguments].concat())
 }
 
+/// Files of other products: format, name, exit code, and texts of the output.
+const FILES: [(&str, &str, i32, &str, &str); 6] = [
+    (
+        "shlink",
+        "shlink.json",
+        6,
+        "2 created, 0 created before, 1 refused",
+        "became \"spring sale\"",
+    ),
+    (
+        "kutt",
+        "kutt.json",
+        6,
+        "1 created, 0 created before, 2 refused",
+        "password_not_supported",
+    ),
+    (
+        "yourls",
+        "yourls.json",
+        6,
+        "2 created, 0 created before, 1 refused",
+        "(https://sho.rt/sub/spring): \"sub/spring\" can't be a slug here: ",
+    ),
+    (
+        "bitly",
+        "bitly.csv",
+        0,
+        "3 created, 0 created before, 0 refused",
+        "2  domain bit.ly",
+    ),
+    (
+        "dub",
+        "dub.csv",
+        6,
+        "2 created, 0 created before, 3 refused",
+        "slug_missing",
+    ),
+    (
+        "shlink",
+        "shlink.csv",
+        6,
+        "1 created, 0 created before, 1 refused",
+        "1  visits",
+    ),
+];
+
 #[tokio::test]
 async fn files_of_other_products_are_imported_once() {
     let folder = data_folder();
     let stack = Stack::start(folder.path(), &[]);
-    let link_of_another_format =
-        "(https://sho.rt/sub/spring): \"sub/spring\" can't be a slug here: ";
-    for (format, name, code, outcome, told) in [
-        (
-            "shlink",
-            "shlink.json",
-            6,
-            "2 created, 0 created before, 1 refused",
-            "became \"spring sale\"",
-        ),
-        (
-            "kutt",
-            "kutt.json",
-            6,
-            "1 created, 0 created before, 2 refused",
-            "password_not_supported",
-        ),
-        (
-            "yourls",
-            "yourls.json",
-            6,
-            "2 created, 0 created before, 1 refused",
-            link_of_another_format,
-        ),
-        (
-            "bitly",
-            "bitly.csv",
-            0,
-            "3 created, 0 created before, 0 refused",
-            "2  domain bit.ly",
-        ),
-        (
-            "dub",
-            "dub.csv",
-            6,
-            "2 created, 0 created before, 3 refused",
-            "slug_missing",
-        ),
-        (
-            "shlink",
-            "shlink.csv",
-            6,
-            "1 created, 0 created before, 1 refused",
-            "1  visits",
-        ),
-    ] {
+    for (format, name, code, outcome, told) in FILES {
         let output = import(folder.path(), format, name, &[]);
         let printed = [text(&output.stdout), text(&output.stderr)].concat();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -269,7 +270,7 @@ fn broken_file_is_refused_before_any_request() {
 }
 
 /// Answers a batch of one create with this item.
-fn item(item: Value) -> Reply {
+fn item(item: &Value) -> Reply {
     let answer = json!({ "items": [item], "credits_charged": 1, "credits_balance": 9 });
     Reply::json(207, &answer)
 }
@@ -296,7 +297,7 @@ fn import_with_external_id(server: &ScriptedServer) -> (Output, String) {
 /// Answers with a link, or with a refusal.
 fn external_id_reply(code: Option<&str>, replayed: bool) -> Reply {
     let link = json!({ "short_url": "http://s.test/a-a" });
-    item(match code {
+    item(&match code {
         None => json!({ "status": 201, "replayed": replayed, "link": link }),
         Some(code) => {
             let problem = json!({ "code": code, "detail": "Taken.", "status": 409 });
@@ -353,7 +354,7 @@ fn taken_slug_is_named_with_the_old_address() {
     .unwrap();
     let problem = json!({ "code": "slug_taken", "detail": "Choose another slug.", "status": 409 });
     let server = ScriptedServer::start(vec![item(
-        json!({ "status": 409, "replayed": false, "problem": problem }),
+        &json!({ "status": 409, "replayed": false, "problem": problem }),
     )]);
     let output = command(&server.url, &["import", file.to_str().unwrap()])
         .output()

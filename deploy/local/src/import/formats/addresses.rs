@@ -4,8 +4,8 @@ use super::{RawRecord, Refusal, SourceLinks};
 use crate::import::blank::{is_blank, trimmed};
 
 pub(super) fn parse(text: &str, links: &mut SourceLinks) {
-    let lines = text.lines().zip(1..);
-    for (line, number) in lines.filter(|(line, _)| !trimmed(line).is_empty()) {
+    let numbered = text.lines().zip(1..);
+    for (line, number) in numbered.filter(|(line, _)| !trimmed(line).is_empty()) {
         links.add(record(line, number));
     }
 }

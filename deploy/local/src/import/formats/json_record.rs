@@ -93,7 +93,9 @@ impl JsonRecord {
                 Value::String(text) => labels.push(text.clone()),
                 Value::Number(number) => labels.push(number.to_string()),
                 Value::Null => {}
-                other => changes.push(Change::dropped("tag", &other.to_string(), why)),
+                other @ (Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+                    changes.push(Change::dropped("tag", &other.to_string(), why));
+                }
             }
         }
         labels

@@ -12,9 +12,9 @@ use crate::import::{blank::trimmed, link::LINK_MEMBERS};
 const IGNORED: [&str; 5] = ["id", "created_at", "clicks", "disabled", "disabled_by"];
 
 pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
-    let lines = text.lines().zip(1..);
+    let numbered = text.lines().zip(1..);
     let mut has_json = false;
-    for (line, number) in lines.filter(|(line, _)| !trimmed(line).is_empty()) {
+    for (line, number) in numbered.filter(|(line, _)| !trimmed(line).is_empty()) {
         let raw: Result<&RawValue, _> = serde_json::from_str(line);
         has_json |= raw.is_ok();
         links.add(raw.map_or_else(

@@ -56,9 +56,9 @@ impl<'t> CsvTable<'t> {
     /// Reads the header. A line `sep=;` before the header names the separator, as spreadsheets write it. Lines
     /// before the header that say nothing are passed over.
     pub(super) fn open(text: &'t str) -> Result<Self, SourceError> {
-        let (named, text, lines_before) = without_separator_line(text);
+        let (declared, text, lines_before) = without_separator_line(text);
         let (text, empty_lines) = without_empty_lines(text);
-        let separator = named.unwrap_or_else(|| separator_of(first_line(text)));
+        let separator = declared.unwrap_or_else(|| separator_of(first_line(text)));
         let mut rows = Rows::new(text, separator, lines_before + empty_lines);
         let (number, header) = rows.next()?.unwrap_or_default();
         if header.len() > COLUMNS_MAX {
@@ -108,7 +108,7 @@ impl<'t> CsvTable<'t> {
     /// and `-` do not count.
     pub(super) fn ignored_column(&self, names: &[&str]) -> Option<usize> {
         let mut names = names.iter().map(|name| self.positions.get(&spelling(name)));
-        names.find_map(|position| position.copied())
+        names.find_map(Option::<&usize>::copied)
     }
 
     /// Returns true if the file has one of the names.
@@ -462,7 +462,7 @@ mod tests {
         let found: Vec<_> = rows(text).iter().map(|row| (row.0, row.2)).collect();
         assert_eq!(found, [(2, true), (3, false), (4, false)]);
         let text = "a,b\nhttps://a.e,\"x\nhttps://b.e,\"y\nhttps://c.e,z\n";
-        assert_eq!(rows(text)[0].2, true);
+        assert!(rows(text)[0].2);
         assert_eq!(rows("a,b\n1,5\" pipe\n2,\"5\"\" pipe\"\n").len(), 2);
     }
 
@@ -555,8 +555,8 @@ mod tests {
 
     #[test]
     fn header_has_a_maximum_of_columns() {
-        let header: String = (0..100_000).map(|n| format!("c{n},")).collect();
-        let error = CsvTable::open(&header).err().unwrap().to_string();
+        let names: Vec<String> = (0..100_000).map(|n| format!("c{n}")).collect();
+        let error = CsvTable::open(&names.join(",")).err().unwrap().to_string();
         assert_eq!(error, "line 1: the header has more than 1,000 columns");
     }
 }
