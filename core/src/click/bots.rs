@@ -37,7 +37,7 @@ pub struct BotPatterns {
     rules: Vec<Rule>,
 }
 
-/// How a text of the list counts.
+/// Meaning of a text of the list, and its limits at words.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
     meaning: Meaning,

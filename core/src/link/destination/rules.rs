@@ -1,4 +1,4 @@
-//! What an installation accepts as a destination: schemes, hosts, and not its own hosts.
+//! Rules of an installation for destinations: schemes, hosts, and none of its own hosts.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

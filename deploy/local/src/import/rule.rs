@@ -20,7 +20,7 @@ use super::{
 /// Name of the creation date in reports.
 pub(super) const CREATION_DATE: &str = "creation date";
 
-/// What earlier records of the file have taken.
+/// Slugs and external ids of earlier records of the file.
 #[derive(Debug, Default)]
 pub(super) struct RuleState {
     /// Record that has a slug, by the slug in lower case.
