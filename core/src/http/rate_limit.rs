@@ -131,7 +131,7 @@ impl RateLimits {
     }
 
     /// Counts the items of a batch as writes: all of them, or none. They count at most as a whole burst, so that a
-    /// batch passes at the latest when its account has sent no other write for [`BURST_SECONDS`].
+    /// batch passes at the latest when its account has sent no other write for two seconds.
     ///
     /// # Errors
     /// Returns `rate_limited`, with the seconds to wait until all items can pass.
