@@ -1,8 +1,11 @@
 //! CSV with a header: rows whose cells are found by the name of their column.
 
+mod first_lines;
+mod rows;
+
 use std::collections::{HashMap, HashSet};
 
-use csv::{Reader, ReaderBuilder, StringRecord};
+use csv::StringRecord;
 use linkledger_core::figures::counted;
 
 use super::SourceError;
@@ -12,6 +15,9 @@ use crate::import::{
     missing_header::{SEPARATORS, missing_header, row_of},
     record::shown,
 };
+pub(super) use first_lines::first_line;
+use first_lines::{separator_of, without_empty_lines, without_separator_line};
+use rows::{Rows, index};
 
 /// Maximum number of columns; a file with more is not a list of links.
 const COLUMNS_MAX: usize = 1_000;
@@ -41,15 +47,6 @@ pub(super) struct CsvRow {
     pub(super) fault: Option<String>,
     /// Separator of the row, if the row has fewer cells than the header.
     short: Option<char>,
-}
-
-/// The records of a text from some line on.
-struct Rows<'t> {
-    text: &'t str,
-    separator: u8,
-    reader: Reader<&'t [u8]>,
-    /// Number of the lines before the text.
-    lines_before: usize,
 }
 
 impl<'t> CsvTable<'t> {
@@ -253,47 +250,6 @@ impl<'t> CsvTable<'t> {
     }
 }
 
-impl<'t> Rows<'t> {
-    fn new(text: &'t str, separator: char, lines_before: usize) -> Self {
-        let separator = u8::try_from(separator).unwrap_or(b',');
-        let mut reader = ReaderBuilder::new();
-        let reader = reader
-            .delimiter(separator)
-            .has_headers(false)
-            .flexible(true);
-        let reader = reader.from_reader(text.as_bytes());
-        Self {
-            text,
-            separator,
-            reader,
-            lines_before,
-        }
-    }
-
-    /// Reads a record, with the number of its first line.
-    fn next(&mut self) -> Result<Option<(usize, StringRecord)>, SourceError> {
-        let mut cells = StringRecord::new();
-        let has_record = self.reader.read_record(&mut cells);
-        let number = self.lines_before + self.line_of(cells.position());
-        match has_record {
-            Ok(true) => Ok(Some((number, cells))),
-            Ok(false) => Ok(None),
-            Err(error) => Err(SourceError::line(number, error)),
-        }
-    }
-
-    /// Returns the number of the line on which the record at a position begins. The reader counts empty lines
-    /// before a record to the record.
-    fn line_of(&self, position: Option<&csv::Position>) -> usize {
-        let Some(position) = position else {
-            return 1;
-        };
-        let rest = self.text.as_bytes().iter().skip(index(position.byte()));
-        let breaks = rest.take_while(|byte| matches!(byte, b'\r' | b'\n'));
-        index(position.line()) + breaks.filter(|byte| **byte == b'\n').count()
-    }
-}
-
 impl CsvRow {
     /// Returns the cell of a column, unless the file lacks the column or the cell is empty.
     pub(super) fn cell(&self, column: Option<usize>) -> Option<&str> {
@@ -328,56 +284,6 @@ impl CsvRow {
         });
         self.fault.clone().or(wrong)
     }
-}
-
-fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// Takes away the first lines without text, also rows of empty cells and comments. Returns the number of these lines.
-fn without_empty_lines(text: &str) -> (&str, usize) {
-    let says_nothing = |line: &&str| {
-        let is_empty = |c: char| is_blank(c) || c == '"' || SEPARATORS.contains(&c);
-        line.chars().all(is_empty) || line.starts_with('#') && !line.contains(SEPARATORS)
-    };
-    let empty = text.split_inclusive('\n').take_while(says_nothing);
-    let (count, length) = empty.fold((0, 0), |(count, length), line| {
-        (count + 1, length + line.len())
-    });
-    (&text[length..], count)
-}
-
-/// Returns the first line with text.
-pub(super) fn first_line(text: &str) -> &str {
-    let (text, _) = without_empty_lines(text);
-    trimmed(text.lines().next().unwrap_or_default())
-}
-
-/// Takes away a first line `sep=;`. Returns its separator, and the number of lines that are taken away.
-fn without_separator_line(text: &str) -> (Option<char>, &str, usize) {
-    let (text, empty_lines) = without_empty_lines(text);
-    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let first = first
-        .trim_matches(|c: char| is_blank(c) && c != '\t')
-        .trim_matches('"');
-    let named = first
-        .get(..4)
-        .filter(|begin| begin.eq_ignore_ascii_case("sep="));
-    let separator = named.and_then(|_| first[4..].chars().next());
-    match separator.filter(char::is_ascii) {
-        Some(separator) => (Some(separator), rest, empty_lines + 1),
-        None => (None, text, empty_lines),
-    }
-}
-
-/// Returns the separator of a header: spreadsheets write semicolons where numbers have a comma.
-fn separator_of(header: &str) -> char {
-    let count = |separator: char| header.matches(separator).count();
-    // Of equal counts the last one wins: a header of one column has a comma.
-    SEPARATORS
-        .into_iter()
-        .max_by_key(|separator| count(*separator))
-        .unwrap_or(',')
 }
 
 /// Returns the name of a column in one spelling for `Created at`, `created_at` and `createdAt`.
