@@ -376,27 +376,31 @@ async fn wrong_command_line_gets_advice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn blocked_migration_times_out_and_retry_succeeds() {
     let database = TestDatabase::create().await;
-    // State of the database before the migrations of this release.
+    // A pending migration that references a table of requests, and the time limit of the owner's role.
     sqlx::raw_sql(
-        "ALTER TABLE event_store.accounts DROP COLUMN redirects_stopped;
-         DELETE FROM event_store._sqlx_migrations
-         WHERE version IN (20261120120000, 20261120120100)",
+        "DROP TABLE event_store.relay_cursors, event_store.relay_producers;
+         DELETE FROM event_store._sqlx_migrations WHERE version = 20261128100500;
+         DO $$
+         BEGIN
+             EXECUTE format('ALTER DATABASE %I SET lock_timeout = 100', current_database());
+         END
+         $$",
     )
     .execute(database.pool())
     .await
     .unwrap();
-    let mut reader = PoolTransaction::begin(database.pool()).await.unwrap();
-    sqlx::raw_sql("SELECT FROM event_store.accounts")
-        .execute(&mut *reader)
+    let mut writer = PoolTransaction::begin(database.pool()).await.unwrap();
+    sqlx::raw_sql("UPDATE event_store.log_shards SET head = head WHERE shard = 0")
+        .execute(&mut *writer)
         .await
         .unwrap();
     assert_eq!(
         error(database.url(), &["migrate"], 1),
-        "error: migration 20261120120000 timed out waiting for a lock on a table that another \
+        "error: migration 20261128100500 timed out waiting for a lock on a table that another \
          transaction uses, so that the services are not blocked; the migration was rolled back: \
          retry `migrate` when the other transaction has ended\n"
     );
-    reader.rollback().await.unwrap();
+    writer.rollback().await.unwrap();
     json(database.url(), &["migrate"]);
 }
 
@@ -464,7 +468,7 @@ async fn migrate_asks_for_forgotten_address_of_other_schema() {
 }
 
 #[tokio::test]
-async fn migrate_adds_clicks_to_database_of_release_before() {
+async fn migrate_adds_missing_schema() {
     let app = TestApp::start().await;
     let (url, pool) = (app.database.url(), app.database.pool());
     let (_, key) = app.account(1).await;

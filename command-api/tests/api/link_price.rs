@@ -4,9 +4,6 @@ use linkledger_testing::TestDatabase;
 
 use crate::support::TestApp;
 
-const FILL: &str =
-    include_str!("../../../migrations/event_store/20261124201100_fill_log_meta_link_price.sql");
-
 async fn stored(database: &TestDatabase) -> i64 {
     sqlx::query_scalar("SELECT link_price FROM event_store.log_meta")
         .fetch_one(database.pool())
@@ -28,19 +25,5 @@ async fn start_stores_the_price() {
     set(&database, 9).await;
     let url = database.url().to_owned();
     let app = TestApp::start_on(database, &url, 0).await;
-    assert_eq!(stored(&app.database).await, 1);
-}
-
-#[tokio::test]
-async fn migration_stores_the_price_of_the_newest_charge() {
-    let app = TestApp::start().await;
-    set(&app.database, 9).await;
-    let fill = || sqlx::raw_sql(FILL).execute(app.database.pool());
-    fill().await.unwrap();
-    assert_eq!(stored(&app.database).await, 9);
-
-    let (_, key) = app.account(10).await;
-    app.link(&key).await;
-    fill().await.unwrap();
     assert_eq!(stored(&app.database).await, 1);
 }

@@ -172,6 +172,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
     ),
     (
         "INSERT INTO read_model.links
+             (generation, account_id, link_id, slug, destination_url, version, created_at)
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
          WHERE slug_folded = 'second-2x'",
         &["links Orphan "],
@@ -325,6 +326,7 @@ async fn paused_projection_is_verified_but_not_repaired() {
     for statement in [
         "UPDATE read_model.links SET version = 7 WHERE slug = 'first-1X'",
         "INSERT INTO read_model.links
+             (generation, account_id, link_id, slug, destination_url, version, created_at)
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
          WHERE slug_folded = 'second-2x'",
     ] {

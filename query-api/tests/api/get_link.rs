@@ -261,8 +261,10 @@ async fn only_active_generation_is_read() {
         .pool()
         .execute(sqlx::raw_sql(
             "CREATE TABLE read_model.links_2 PARTITION OF read_model.links FOR VALUES IN (2);
-             INSERT INTO read_model.links SELECT 2, account_id, link_id, slug, destination_url, 9,
-                 created_at FROM read_model.links;
+             INSERT INTO read_model.links
+                 (generation, account_id, link_id, slug, destination_url, version, created_at)
+                 SELECT 2, account_id, link_id, slug, destination_url, 9, created_at
+                 FROM read_model.links;
              INSERT INTO read_model.checkpoints SELECT projection, 2, shard, epoch, 99, 'building'
                  FROM read_model.checkpoints WHERE projection = 'links';",
         ))

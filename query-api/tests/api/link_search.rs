@@ -423,6 +423,7 @@ async fn rare_link_is_found_after_a_short_page() {
     rare.insert(service.pool(), &caller).await;
     sqlx::query(
         "INSERT INTO read_model.links
+             (generation, account_id, link_id, slug, destination_url, version, created_at)
          SELECT 1, $1, ('01b00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'slug-' || n,
                 'https://a.example/', 1, now()
          FROM generate_series(1, 10005) AS n",

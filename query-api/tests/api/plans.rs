@@ -267,6 +267,8 @@ async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
     for insert in [
         format!(
             "INSERT INTO read_model.links
+                 (generation, account_id, link_id, slug, destination_url, version, created_at, title, external_id, tags,
+                  expires_at, expired_url, disabled_by)
              SELECT {generation}, $1, link_id, 'slug-' || n, 'https://example.com/', 1, now(), NULL,
                  'crm:' || n,
                  CASE WHEN n % {} = 0 THEN '{{half,rare}}'::text[] WHEN n % 2 = 0 THEN '{{half}}' END,

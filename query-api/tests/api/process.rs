@@ -138,7 +138,7 @@ async fn fail_to_serve(environment: &[(&str, &str)]) -> String {
 #[tokio::test]
 async fn failed_start_is_a_one_line_error() {
     let database = TestDatabase::create().await;
-    sqlx::query("DELETE FROM read_model._sqlx_migrations WHERE version = 20261120110200")
+    sqlx::query("DELETE FROM read_model._sqlx_migrations WHERE version = 20261128100200")
         .execute(database.pool())
         .await
         .unwrap();
@@ -152,6 +152,6 @@ async fn failed_start_is_a_one_line_error() {
         "{line}"
     );
     let expected =
-        ": migration 20261120110200 of `read_model` is pending; run `command-api migrate`";
+        ": migration 20261128100200 of `read_model` is pending; run `command-api migrate`";
     assert!(line.ends_with(expected), "{line}");
 }

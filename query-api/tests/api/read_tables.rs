@@ -17,6 +17,7 @@ pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: L
     let (seconds, _) = link_id.uuid().get_timestamp().unwrap().to_unix();
     sqlx::query(
         "INSERT INTO read_model.links
+             (generation, account_id, link_id, slug, destination_url, version, created_at)
          VALUES (1, $1, $2, $3, 'https://example.com/', 1, to_timestamp($4))",
     )
     .bind(account_id.uuid())

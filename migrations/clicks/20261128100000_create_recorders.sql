@@ -1,3 +1,5 @@
+-- Recording of clicks.
+
 -- Recorders of clicks: one for each start of query-api. Every second a recorder writes a heartbeat, with the
 -- instant up to which its clicks have sequences, and the last sequence of each partition.
 CREATE TABLE clicks.recorders (
@@ -8,6 +10,8 @@ CREATE TABLE clicks.recorders (
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- End by a shutdown, after the broker has acknowledged every click, by the clock of this server.
     ended_at timestamptz,
+    -- True while the last 1,000 clicks of the recorder have one client address, so that `query-api doctor` can warn.
+    same_address boolean NOT NULL DEFAULT false,
     CONSTRAINT recorders_pkey PRIMARY KEY (recorder_id)
 );
 
@@ -21,15 +25,10 @@ CREATE TABLE clicks.heartbeats (
     CONSTRAINT heartbeats_pkey PRIMARY KEY (recorder_id, recorded_until)
 );
 
--- Highest counted sequence of each recorder in each partition: a record with a sequence up to it is a repeat.
--- Rows stay for 800 days, longer than any usual retention of the topic.
-CREATE TABLE clicks.sequences (
-    counting text NOT NULL CHECK (counting IN ('totals', 'values')),
-    partition smallint NOT NULL CHECK (partition BETWEEN 0 AND 15),
-    recorder_id uuid NOT NULL,
-    sequence bigint NOT NULL CHECK (sequence > 0),
-    -- Sequences that were never found: clicks that are lost.
-    missing bigint NOT NULL DEFAULT 0 CHECK (missing >= 0),
-    counted_at timestamptz NOT NULL,
-    CONSTRAINT sequences_pkey PRIMARY KEY (counting, partition, recorder_id)
+-- Random salts of visitors' hashes, one for each UTC day. The projector makes a salt before its day begins and
+-- deletes it 48 hours after its day began; recorders only read.
+CREATE TABLE clicks.salts (
+    day date NOT NULL,
+    salt bytea NOT NULL CHECK (octet_length(salt) = 16),
+    CONSTRAINT salts_pkey PRIMARY KEY (day)
 );

@@ -1,13 +1,15 @@
 -- Projection `credits`: the balance of an account and the entries of its ledger.
+
 CREATE TABLE read_model.credit_balances (
     generation integer NOT NULL,
     account_id uuid NOT NULL,
     balance bigint NOT NULL,
-    -- Version of the account's stream that the balance is of.
+    -- Version of the account's stream after which this is the balance.
     version bigint NOT NULL,
     CONSTRAINT credit_balances_pkey PRIMARY KEY (generation, account_id)
 ) PARTITION BY LIST (generation);
 
+-- Room for HOT updates: a balance changes with every batch that charges the account.
 CREATE TABLE read_model.credit_balances_1 PARTITION OF read_model.credit_balances
     FOR VALUES IN (1) WITH (fillfactor = 50);
 
@@ -20,7 +22,7 @@ CREATE TABLE read_model.credit_entries (
     entry_id uuid NOT NULL,
     type text NOT NULL
         CONSTRAINT credit_entries_type_known CHECK (type IN ('grant', 'charge', 'adjustment')),
-    -- What it adds to the balance; negative for a charge.
+    -- Change of the balance; negative for a charge.
     amount bigint NOT NULL,
     balance_after bigint NOT NULL,
     link_id uuid,

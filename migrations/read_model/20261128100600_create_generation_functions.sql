@@ -1,8 +1,7 @@
--- The only DDL on read tables: generations come and go by these functions. They run with the
--- rights of the tables' owner; who may call them: `deploy/postgres/roles.sql`. The release before
--- does not call them.
+-- The only DDL on read tables: functions create and drop the tables of generations. They run with the rights of the
+-- tables' owner; `deploy/postgres/roles.sql` says who may call them.
 
--- The tables of a projection, and the storage parameters of their partitions.
+-- Tables of a projection, and the storage parameters of their partitions.
 CREATE FUNCTION read_model.projection_tables(for_projection text)
 RETURNS TABLE (table_name text, storage text)
 LANGUAGE sql IMMUTABLE
@@ -11,6 +10,7 @@ AS $$
     SELECT t.table_name, t.storage
     FROM (VALUES
         ('links', 'links', ''),
+        ('links', 'link_tags', ''),
         ('redirects', 'redirects', ''),
         ('redirects', 'stopped_accounts', ''),
         ('credits', 'credit_balances', 'WITH (fillfactor = 50)'),
@@ -19,9 +19,9 @@ AS $$
     WHERE t.projection = for_projection
 $$;
 
--- A new generation: empty tables with all their indexes, checkpoints at the beginning of the log.
--- They are built apart: ATTACH of an empty table takes SHARE UPDATE EXCLUSIVE on the parent, which
--- neither readers nor writers meet.
+-- Creates a generation: empty tables with all their indexes, and checkpoints at the beginning of the log. Each table is
+-- created apart and then attached: ATTACH of an empty table takes SHARE UPDATE EXCLUSIVE on the parent, which neither
+-- readers nor writers wait for.
 CREATE FUNCTION read_model.create_generation(
     for_projection text, new_generation integer, log_epoch integer
 )
@@ -34,6 +34,14 @@ DECLARE
     it record;
     partition text;
 BEGIN
+    INSERT INTO read_model.generation_numbers AS known (projection, highest)
+    VALUES (for_projection, new_generation)
+    ON CONFLICT (projection) DO UPDATE SET highest = excluded.highest
+    WHERE known.highest < excluded.highest;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the number % was given to a generation of `%` before',
+            new_generation, for_projection USING ERRCODE = 'unique_violation';
+    END IF;
     INSERT INTO read_model.generations (projection, generation, phase)
     VALUES (for_projection, new_generation, 'loading');
     INSERT INTO read_model.checkpoints (projection, generation, shard, epoch, role)
@@ -53,25 +61,29 @@ BEGIN
 END
 $$;
 
--- What the planner wants to know of a generation that was filled at once.
-CREATE FUNCTION read_model.analyze_generation(for_projection text, of_generation integer)
+-- Analyzes one table of a generation that was filled at once. One table for each call: all tables of a large generation
+-- take longer than a statement may.
+CREATE FUNCTION read_model.analyze_table(
+    for_projection text, of_table text, of_generation integer
+)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    it record;
 BEGIN
-    FOR it IN SELECT * FROM read_model.projection_tables(for_projection) LOOP
-        EXECUTE format('ANALYZE read_model.%I', it.table_name || '_' || of_generation);
-    END LOOP;
+    IF NOT EXISTS (
+        SELECT FROM read_model.projection_tables(for_projection) WHERE table_name = of_table
+    ) THEN
+        RAISE EXCEPTION '`%` has no table `%`', for_projection, of_table
+            USING ERRCODE = 'undefined_table';
+    END IF;
+    EXECUTE format('ANALYZE read_model.%I', of_table || '_' || of_generation);
 END
 $$;
 
--- One step towards a generation that is no more; true when there is none left. To drop a partition
--- takes ACCESS EXCLUSIVE on its parent, behind which every reader queues: one table for each step,
--- and nobody waits for longer than the timeout. Who calls it commits each step and, when a lock was
--- not had (55P03), tries again.
+-- Takes one step towards the removal of a generation, and returns true if nothing of it is left. The drop of a
+-- partition takes ACCESS EXCLUSIVE on its parent, behind which every reader queues: each step drops one table, and waits
+-- for its lock no longer than the timeout. The caller commits each step, and retries if the lock was not free (55P03).
 CREATE FUNCTION read_model.drop_generation(for_projection text, old_generation integer)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
@@ -82,7 +94,7 @@ DECLARE
     found_phase text;
     partition text;
 BEGIN
-    -- A swap locks the same rows first: it is seen whole, or waits.
+    -- A swap locks the same rows first: it is visible as a whole, or waits.
     PERFORM FROM read_model.checkpoints
     WHERE projection = for_projection AND generation = old_generation
     ORDER BY shard FOR UPDATE;
@@ -103,7 +115,7 @@ BEGIN
             RAISE EXCEPTION 'generation % of `%` is served', old_generation, for_projection
                 USING ERRCODE = 'object_in_use';
         END IF;
-        -- A statement that began before a swap may still read what was active then.
+        -- A statement that began before a swap may still read the generation that was active then.
         IF EXISTS (
             SELECT FROM read_model.generations
             WHERE projection = for_projection AND generation = old_generation
@@ -142,6 +154,8 @@ BEGIN
     IF found THEN
         RETURN false;
     END IF;
+    DELETE FROM read_model.verifications
+    WHERE projection = for_projection AND generation = old_generation;
     DELETE FROM read_model.checkpoints
     WHERE projection = for_projection AND generation = old_generation;
     DELETE FROM read_model.generations
@@ -153,6 +167,6 @@ $$;
 REVOKE ALL ON FUNCTION
     read_model.projection_tables(text),
     read_model.create_generation(text, integer, integer),
-    read_model.analyze_generation(text, integer),
+    read_model.analyze_table(text, text, integer),
     read_model.drop_generation(text, integer)
     FROM PUBLIC;

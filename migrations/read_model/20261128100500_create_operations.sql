@@ -1,0 +1,69 @@
+-- Records for operators: their commands, the results of verifications, and the state of the projectors.
+
+-- Operators' commands on read models: operator, time, reason and outcome.
+-- A long command holds its projection by a row that is not finished, and no other command begins there. If its process
+-- dies, the next command may end the row once the lease has expired.
+CREATE TABLE read_model.operations (
+    operation_id bigint GENERATED ALWAYS AS IDENTITY,
+    command text NOT NULL,
+    -- NULL: the command is not about one projection.
+    projection text REFERENCES read_model.projections (projection),
+    -- Account or generation that the command is about.
+    subject text,
+    operator text NOT NULL,
+    database_user text NOT NULL DEFAULT session_user,
+    reason text,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Renewed while the command runs.
+    lease_expires_at timestamptz,
+    finished_at timestamptz,
+    outcome text CONSTRAINT operations_outcome_known CHECK (outcome IN ('done', 'failed', 'interrupted')),
+    -- The outcome in words.
+    detail text,
+    CONSTRAINT operations_pkey PRIMARY KEY (operation_id),
+    CONSTRAINT operations_finished_with_outcome CHECK ((finished_at IS NULL) = (outcome IS NULL)),
+    CONSTRAINT operations_running_is_leased CHECK (
+        finished_at IS NOT NULL OR (lease_expires_at IS NOT NULL AND projection IS NOT NULL)
+    )
+);
+
+-- One running command for each projection.
+CREATE UNIQUE INDEX operations_running_idx ON read_model.operations (projection)
+    WHERE finished_at IS NULL;
+
+-- Last verification of each generation. The command is a process of its own; the projectors read the result here, and
+-- show it to alerts.
+CREATE TABLE read_model.verifications (
+    projection text NOT NULL REFERENCES read_model.projections (projection),
+    generation integer NOT NULL,
+    verified_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    operator text NOT NULL,
+    -- Number of events that the expected rows were computed from.
+    events bigint NOT NULL,
+    -- Number of wrong rows, after the repair if there was one.
+    mismatches bigint NOT NULL,
+    CONSTRAINT verifications_pkey PRIMARY KEY (projection, generation)
+);
+
+-- Reports of the projectors, once a second: the process that owns a shard, and the progress of each projection there.
+-- Nothing is decided by these rows.
+CREATE TABLE read_model.tenures (
+    projection text NOT NULL,
+    shard smallint NOT NULL,
+    -- Name of the process: that of its operator, or that of its machine.
+    owner text NOT NULL,
+    -- Release of the process.
+    version text NOT NULL,
+    -- Begin of the ownership.
+    since timestamptz NOT NULL,
+    -- Time of the last report. Some seconds ago: no process owns the shard.
+    seen_at timestamptz NOT NULL,
+    -- Between the last two reports.
+    events_per_second double precision NOT NULL,
+    -- Last failure of any owner; kept after the recovery.
+    last_error text CONSTRAINT tenures_last_error_short CHECK (char_length(last_error) <= 1000),
+    last_error_at timestamptz,
+    CONSTRAINT tenures_pkey PRIMARY KEY (projection, shard),
+    CONSTRAINT tenures_last_error_dated CHECK ((last_error IS NULL) = (last_error_at IS NULL))
+)
+WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
