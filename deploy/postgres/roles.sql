@@ -75,9 +75,8 @@ BEGIN
     -- Of an API key, command-api writes only the time of its last use.
     GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
     GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
-    -- command-api releases reservations that no link takes. UPDATE is for the release before.
+    -- command-api releases reservations that no link takes.
     GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
-    GRANT UPDATE (slug, shard, link_id) ON event_store.slugs TO linkledger_command_api;
     -- External ids: a deletion frees them.
     GRANT SELECT, INSERT, DELETE ON event_store.external_ids TO linkledger_command_api;
     -- command-api seals segments of the log, and never changes a segment.
