@@ -189,8 +189,7 @@ BEGIN
     GRANT SELECT ON ALL TABLES IN SCHEMA read_model TO linkledger_operator;
     -- Records of operators' commands on read models: they are inserted and ended, and never deleted.
     GRANT INSERT ON read_model.operations TO linkledger_operator;
-    GRANT UPDATE (lease_expires_at, finished_at, outcome, detail) ON read_model.operations
-        TO linkledger_operator;
+    GRANT UPDATE (finished_at, outcome, detail) ON read_model.operations TO linkledger_operator;
 
     -- An operator pauses projections, skips events, and applies the waiting events of parked accounts, which
     -- needs the same writes as the projector.

@@ -1,8 +1,8 @@
 -- Records for operators: their commands, the results of verifications, and the state of the projectors.
 
 -- Operators' commands on read models: operator, time, reason and outcome.
--- A long command holds its projection by a row that is not finished, and no other command begins there. If its process
--- dies, the next command may end the row once the lease has expired.
+-- A long command holds its projection by a row that is not finished, and no other command begins there. Its session has
+-- the advisory lock of the row: if the process dies, so does the session, and the next command ends the row.
 CREATE TABLE read_model.operations (
     operation_id bigint GENERATED ALWAYS AS IDENTITY,
     command text NOT NULL,
@@ -14,17 +14,13 @@ CREATE TABLE read_model.operations (
     database_user text NOT NULL DEFAULT session_user,
     reason text,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Renewed while the command runs.
-    lease_expires_at timestamptz,
     finished_at timestamptz,
     outcome text CONSTRAINT operations_outcome_known CHECK (outcome IN ('done', 'failed', 'interrupted')),
     -- The outcome in words.
     detail text,
     CONSTRAINT operations_pkey PRIMARY KEY (operation_id),
     CONSTRAINT operations_finished_with_outcome CHECK ((finished_at IS NULL) = (outcome IS NULL)),
-    CONSTRAINT operations_running_is_leased CHECK (
-        finished_at IS NOT NULL OR (lease_expires_at IS NOT NULL AND projection IS NOT NULL)
-    )
+    CONSTRAINT operations_running_has_projection CHECK (finished_at IS NOT NULL OR projection IS NOT NULL)
 );
 
 -- One running command for each projection.

@@ -219,12 +219,11 @@ async fn begin(
 }
 
 /// Holds the advisory lock while the rows are those of a running command, and returns the reason
-/// for the end. Extends the lease of the rows. A lost session is replaced, unless another command has
-/// begun in between.
+/// for the end. A lost session is replaced, unless another command has begun in between.
 async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Error {
     loop {
         time::sleep(CHECK_INTERVAL).await;
-        let checked = within(ANSWER_TIME_MAX, table::extend_lease(lock, ids)).await;
+        let checked = within(ANSWER_TIME_MAX, table::are_unfinished(lock, ids)).await;
         let is_held = match checked {
             Ok(is_held) => Ok(is_held),
             Err(error) => {
@@ -264,7 +263,7 @@ async fn reconnect(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx:
 async fn relock(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
     *lock = session(pool).await?;
     table::lock(lock, ids).await?;
-    table::extend_lease(lock, ids).await
+    table::are_unfinished(lock, ids).await
 }
 
 /// Records the outcome of each projection of the command.

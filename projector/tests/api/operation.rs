@@ -11,7 +11,7 @@ use linkledger_projector::{
     read_models::Projection,
 };
 use linkledger_testing::{TestDatabase, eventually};
-use sqlx::{PgPool, Row as _};
+use sqlx::{ConnectOptions as _, PgConnection, PgPool, Row as _};
 use tokio::sync::Notify;
 
 const REBUILD: OperatorCommand<'static> = OperatorCommand {
@@ -201,29 +201,6 @@ async fn superseded_command_ends_with_an_error() {
     assert_eq!(outcomes(pool).await, texts(["interrupted"]));
 }
 
-/// An earlier release takes a command without a valid lease for dead.
-#[tokio::test]
-async fn running_command_extends_its_lease() {
-    let database = TestDatabase::create().await;
-    let pool = database.pool();
-    let seconds_left = "SELECT extract(epoch FROM lease_expires_at - now())::float8
-                        FROM read_model.operations";
-    let lease = "SELECT lease_expires_at::text FROM read_model.operations";
-    let work = async {
-        let first: String = sqlx::query_scalar(lease).fetch_one(pool).await?;
-        eventually("the lease is extended", async || {
-            let now: String = sqlx::query_scalar(lease).fetch_one(pool).await.unwrap();
-            (now != first).then_some(())
-        })
-        .await;
-        let left: f64 = sqlx::query_scalar(seconds_left).fetch_one(pool).await?;
-        assert!((5.0..=16.0).contains(&left), "{left}");
-        anyhow::Ok(())
-    };
-    let ended = audit::hold(pool, &DROP, work, |(), _| nothing()).await;
-    ended.unwrap();
-}
-
 /// Returns the processes of Postgres whose sessions prove a command alive.
 async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
     let sessions = sqlx::query_scalar(
@@ -232,6 +209,19 @@ async fn sessions_of_commands(pool: &PgPool) -> Vec<i32> {
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
     );
     sessions.fetch_all(pool).await.unwrap()
+}
+
+/// Locks the row of the unfinished command on a projection, as its process does. The command runs until the session
+/// unlocks.
+pub(crate) async fn run_elsewhere(pool: &PgPool, projection: &str) -> PgConnection {
+    let mut session = pool.connect_options().connect().await.unwrap();
+    let lock = sqlx::query(
+        "SELECT pg_advisory_lock(1818980208, operation_id::integer) FROM read_model.operations
+         WHERE finished_at IS NULL AND projection = $1",
+    );
+    let locked = lock.bind(projection).execute(&mut session).await.unwrap();
+    assert_eq!(locked.rows_affected(), 1);
+    session
 }
 
 #[tokio::test]
@@ -257,19 +247,6 @@ async fn running_command_replaces_a_lost_session() {
     let (ended, ()) = tokio::join!(running, disturbance);
     ended.unwrap();
     assert_eq!(outcomes(pool).await, texts(["done"]));
-}
-
-#[tokio::test]
-async fn command_of_an_earlier_release_excludes_others() {
-    let database = TestDatabase::create().await;
-    let pool = database.pool();
-    let renewed = sqlx::query(
-        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
-         VALUES ('rebuild', 'links', 'ada', now() + interval '1 hour')",
-    );
-    renewed.execute(pool).await.unwrap();
-    let refused = run(pool, &DROP).await.unwrap_err();
-    assert_eq!(refused.downcast_ref::<Collision>().unwrap().operator, "ada");
 }
 
 /// Returns command and projection of each last command, and true if the command failed.
@@ -319,13 +296,13 @@ async fn command_of_a_dead_process_counts_as_failed() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     sqlx::query(
-        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
-         VALUES ('rebuild', 'links', 'ada', now() - interval '1 second'),
-                ('rebuild', 'credits', 'ada', now() + interval '1 hour')",
+        "INSERT INTO read_model.operations (command, projection, operator)
+         VALUES ('rebuild', 'links', 'ada'), ('rebuild', 'credits', 'ada')",
     )
     .execute(pool)
     .await
     .unwrap();
+    let _session = run_elsewhere(pool, "credits").await;
     let failed: Vec<bool> = last_of_each(pool)
         .await
         .iter()

@@ -21,6 +21,7 @@ use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
+    operation::run_elsewhere,
     poisoned::{paint, restore, rewrite},
     process::{self, stdout},
     stage::Stage,
@@ -211,13 +212,12 @@ async fn status_shows_pauses_and_running_commands() {
         pool,
         "UPDATE read_model.checkpoints SET paused_at = '2026-11-20T12:00:00Z'
          WHERE projection = 'links';
-         INSERT INTO read_model.operations
-             (command, projection, operator, reason, started_at, lease_expires_at)
-         VALUES ('rebuild', 'credits', 'ann@ops', 'ticket 7', '2026-11-20T11:00:00Z',
-                 now() + interval '1 hour'),
-                ('verify', 'links', 'bob@ops', NULL, now(), now() - interval '1 second')",
+         INSERT INTO read_model.operations (command, projection, operator, reason, started_at)
+         VALUES ('rebuild', 'credits', 'ann@ops', 'ticket 7', '2026-11-20T11:00:00Z'),
+                ('verify', 'links', 'bob@ops', NULL, now())",
     )
     .await;
+    let _rebuild = run_elsewhere(pool, "credits").await;
     let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").state, ProjectionState::Paused);
     assert_eq!(
@@ -269,13 +269,14 @@ async fn unused_generation_may_be_dropped() {
          SELECT read_model.create_generation('credits', 2, 1);
          UPDATE read_model.checkpoints SET position = 1
          WHERE generation = 2 AND shard IN (SELECT shard FROM event_store.events);
-         INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
-         VALUES ('rebuild', 'credits', 'ann@ops', now() + interval '1 hour');
+         INSERT INTO read_model.operations (command, projection, operator)
+         VALUES ('rebuild', 'credits', 'ann@ops');
          UPDATE read_model.generations SET phase = 'standby',
              last_active_at = now() - interval '30 seconds'
          WHERE projection = 'links' AND generation = 2",
     )
     .await;
+    let mut rebuild = run_elsewhere(pool, "credits").await;
     let droppable = async || {
         let status = collect(&pool.clone().into()).await.unwrap();
         let generations = status.projections.into_iter().flat_map(|it| it.generations);
@@ -288,10 +289,11 @@ async fn unused_generation_may_be_dropped() {
     let text = stdout(&run(&stage.database, &[]).await);
     let building = "generation 2 of credits: loading, 1 of 3 events\n";
     assert!(text.contains(building), "{text}");
+    let unlock = raw_sql("SELECT pg_advisory_unlock_all()");
+    unlock.execute(&mut rebuild).await.unwrap();
     execute(
         pool,
-        "UPDATE read_model.operations SET lease_expires_at = now();
-         UPDATE read_model.generations SET last_active_at = now() - interval '61 seconds'
+        "UPDATE read_model.generations SET last_active_at = now() - interval '61 seconds'
          WHERE last_active_at IS NOT NULL",
     )
     .await;

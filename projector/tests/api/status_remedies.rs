@@ -12,6 +12,7 @@ use linkledger_testing::{TestBroker, TestDatabase};
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
+    operation::run_elsewhere,
     process::{self, stdout},
     stage::Stage,
     status::{attend, run},
@@ -130,12 +131,12 @@ async fn foreign_text_cannot_steer_the_terminal() {
     let database = TestDatabase::create().await;
     execute(
         database.pool(),
-        r"INSERT INTO read_model.operations
-             (command, projection, operator, reason, lease_expires_at)
-         VALUES ('rebuild', 'links', 'ada', E'ticket\n! forged \x1b[2J', now() + interval '1 hour'),
-                ('rebuild', 'credits', E'eve\n! forged', NULL, now())",
+        r"INSERT INTO read_model.operations (command, projection, operator, reason)
+         VALUES ('rebuild', 'links', 'ada', E'ticket\n! forged \x1b[2J'),
+                ('rebuild', 'credits', E'eve\n! forged', NULL)",
     )
     .await;
+    let _rebuild = run_elsewhere(database.pool(), "links").await;
     let text = stdout(&run(&database, &[]).await);
     assert!(text.contains("ticket\\n! forged"), "{text}");
     assert!(text.contains("by eve\\n! forged"), "{text}");

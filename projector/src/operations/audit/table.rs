@@ -61,10 +61,7 @@ impl RecordedCommand {
 
 /// Reads the latest `count` commands and all without a recorded end, newest first.
 ///
-/// A session of a running command holds the advisory lock. An earlier release takes a command for
-/// dead once `lease_expires_at` is over, so this release extends that lease too, always to a whole
-/// second. A lease that ends within a second belongs to a command of an earlier release, which has no
-/// lock.
+/// A command runs while a session holds the advisory lock of its row.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -78,16 +75,12 @@ pub async fn recorded(
         SELECT operation_id AS "operation_id!", command AS "command!", projection, subject,
                operator AS "operator!", reason, started_at AS "started_at!", finished_at, outcome,
                detail,
-               finished_at IS NULL AND (
-                   lease_expires_at > clock_timestamp()
-                   AND lease_expires_at <> date_trunc('second', lease_expires_at)
-                   OR EXISTS (
-                       SELECT FROM pg_locks
-                       WHERE locktype = 'advisory' AND objsubid = 2
-                         AND database = (SELECT oid FROM pg_database
-                                         WHERE datname = current_database())
-                         AND classid::bigint = $1 AND objid::bigint = operation_id
-                   )
+               finished_at IS NULL AND EXISTS (
+                   SELECT FROM pg_locks
+                   WHERE locktype = 'advisory' AND objsubid = 2
+                     AND database = (SELECT oid FROM pg_database
+                                     WHERE datname = current_database())
+                     AND classid::bigint = $1 AND objid::bigint = operation_id
                ) AS "is_running!"
         FROM (
             SELECT * FROM read_model.operations WHERE finished_at IS NULL
@@ -171,10 +164,8 @@ pub(super) async fn begin(
     .await?;
     let ids = sqlx::query_scalar!(
         "
-        INSERT INTO read_model.operations
-            (command, projection, subject, operator, reason, lease_expires_at)
-        SELECT $1, projection, $3, $4, $5,
-               date_trunc('second', clock_timestamp()) + interval '16 seconds'
+        INSERT INTO read_model.operations (command, projection, subject, operator, reason)
+        SELECT $1, projection, $3, $4, $5
         FROM unnest($2::text[]) AS projection
         ON CONFLICT (projection) WHERE finished_at IS NULL DO NOTHING
         RETURNING operation_id
@@ -210,25 +201,13 @@ pub(super) async fn lock(session: &mut PgConnection, ids: &[i64]) -> sqlx::Resul
     Ok(())
 }
 
-/// Extends the lease of the rows by at least 15 seconds, for commands of an earlier release, and
-/// returns true if the rows are those of a running command. Leaves out rows that a transaction of
-/// the command has locked at the moment, and so never waits.
-pub(super) async fn extend_lease(session: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
+/// Returns true if the rows are those of a running command.
+pub(super) async fn are_unfinished(session: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
     let unfinished = sqlx::query_scalar!(
-        r#"
-        WITH free AS (
-            SELECT operation_id FROM read_model.operations
-            WHERE operation_id = ANY($1) AND finished_at IS NULL
-            FOR NO KEY UPDATE SKIP LOCKED
-        ), extended AS (
-            UPDATE read_model.operations AS o
-            SET lease_expires_at = date_trunc('second', clock_timestamp()) + interval '16 seconds'
-            FROM free
-            WHERE o.operation_id = free.operation_id
-        )
+        "
         SELECT operation_id FROM read_model.operations
         WHERE operation_id = ANY($1) AND finished_at IS NULL
-        "#,
+        ",
         ids
     )
     .fetch_all(session)

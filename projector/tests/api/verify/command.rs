@@ -10,6 +10,7 @@ use sqlx::raw_sql;
 use super::{damage, history};
 use crate::{
     contested::EXCHANGE,
+    operation::run_elsewhere,
     rebuild::{NO_SWAP, rebuild_all, sessions},
     stage::Stage,
     tables::Tables,
@@ -158,12 +159,13 @@ async fn repair_is_refused_during_a_rebuild() {
     )
     .await;
     raw_sql(
-        "INSERT INTO read_model.operations (command, projection, operator, lease_expires_at)
-         VALUES ('rebuild', 'links', 'eve', now() + interval '1 minute')",
+        "INSERT INTO read_model.operations (command, projection, operator)
+         VALUES ('rebuild', 'links', 'eve')",
     )
     .execute(pool)
     .await
     .unwrap();
+    let _rebuild = run_elsewhere(pool, "links").await;
     let refused = run(&stage, &["links", "--repair"]).await;
     let error = stderr(&refused);
     assert!(error.contains("`rebuild links` by eve"), "{error}");
