@@ -2,8 +2,6 @@
 //!
 //! The stored payload is also the `data` of the record on Kafka (`docs/events.md`).
 
-mod upcast;
-
 use uuid::Uuid;
 
 use crate::{
@@ -15,7 +13,6 @@ use crate::{
         LinkEnabled, LinkEvent,
     },
 };
-use upcast::{UPCASTERS, Upcaster};
 
 /// A fact in the past tense. Events are stored forever and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,8 +122,7 @@ macro_rules! catalogue {
                 .expect("payloads are plain structs with string keys")
             }
 
-            /// Reads a payload of the newest version. Returns `None` for a type or version that
-            /// this release does not write.
+            /// Reads a payload. Returns `None` for a type or version that this release does not write.
             fn read(
                 event_type: &str,
                 schema_version: i16,
@@ -173,7 +169,7 @@ impl Event {
         }
     }
 
-    /// Reads an event from its stored form. Older schema versions are upcast.
+    /// Reads an event from its stored form.
     ///
     /// # Errors
     /// Returns [`DecodeError`] if the type or version is unknown, or the payload does not match its
@@ -183,27 +179,15 @@ impl Event {
         schema_version: i16,
         payload: &str,
     ) -> Result<Self, DecodeError> {
-        Self::upcast_from(UPCASTERS, event_type, schema_version, payload)
-    }
-
-    fn upcast_from(
-        upcasters: &[Upcaster],
-        event_type: &str,
-        schema_version: i16,
-        payload: &str,
-    ) -> Result<Self, DecodeError> {
-        let malformed = |source| DecodeError::Payload {
-            event_type: event_type.to_owned(),
-            source,
-        };
-        let (newest_version, payload) =
-            upcast::apply_all(upcasters, event_type, schema_version, payload).map_err(malformed)?;
-        let event = Self::read(event_type, newest_version, &payload);
+        let event = Self::read(event_type, schema_version, payload);
         let event = event.ok_or_else(|| DecodeError::Unknown {
             event_type: event_type.to_owned(),
             schema_version,
         })?;
-        event.map_err(malformed)
+        event.map_err(|source| DecodeError::Payload {
+            event_type: event_type.to_owned(),
+            source,
+        })
     }
 }
 

@@ -18,8 +18,6 @@
 //!   [`credits::Credits`] and [`account::AccountStatus`].
 //! - **envelope**: an event with its metadata: [`envelope::NewEvent`] before the append,
 //!   [`envelope::RecordedEvent`] after the append.
-//! - **upcaster**: a pure function that converts the payload of an older schema version when an
-//!   event is read.
 //! - **idempotency key**: chosen by the client. Requests with the same key have one effect
 //!   ([`batch::IdempotencyKey`]).
 //!

@@ -1,7 +1,5 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
-use serde_json::{Value, json};
-
 use super::*;
 
 /// Folder with one file for each version of each event ever written: `<type>.v<version>.json`.
@@ -71,75 +69,4 @@ fn unknown_members_pass_unknown_types_fail() {
             format!("unknown event `{event_type}` version {version}")
         );
     }
-}
-
-/// Two versions that never existed: in -1 the reason was called `why`, in 0 there was no
-/// `stop_redirects`.
-const MADE_UP: [Upcaster; 2] = [
-    Upcaster {
-        event_type: "AccountSuspended",
-        from: 0,
-        upcast: |payload| {
-            let mut payload: Value = serde_json::from_str(payload)?;
-            payload["stop_redirects"] = json!(false);
-            serde_json::to_string(&payload)
-        },
-    },
-    Upcaster {
-        event_type: "AccountSuspended",
-        from: -1,
-        upcast: |payload| {
-            let mut payload: Value = serde_json::from_str(payload)?;
-            payload["reason"] = payload["why"].take();
-            serde_json::to_string(&payload)
-        },
-    },
-];
-
-#[test]
-fn older_versions_are_upcast_step_by_step() {
-    let account_id = "acc_01h455vb4pex5vsknk084sn02r";
-    let suspended = Event::Account(AccountEvent::Suspended(AccountSuspended {
-        account_id: account_id.parse().unwrap(),
-        reason: "spam".to_owned(),
-        stop_redirects: false,
-    }));
-    for (version, payload) in [
-        (-1, json!({"account_id": account_id, "why": "spam"})),
-        (0, json!({"account_id": account_id, "reason": "spam"})),
-        (
-            1,
-            json!({"account_id": account_id, "reason": "spam", "stop_redirects": false}),
-        ),
-    ] {
-        let payload = payload.to_string();
-        let event = Event::upcast_from(&MADE_UP, "AccountSuspended", version, &payload);
-        assert_eq!(event.unwrap(), suspended, "version {version}");
-    }
-}
-
-#[test]
-fn missing_upcaster_is_unknown_failing_is_malformed() {
-    let read = |event_type, version, payload| {
-        let event = Event::upcast_from(&MADE_UP, event_type, version, payload);
-        event.unwrap_err().to_string()
-    };
-    assert_eq!(
-        read("AccountSuspended", -2, "{}"),
-        "unknown event `AccountSuspended` version -2"
-    );
-    // A chain of upcasters that ends below the newest version reports the stored version.
-    let event = Event::upcast_from(&MADE_UP[1..], "AccountSuspended", -1, "{}");
-    assert_eq!(
-        event.unwrap_err().to_string(),
-        "unknown event `AccountSuspended` version -1"
-    );
-    assert_eq!(
-        read("AccountResumed", 0, "{}"),
-        "unknown event `AccountResumed` version 0"
-    );
-    assert_eq!(
-        read("AccountSuspended", -1, "{"),
-        "malformed payload of `AccountSuspended`"
-    );
 }
