@@ -168,7 +168,7 @@ impl CommandHandler {
         let ids = self.new_ids(&commands);
         let state = self.load(tx, &commands, &ids, credits).await?;
         histogram!(APPEND_LOAD_SECONDS).record(locked_at.elapsed());
-        let mut decisions = CommandBatch::new(&self.pricing, renderer::of_new, state);
+        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
         let mut decided = with_ids(&commands, &ids).map(|(command, ids)| DecidedCommand {
             outcome: decisions.decide(command, ids),
             credits: decisions.credits(command.account_id()),

@@ -1,15 +1,15 @@
 //! The body of the answer to a create. A replay uses the renderer of the first answer, so that both bodies are equal to the
 //! byte: a renderer never changes, and a new renderer gets a new number.
 //!
-//! A new optional member is a field of `CreatedLink` that is absent if `settled.renderer` is older
-//! than the member. Any other difference needs a second struct.
+//! A new optional member will be a field of `CreatedLink` that is absent if `settled.renderer` is older
+//! than the member. Any other difference will need a second struct.
 
 use linkledger_core::{
     batch::SettledCreate,
     http::link_body::LinkBody,
     id::LinkId,
     link::{
-        Destination, Expiry, LinkCreated, Tags,
+        Destination, Expiry, Tags,
         members::{DISABLED, DISABLED_BY},
     },
     openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
@@ -19,28 +19,13 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Number of the newest renderer, which has the details of a link.
-pub const CURRENT: u8 = 2;
-/// Number of the renderer without details.
-const WITHOUT_DETAILS: u8 = 1;
-
-/// Returns the renderer of the answer to a new create. A link without details gets the answer that
-/// releases without details can replay.
-pub fn of_new(created: &LinkCreated) -> u8 {
-    if created.details().is_empty() {
-        WITHOUT_DETAILS
-    } else {
-        CURRENT
-    }
-}
+/// Number of the newest renderer, which new creates get.
+pub const CURRENT: u8 = 1;
 
 /// Renders the body with renderer `settled.renderer`. Returns `None` if this release does not have
 /// the renderer.
 pub fn render(settled: &SettledCreate) -> Option<Vec<u8>> {
-    let body = match settled.renderer {
-        1..=CURRENT => CreatedLink::of(settled),
-        _ => return None,
-    };
+    let body = (settled.renderer == CURRENT).then(|| CreatedLink::of(settled))?;
     Some(serde_json::to_vec(&body).expect("strings and integers can be written"))
 }
 
@@ -81,19 +66,19 @@ pub(crate) struct CreatedLink<'a> {
 
 impl<'a> CreatedLink<'a> {
     fn of(settled: &'a SettledCreate) -> Self {
-        let detailed = Some(&settled.link).filter(|_| settled.renderer > WITHOUT_DETAILS);
+        let link = &settled.link;
         Self {
-            id: settled.link.link_id.to_string(),
-            short_url: &settled.link.short_url,
-            destination_url: &settled.link.destination_url,
+            id: link.link_id.to_string(),
+            short_url: &link.short_url,
+            destination_url: &link.destination_url,
             created_at: timestamp::format(settled.created_at),
             credits_charged: settled.charge.amount,
             credits_balance: settled.charge.balance_after,
-            title: detailed.and_then(|link| link.title.as_deref()),
-            external_id: detailed.and_then(|link| link.external_id.as_deref()),
-            tags: detailed.and_then(|link| link.tags.as_ref()),
-            expires_at: detailed.and_then(|link| link.expires_at),
-            expired_url: detailed.and_then(|link| link.expired_url.as_deref()),
+            title: link.title.as_deref(),
+            external_id: link.external_id.as_deref(),
+            tags: link.tags.as_ref(),
+            expires_at: link.expires_at,
+            expired_url: link.expired_url.as_deref(),
         }
     }
 }

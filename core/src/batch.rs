@@ -24,7 +24,7 @@ use crate::{
     credits::{Credits, CreditsEvent},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, CreateLinkError, Link, LinkCreated, LinkDraft, Slug},
+    link::{CreateLink, CreateLinkError, Link, LinkDraft, Slug},
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
@@ -85,7 +85,7 @@ pub struct LoadedState {
 #[derive(Debug, Clone)]
 pub struct CommandBatch<'a> {
     pricing: &'a Pricing,
-    renderer: fn(&LinkCreated) -> u8,
+    renderer: u8,
     state: LoadedState,
     external_ids: ExternalIds,
     accepted: Vec<AcceptedCommand>,
@@ -95,13 +95,9 @@ pub struct CommandBatch<'a> {
 }
 
 impl<'a> CommandBatch<'a> {
-    /// Returns a batch over the loaded state. `renderer` returns the version of the code that will
-    /// render the answer to a create.
-    pub fn new(
-        pricing: &'a Pricing,
-        renderer: fn(&LinkCreated) -> u8,
-        mut state: LoadedState,
-    ) -> Self {
+    /// Returns a batch over the loaded state. `renderer` is the version of the code that will render
+    /// the answer to a create.
+    pub fn new(pricing: &'a Pricing, renderer: u8, mut state: LoadedState) -> Self {
         Self {
             pricing,
             renderer,
@@ -229,7 +225,7 @@ impl<'a> CommandBatch<'a> {
             .insert(scoped_key, (create.fingerprint, accepted));
         let settled = SettledCreate {
             fingerprint: create.fingerprint,
-            renderer: (self.renderer)(&link),
+            renderer: self.renderer,
             link,
             charge,
             created_at: ids.now,

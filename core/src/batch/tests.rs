@@ -127,7 +127,7 @@ fn accepted_create_appends_link_and_charge() {
         reserved_slugs: HashMap::from([("spring".to_owned(), ids(7).link_id)]),
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, |_| 1, state);
+    let mut batch = CommandBatch::new(&pricing, 1, state);
 
     let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &[ids(7)]);
 

@@ -226,7 +226,7 @@ pub async fn append_drafts(
         reserved_slugs: free,
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, |_| 1, state);
+    let mut batch = CommandBatch::new(&pricing, 1, state);
     for (create, ids) in creates.zip(&ids) {
         let outcome = batch.decide(&create, std::slice::from_ref(ids));
         assert!(

@@ -76,7 +76,7 @@ impl World {
             external_ids: self.external_ids(),
             links: self.links.clone(),
         };
-        let mut batch = CommandBatch::new(&pricing, |_| 1, state);
+        let mut batch = CommandBatch::new(&pricing, 1, state);
         let outcomes: Vec<CommandOutcome> = with_ids(&of_batch, &ids)
             .map(|(command, ids)| batch.decide(command, ids))
             .collect();
