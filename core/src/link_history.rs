@@ -60,9 +60,7 @@ impl LinkAfter {
             Event::Account(_) | Event::Credits(_) => None,
         };
         state
-            .map(|state| Self {
-                state: state.with_details_of_creation(created),
-            })
+            .map(|state| Self { state })
             .ok_or(HistoryError::NoState {
                 version: event.version,
             })

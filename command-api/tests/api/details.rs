@@ -2,7 +2,6 @@
 
 use futures::future::join_all;
 use linkledger_core::{http::link_request::LinkCreate, id::LinkId};
-use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,7 +22,7 @@ fn outcome(answer: &Answer) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn link_without_details_keeps_bytes_of_before() {
+async fn link_without_details_has_no_members_for_them() {
     let app = TestApp::start().await;
     let (account_id, key) = app.account(1).await;
     let body = json!({ "destination_url": "https://example.com/", "slug": "spring" });
@@ -255,48 +254,4 @@ async fn tags_are_kept_in_their_normal_form() {
     many.push("one more".to_owned());
     let refused = send(&app.router, create(&key, fresh_key(), &body(json!(many)))).await;
     assert_eq!(outcome(&refused), (422, "too_many_tags".to_owned()));
-}
-
-/// A release without details changed the destination of a link that was created with details.
-#[tokio::test]
-async fn details_survive_a_change_by_the_release_before() {
-    let app = TestApp::start().await;
-    let (account_id, key) = app.account(1).await;
-    let created = send(
-        &app.router,
-        create(&key, fresh_key(), &LinkCreate::example()),
-    )
-    .await;
-    let id = created.json()["id"].as_str().unwrap().to_owned();
-    let change_of_before = LaterEvent {
-        account_id,
-        stream_id: id.parse::<LinkId>().unwrap().uuid(),
-        event_type: "LinkDestinationChanged",
-        schema_version: 1,
-        payload: json!({
-            "link_id": id,
-            "account_id": account_id.to_string(),
-            "destination_url": "https://example.com/before",
-            "previous_destination_url": LinkCreate::example()["destination_url"],
-        }),
-        metadata: json!({ "link": {
-            "destination_url": "https://example.com/before", "disabled": false, "deleted": false,
-        } }),
-        idempotency_key: None,
-    };
-    append_later_event(app.database.pool(), change_of_before).await;
-    let answer = send(&app.router, change(&key, &id, &json!({ "title": "New" }))).await;
-    assert_eq!(
-        (answer.status.as_u16(), answer.header("etag")),
-        (200, "\"3\"")
-    );
-    let link = answer.json();
-    assert_eq!(link["title"], "New");
-    assert_eq!(link["destination_url"], "https://example.com/before");
-    assert_eq!(link["external_id"], LinkCreate::example()["external_id"]);
-    let changes = &app.payload("LinkDetailsChanged").await["changes"];
-    assert_eq!(
-        *changes,
-        json!({ "title": { "from": "Spring offers", "to": "New" } })
-    );
 }

@@ -133,7 +133,7 @@ impl LinkRow {
         let key = (created.account_id, created.link_id);
         let mut link = ExistingLink::new(created);
         if self.version > link.version {
-            link.state = self.state()?.with_details_of_creation(&link.created);
+            link.state = self.state()?;
             link.version = self.version;
         }
         let settled = SettledLink {

@@ -44,9 +44,6 @@ pub struct LinkState {
     /// True if the owner has deleted the link.
     pub deleted: bool,
     /// Details of the link; `None` if the link never had any.
-    ///
-    /// A release without details also wrote `None` for a link that was created with details. Such a
-    /// release never changes details: those of the creation still hold ([`LinkState::with_details_of_creation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<LinkDetails>,
 }
@@ -109,19 +106,6 @@ impl LinkState {
             disabled_by_owner: false,
             deleted: false,
             details: Some(created.details()).filter(|details| !details.is_empty()),
-        }
-    }
-
-    /// Completes a state from the metadata of an event: a release that did not know details wrote none,
-    /// and those of the creation still hold.
-    #[must_use]
-    pub fn with_details_of_creation(self, created: &LinkCreated) -> Self {
-        match self.details {
-            Some(_) => self,
-            None => Self {
-                details: Self::new(created).details,
-                ..self
-            },
         }
     }
 

@@ -309,9 +309,6 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "INSERT INTO event_store.external_ids VALUES ($account, 'made-up', gen_random_uuid())",
-        &[(
-            None,
-            ") that no event explains: docs/backup.md#external-ids",
-        )],
+        &[(None, ") that no event explains")],
     ),
 ];

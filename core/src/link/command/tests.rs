@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     json::JsonObject,
-    link::{DestinationRules, DisabledBy, LinkState, members::parse_patch},
+    link::{DestinationRules, DisabledBy, members::parse_patch},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 10:00 UTC);
@@ -316,16 +316,4 @@ fn every_change_of_details_can_be_undone() {
         );
         assert_eq!(before.state.undo(&event), None, "{patch}");
     }
-}
-
-#[test]
-fn state_without_details_keeps_those_of_the_creation() {
-    let mut command = create(true);
-    command.draft.details.title = Some("A".to_owned());
-    let created = Link::Absent.decide_create(command).unwrap();
-    let stored = r#"{"destination_url":"https://e.com/","disabled":false,"deleted":false}"#;
-    let state: LinkState = serde_json::from_str(stored).unwrap();
-    assert_eq!(serde_json::to_string(&state).unwrap(), stored);
-    let state = state.with_details_of_creation(&created);
-    assert_eq!(state.details().title.as_deref(), Some("A"));
 }

@@ -98,11 +98,7 @@ impl LinkRecord {
             (false, Some(_)) => "disabled",
             (false, None) => "active",
         };
-        let details = state
-            .clone()
-            .with_details_of_creation(created)
-            .details
-            .unwrap_or_default();
+        let details = state.details();
         Some(RedirectRow {
             slug_folded: redirects::fold(&created.slug),
             link_id: self.link_id,
@@ -110,7 +106,7 @@ impl LinkRecord {
             destination_url: state.destination_url.clone(),
             state: name.to_owned(),
             expires_at: details.expires_at,
-            expired_url: details.expired_url,
+            expired_url: details.expired_url.clone(),
             account_is_stopped,
         })
     }

@@ -12,10 +12,7 @@ const DETAILS: [&str; 5] = ["title", "external_id", "tags", "expires_at", "expir
 
 /// Returns common table expressions that end with `link_states`: the state of each link whose last
 /// applied event is in the bucket. Its column `created` is the payload of the link's `LinkCreated`,
-/// `details` an object with the details.
-///
-/// A state without details was written by a release that never changes details: those of the creation
-/// hold.
+/// `details` an object with the details, or NULL if the link never had any.
 pub(crate) fn link_states() -> String {
     let details = left_over_details();
     format!(
@@ -52,8 +49,9 @@ pub(crate) fn link_states() -> String {
                         WHEN (l.metadata#>>'{{link,disabled}}')::boolean THEN 'operator'
                         WHEN (l.metadata#>>'{{link,disabled_by_owner}}')::boolean THEN 'owner'
                    END AS disabled_by,
-                   CASE WHEN l.is_incomplete THEN left_over.details
-                        ELSE coalesce(l.metadata#>'{{link,details}}', first.created)
+                   CASE WHEN l.version = 1 THEN l.payload
+                        WHEN l.is_incomplete THEN left_over.details
+                        ELSE l.metadata#>'{{link,details}}'
                    END AS details
             FROM latest AS l
             CROSS JOIN LATERAL (

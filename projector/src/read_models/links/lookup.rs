@@ -42,17 +42,16 @@ impl LinkRow {
         created_at: OffsetDateTime,
     ) -> Self {
         let disabled_by = state.disabled_by();
-        let state = state.clone().with_details_of_creation(created);
         let LinkDetails {
             title,
             external_id,
             tags,
             expires_at,
             expired_url,
-        } = state.details.unwrap_or_default();
+        } = state.details().clone();
         Self {
             slug: created.slug.clone(),
-            destination_url: state.destination_url,
+            destination_url: state.destination_url.clone(),
             version,
             created_at: timestamp::format(created_at),
             title,

@@ -83,8 +83,7 @@ impl ExternalIdAudit {
         for link_id in unexplained {
             let uuid = link_id.uuid();
             let what = format!(
-                "{link_id} has a row in external_ids (link_id {uuid}) that no event explains: \
-                 docs/backup.md#external-ids"
+                "{link_id} has a row in external_ids (link_id {uuid}) that no event explains"
             );
             findings.add(None, what);
         }
@@ -99,7 +98,7 @@ impl ExternalIdAudit {
         findings: &mut Findings,
     ) {
         let effect = ExternalIdEffect::of(event, after);
-        // A release without details deletes a link without naming the external id that the link holds.
+        // A deletion frees the external id, also if its metadata cannot be read.
         if effect.freed.is_some() || matches!(event, LinkEvent::Deleted(_)) {
             let key = self.keys_of_links.remove(&event.link_id());
             key.and_then(|key| self.held.remove(&key));

@@ -1,5 +1,4 @@
-//! Links of a shard during a check, each in 16 bytes, and 16 more with details: millions of links
-//! must fit into memory.
+//! Links of a shard during a check, each in 16 bytes: millions of links must fit into memory.
 //!
 //! The check keeps a hash of each stream's id and a hash of its link's state, both with random keys:
 //! the check misses a fault, or reports a false one, once in billions of cases.
@@ -12,7 +11,7 @@ use std::{
 use linkledger_core::{
     event_store::log::stored::StoredEvent,
     id::AccountId,
-    link::{LinkDetails, LinkEvent, LinkState},
+    link::{LinkEvent, LinkState},
 };
 
 use super::accounts::follows;
@@ -22,18 +21,7 @@ use super::accounts::follows;
 pub(super) struct Links {
     /// Links by the hash of their stream's id.
     streams: HashMap<u64, LastLink>,
-    /// Details by the same hash, of links that ever had details.
-    details: HashMap<u64, LastDetails>,
     keys: RandomState,
-}
-
-/// Details of a link after its last checked event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LastDetails {
-    hash: StateHash,
-    /// True if the details are those of the creation: a release that does not know details may have
-    /// left them out of the state since.
-    is_of_creation: bool,
 }
 
 /// Link after its last checked event.
@@ -43,7 +31,7 @@ struct LastLink {
     state: StateHash,
 }
 
-/// Hash of the state and the account of a link without its details, or of its details.
+/// Hash of the state and the account of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct StateHash(u32);
 
@@ -80,10 +68,8 @@ impl Links {
             if before.version > 0 {
                 faults.push("it was created before".to_owned());
             }
-            let state = LinkState::new(created);
-            let hash = hash(&state);
+            let hash = hash(&LinkState::new(created));
             self.set_state(key, hash);
-            self.set_details(key, state.details.as_ref(), true);
             return faults;
         }
         // A gap is already reported as a fault of the version.
@@ -94,12 +80,9 @@ impl Links {
             faults.push("the metadata don't say what the link is after it".to_owned());
             return faults;
         };
-        let expected = after.undo(event);
-        let are_details_sound = before.state == UNKNOWN
-            || self.follow(key, expected.as_ref().and_then(|it| it.details.as_ref()));
-        let is_sound = are_details_sound
-            && expected
-                .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
+        let is_sound = after
+            .undo(event)
+            .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
         if !is_sound {
             let fault =
                 "what the link is after it, by its metadata, is not what its events come to";
@@ -107,9 +90,6 @@ impl Links {
         }
         let hash = hash(after);
         self.set_state(key, hash);
-        if after.details.is_some() {
-            self.set_details(key, after.details.as_ref(), false);
-        }
         faults
     }
 
@@ -117,32 +97,6 @@ impl Links {
         if let Some(link) = self.streams.get_mut(&key) {
             link.state = state;
         }
-    }
-
-    /// Returns true if a link can have had these details before an event.
-    fn follow(&self, key: u64, expected: Option<&LinkDetails>) -> bool {
-        let Some(known) = self.details.get(&key) else {
-            return expected.is_none_or(LinkDetails::is_empty);
-        };
-        match expected {
-            Some(expected) => known.hash == self.hash_of_details(expected),
-            None => known.is_of_creation,
-        }
-    }
-
-    fn set_details(&mut self, key: u64, details: Option<&LinkDetails>, is_of_creation: bool) {
-        if let Some(details) = details {
-            let hash = self.hash_of_details(details);
-            let at = LastDetails {
-                hash,
-                is_of_creation,
-            };
-            self.details.insert(key, at);
-        }
-    }
-
-    fn hash_of_details(&self, details: &LinkDetails) -> StateHash {
-        StateHash::cut(self.keys.hash_one(details))
     }
 }
 
@@ -156,11 +110,9 @@ impl StateHash {
             details: _,
         } = state;
         let disabled = (disabled, disabled_by_owner);
-        Self::cut(keys.hash_one((account_id, destination_url, disabled, deleted)))
-    }
-
-    /// Returns half of a hash; never [`UNKNOWN`].
-    fn cut(hash: u64) -> Self {
+        // Details that were all removed are none.
+        let details = state.details();
+        let hash = keys.hash_one((account_id, destination_url, disabled, deleted, details));
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
         Self((hash as u32).max(1))
     }

@@ -194,27 +194,26 @@ fn missing_charge_at_log_end_is_found() {
 }
 
 #[test]
-fn deletion_by_a_release_without_details_frees_the_external_id() {
-    let deleted = LinkEvent::Deleted(LinkDeleted {
+fn state_without_the_details_of_the_creation_is_found() {
+    let disabled = LinkEvent::Disabled(LinkDisabled {
         link_id: LINK,
         account_id: ACCOUNT,
-        slug: "spring".to_owned(),
+        reason: "x".to_owned(),
+        by: DisabledBy::Operator,
+        disabled_by: DisabledBy::Operator,
     });
-    let state = LinkState {
-        deleted: true,
-        details: None,
-        ..LinkState::new(&link_created())
+    let (version, event, state) = changed(2, disabled, true, false);
+    let is_found = |are_lost: bool| {
+        let state = state.clone().map(|state| LinkState {
+            details: state.details.filter(|_| !are_lost),
+            ..state
+        });
+        let events = [created(1), (version, event.clone(), state)];
+        let found = found(&events, Vec::new(), 0);
+        found
+            .iter()
+            .any(|(_, what)| what.contains("by its metadata"))
     };
-    let again = LinkId::from_uuid(Uuid::from_u128(77));
-    let created_again = testing::link_created(again, ACCOUNT, "spring", "https://e.com/");
-    let events = [
-        created(1),
-        (2, Event::Link(deleted), Some(state)),
-        (1, Event::Link(LinkEvent::Created(created_again)), None),
-    ];
-    let found = found(&events, Vec::new(), 0);
-    let about_ids = found
-        .iter()
-        .filter(|(_, what)| what.contains("gets the external id"));
-    assert_eq!(about_ids.count(), 0, "{found:?}");
+    assert!(is_found(true));
+    assert!(!is_found(false));
 }
