@@ -37,7 +37,7 @@ use uuid::Uuid;
 use self::made_up::DayClicks;
 use crate::{
     client::{
-        ApiClient, ApiRefusal, ApiTarget, CallFailure, RetryPolicy,
+        ApiClient, ApiTarget, CallFailure, RetryPolicy,
         batch::{BatchMode, ItemOutcome, NewLink, requests},
     },
     data_folder::DataFolder,
@@ -59,8 +59,6 @@ const LINKS: usize = 300;
 const DAYS: u16 = 7;
 /// Timeout of the broker for a record, and of the client for room in its queue.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Code of a create whose key belongs to another body.
-const KEY_REUSED: &str = "idempotency_key_reused";
 /// Number of records that wait for the broker.
 const RECORDS_MAX: usize = 5_000;
 
@@ -170,42 +168,25 @@ async fn create_links(stack: &EnvironmentFile, key: &ApiKey) -> anyhow::Result<V
     let client = &ApiClient::new(target, RetryPolicy::BULK, note)?;
     let mut created = Vec::with_capacity(LINKS);
     for request in requests((0..LINKS).map(described::link).map(NewLink::new)) {
-        for outcome in send_creates(client, &request).await? {
-            let link = match outcome {
-                Err(refusal) if refusal.problem.code == KEY_REUSED => {
-                    link_of_earlier_release(client, created.len()).await?
-                }
-                outcome => outcome.map_err(CallFailure::Refused)?,
-            };
+        for link in send_creates(client, &request).await? {
             created.push(made_up_link(link)?);
         }
     }
     Ok(created)
 }
 
-/// Returns the link that an earlier release created, without title and tags.
-async fn link_of_earlier_release(client: &ApiClient, number: usize) -> anyhow::Result<Value> {
-    let create = NewLink::new(described::bare_link(number));
-    let mut outcomes = send_creates(client, &[create]).await?;
-    let outcome = outcomes.pop().context("the API returned no link")?;
-    Ok(outcome.map_err(CallFailure::Refused)?)
-}
-
-/// Sends the creates of one request, and returns each link or its refusal, in order.
-async fn send_creates(
-    client: &ApiClient,
-    creates: &[NewLink],
-) -> Result<Vec<Result<Value, Box<ApiRefusal>>>, CallFailure> {
+/// Sends the creates of one request, and returns the links in order.
+async fn send_creates(client: &ApiClient, creates: &[NewLink]) -> Result<Vec<Value>, CallFailure> {
     let batch = client.create_links(creates, BatchMode::Partial).await;
     if let Some(failure) = batch.failure {
         return Err(failure);
     }
     let outcomes = batch.items.into_iter().flatten();
-    let outcomes = outcomes.map(|outcome| match outcome {
+    let links = outcomes.map(|outcome| match outcome {
         ItemOutcome::Created { link, .. } => Ok(link),
-        ItemOutcome::Refused(refusal) => Err(refusal),
+        ItemOutcome::Refused(refusal) => Err(CallFailure::Refused(refusal)),
     });
-    Ok(outcomes.collect())
+    links.collect()
 }
 
 fn made_up_link(link: Value) -> anyhow::Result<MadeUpLink> {

@@ -49,18 +49,12 @@ pub(super) fn link(number: usize) -> Value {
     let parts = [CAMPAIGNS[campaign], CHANNELS[channel]];
     let parts = parts.iter().chain(CITIES.get(city));
     let (title, tags): (Vec<&str>, Vec<&str>) = parts.copied().unzip();
-    let mut link = bare_link(number);
-    link["title"] = json!(title.join(", "));
-    link["tags"] = json!(tags);
-    link
-}
-
-/// Returns the create of a link as earlier releases sent it.
-pub(super) fn bare_link(number: usize) -> Value {
     let key = Uuid::new_v5(&NAMESPACE, format!("link {number}").as_bytes());
     json!({
         "idempotency_key": key.hyphenated().to_string(),
         "destination_url": format!("https://example.com/made-up/{number}"),
+        "title": title.join(", "),
+        "tags": tags,
     })
 }
 

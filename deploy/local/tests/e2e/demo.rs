@@ -1,10 +1,10 @@
 //! `linkledger demo` on a running stack.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use linkledger_core::timestamp;
 use linkledger_testing::eventually;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::PgPool;
 use time::Duration;
 
@@ -74,34 +74,5 @@ async fn demo_run_twice_publishes_and_counts_each_click_once() {
     eventually("the clicks are counted", are_counted).await;
     // The account of the stack has none of the links.
     assert!(stack.http().list_all().await.is_empty());
-    assert_eq!(stack.interrupt(), Some(0));
-}
-
-#[tokio::test]
-async fn demo_keeps_links_of_an_earlier_release() {
-    let folder = data_folder();
-    let stack = Stack::start(folder.path(), &[]);
-    let http = stack.http();
-    // With this key the command uses the account of the stack.
-    let key_file = |name| folder.path().join(name);
-    fs::copy(key_file("demo_key"), key_file("made_up_key")).unwrap();
-    // Earlier releases sent no title and no tags; this one has created the first link only.
-    let first = json!({ "destination_url": "https://example.com/made-up/0" });
-    let idempotency_key = "a8df9cee-9c53-5970-b207-823148e7b85d";
-    let created = http.create(idempotency_key, &first).await;
-    assert_eq!(created.status, 201, "{created:?}");
-
-    demo(folder.path());
-    let listed = async || {
-        let links = http.list_all().await;
-        (links.len() == 300).then_some(links)
-    };
-    let links = eventually("all links are listed", listed).await;
-    let bare: Vec<&Value> = links
-        .iter()
-        .filter(|link| link["title"].is_null())
-        .collect();
-    assert_eq!(bare.len(), 1, "{bare:?}");
-    assert_eq!(bare[0]["id"], created.json()["id"]);
     assert_eq!(stack.interrupt(), Some(0));
 }
