@@ -47,7 +47,7 @@ def arguments():
     parser.add_argument("--failover", action="store_true", help="three Postgres servers with Patroni and HAProxy")
     parser.add_argument("--times", type=int, help="end after so many faults, whatever the minutes")
     parser.add_argument("--broken", default="", help="SERVICE=FAULT,…: faults on purpose (deploy/nemesis/prove)")
-    parser.add_argument("--upgrade-from", metavar="PROGRAMS", help="folder of the programs of an earlier release")
+    parser.add_argument("--upgrade-from", metavar="PROGRAMS", help="folder of the programs of the release before")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for history, log and stream")
     chosen = parser.parse_args()
     known = [*KINDS] if not chosen.failover else [*FAILOVERS, *(kind for kind in KINDS if kind not in OF_ONE_POSTGRES)]
@@ -97,7 +97,6 @@ def run(stack, history, chosen):
     faults = [Faults(stack, history, name, chosen.seed, chosen.kinds, busy) for name in names]
     upgrades = []
     if chosen.upgrade_from:
-        world.has_details = False
         account = stack.account("upgrade", 10)
         begin_s = UPGRADE_BEGIN * 60 * chosen.minutes
         upgrades = [Upgrade(world, pathlib.Path(chosen.programs).resolve(), busy, begin_s, chosen.seed, *account)]

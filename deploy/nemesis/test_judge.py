@@ -298,13 +298,6 @@ class Minima(unittest.TestCase):
             self.assertGreaterEqual(duration, least)
             self.assertEqual(duration > 0, least > 0)
 
-    def test_details_are_needed_after_an_upgrade_only(self):
-        run = Run()
-        run.operations.append({"op": "fault", "kind": "upgrade", "client": "upgrade", "target": "query-api-1",
-                               "start": 0, "end": run.over["start"]})
-        evidence = Evidence(run.operations, run.facts(), [])
-        self.assertLess(minima.minutes_of_details(evidence), minima.minutes(evidence) / 2)
-
 
 if __name__ == "__main__":
     unittest.main()

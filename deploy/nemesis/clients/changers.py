@@ -32,7 +32,7 @@ class Changer(Client):
     def new_patch(self, link):
         """Draws a change of the destination, of details, of the service, or of several of them."""
         sent = {}
-        if self.world.has_details and self.draw.random() < 0.5:
+        if self.draw.random() < 0.5:
             details = new_details(self.draw, self.world.unique())
             if "expires_at" not in details:
                 # No expiry, or the same as before.
@@ -41,7 +41,7 @@ class Changer(Client):
             sent = {name: details.get(name) for name in names if name in details or name in ("external_id", "expired_url")}
             if self.draw.random() < 0.1:
                 sent |= {"title": None, "tags": []}
-        if self.world.has_details and self.draw.random() < 0.2:
+        if self.draw.random() < 0.2:
             sent["disabled"] = self.draw.choice([True, False, False, None])
         if not sent or self.draw.random() < 0.5:
             sent["destination_url"] = f"https://example.com/changed/{self.world.unique()}"

@@ -41,7 +41,7 @@ class Creator(Client):
         if self.draw.random() < 0.3:
             # Few slugs, so that many are taken.
             body["slug"] = f"shared-{self.draw.randrange(5 + number // 4)}"
-        return body | (new_details(self.draw, self.world.unique()) if self.world.has_details and self.draw.random() < 0.4 else {})
+        return body | (new_details(self.draw, self.world.unique()) if self.draw.random() < 0.4 else {})
 
     def create(self, account, key, sent):
         """Sends a create until its outcome is known, or gives up."""

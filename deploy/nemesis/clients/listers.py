@@ -22,7 +22,7 @@ class Lister(Client):
             self.balance(account, token)
         else:
             collection = self.draw.choice(["links", "links", "entries"])
-            filters = self.any_filters() if collection == "links" and self.world.has_details else {}
+            filters = self.any_filters() if collection == "links" else {}
             self.scan(collection, account, token, self.draw.choice([5, 10, 30, 100]), filters)
 
     def any_filters(self):

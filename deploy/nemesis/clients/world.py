@@ -16,8 +16,6 @@ class World:
         self.lock, self.links, self.hot, self.creates = threading.Lock(), {}, [], []
         self.is_ending = threading.Event()
         self.counter = 0
-        # False while processes of an earlier release may run that do not know details of links.
-        self.has_details = True
 
     def unique(self):
         with self.lock:

@@ -66,16 +66,10 @@ def requests_that_nginx_retried(evidence):
     return sum(it["is_retried"] for it in evidence.operations)
 
 
-def minutes(evidence, begin=0.0):
-    """Returns the duration of the clients' requests from a moment on."""
-    times = [(max(begin, it["start"]), it["end"]) for op in ("create", "get", "redirect") for it in of_clients(evidence, op)
-             if it["end"] > begin]
+def minutes(evidence):
+    """Returns the duration of the clients' requests."""
+    times = [(it["start"], it["end"]) for op in ("create", "get", "redirect") for it in of_clients(evidence, op)]
     return (max(end for _, end in times) - min(start for start, _ in times)) / 60 if times else 0.0
-
-
-def minutes_of_details(evidence):
-    """Returns the duration without that of an upgrade from a release that has no details."""
-    return minutes(evidence, max((it["end"] for it in evidence.of["fault"] if it["kind"] == "upgrade"), default=0.0))
 
 
 def minutes_of_retries(evidence):
@@ -104,12 +98,12 @@ MINIMA = [
     Minimum("pages of lists", 2.5, succeeded("list", 200)),
     Minimum("reads of balances", 0.3, succeeded("credits", 200)),
     Minimum("commands of operators", 0.5, operators_commands),
-    Minimum("changes of details", 2.5, changes_of_details, minutes_of_details),
-    Minimum("changes by owners that disable", 0.25, disabling_by_owners, minutes_of_details),
-    Minimum("refusals external_id_taken", 0.25, refusals_of_external_ids, minutes_of_details),
-    Minimum("redirects after an expiry", 0.25, redirects_after_an_expiry, minutes_of_details),
-    Minimum("pages of filtered lists", 0.5, filtered_lists, minutes_of_details),
-    Minimum("pages of lists with state=expired", 0.1, lists_of_expired, minutes_of_details),
+    Minimum("changes of details", 2.5, changes_of_details),
+    Minimum("changes by owners that disable", 0.25, disabling_by_owners),
+    Minimum("refusals external_id_taken", 0.25, refusals_of_external_ids),
+    Minimum("redirects after an expiry", 0.25, redirects_after_an_expiry),
+    Minimum("pages of filtered lists", 0.5, filtered_lists),
+    Minimum("pages of lists with state=expired", 0.1, lists_of_expired),
     Minimum("requests that nginx retried", 0.1, requests_that_nginx_retried, minutes_of_retries),
 ]
 
