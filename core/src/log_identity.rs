@@ -16,8 +16,7 @@ use crate::{
 #[error(
     "the read tables follow the log {followed}, and the log is {log_id}: LOG_DATABASE_URL and \
      READ_DATABASE_URL (each by default DATABASE_URL) name databases of two installations: correct the \
-     wrong address. If the log was restored to a moment before it had an id, drop the schema read_model \
-     on the server of the read tables (docs/read-servers.md, \"Checks of the addresses\")"
+     wrong address (docs/read-servers.md, \"Checks of the addresses\")"
 )]
 pub struct OtherLog {
     log_id: Uuid,
@@ -121,7 +120,7 @@ async fn ensure_not_beyond(databases: &Databases) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives empty read tables the identity and the epoch of the log, and read tables of an earlier release
+/// Gives empty read tables the identity and the epoch of the log, and read tables without an identity
 /// the identity: migrations cannot read the log, which may be on another server.
 ///
 /// Every read model with applied events of an older epoch needs a rebuild, also its shards without events:

@@ -107,7 +107,7 @@ mod tests {
             // Retention has removed some records, or all.
             (bound(7, here, Some(6)), topic(5, 7)),
             (bound(7, here, Some(6)), topic(7, 7)),
-            // An earlier release stored no cluster and no offset.
+            // No cluster and no offset are stored.
             (bound(7, None, None), topic(0, 7)),
             // Moved back by a refill, and nothing published since.
             (bound(7, here, None), topic(0, 0)),

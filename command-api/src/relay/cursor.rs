@@ -33,7 +33,7 @@ pub struct Cursor {
     pub lease_epoch: i64,
     /// Remaining time of the lease, in seconds; none if the lease has expired.
     pub lease_s: Option<f64>,
-    /// Cluster of the records; unknown for records of an earlier release.
+    /// Cluster of the records; `None` before the first of them.
     pub cluster_id: Option<String>,
     /// Offset of a published record, if one is known; later records have higher offsets.
     pub record_offset: Option<i64>,

@@ -78,7 +78,7 @@ impl EventPublisher for Offsets {
 async fn new_relay_detects_recreated_topic() {
     let broker = TestBroker::embedded();
     let (database, shard) = published_to(&broker).await;
-    // Cursors without offsets, as after a rewind by the stack, or from an earlier release.
+    // Cursors without offsets, as after a rewind by the stack.
     sqlx::query("UPDATE event_store.relay_cursors SET record_offset = NULL")
         .execute(database.pool())
         .await

@@ -119,7 +119,7 @@ async fn read_tables_refuse_another_log() {
     let stage = Stage::set_on_two_servers().await;
     history(&stage).await;
     let databases = stage.databases(SessionKind::Projector, CONNECTIONS_MAX);
-    // Tables of an earlier release have no identity yet.
+    // As if the first `migrate` had been interrupted after the migrations.
     log_identity::adopt(&databases).await.unwrap();
     assert_nothing_is_wrong(&stage).await;
     let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";

@@ -56,8 +56,7 @@ pub(super) async fn wait(pool: &PgPool, ended: &[String]) -> anyhow::Result<PerS
             }
             let owner = leased.and_then(|cursor| cursor.owner.as_deref());
             bail!(
-                "{} goes on although publishing is paused: is it of an earlier release? Stop it, \
-                 then refill",
+                "{} keeps the lease although publishing is paused: stop it, then refill",
                 owner.unwrap_or_default()
             );
         }

@@ -102,7 +102,7 @@ async fn relay_without_lease_cannot_move_the_cursor() {
     assert_eq!(stored(&database, shard).await, 2);
 }
 
-/// Another process with one shard prevents the lease: an earlier release leases shard by shard.
+/// Another process with one shard prevents the lease.
 #[tokio::test]
 async fn lease_covers_all_shards_or_none() {
     let database = TestDatabase::create().await;
