@@ -43,8 +43,8 @@ class Run:
             row(8, "LinkDeleted", SECOND, 2, {"slug": "two"}),
             row(9, "LinkDetailsChanged", FIRST, 4, {"changes": CHANGES}),
             row(10, "LinkDisabled", FIRST, 5, {"by": "owner", "disabled_by": "owner", "reason": "by the owner"}),
-            row(11, "LinkDisabled", FIRST, 6, {"reason": "nemesis-2"}),
-            row(12, "LinkEnabled", FIRST, 7, {"disabled_by": "owner", "reason": "nemesis-3"}),
+            row(11, "LinkDisabled", FIRST, 6, {"by": "operator", "disabled_by": "operator", "reason": "nemesis-2"}),
+            row(12, "LinkEnabled", FIRST, 7, {"by": "operator", "disabled_by": "owner", "reason": "nemesis-3"}),
             row(13, "LinkEnabled", FIRST, 8, {"by": "owner", "reason": "by the owner"}),
         ]
         self.operations, self.clock = [], 0

@@ -70,10 +70,13 @@ async fn owner_and_operator_disable_a_link_independently() {
             "LinkDisabled",
             json!({ "reason": "by the owner", "by": "owner", "disabled_by": "owner" }),
         ),
-        ("LinkDisabled", json!({ "reason": "test" })),
+        (
+            "LinkDisabled",
+            json!({ "reason": "test", "by": "operator", "disabled_by": "operator" }),
+        ),
         (
             "LinkEnabled",
-            json!({ "reason": "test", "disabled_by": "owner" }),
+            json!({ "reason": "test", "by": "operator", "disabled_by": "owner" }),
         ),
         (
             "LinkEnabled",

@@ -123,8 +123,10 @@ async fn disable_and_enable_accept_id_or_slug() {
     assert_eq!(run_json(url, &disable), expected);
     let (event_type, payload, metadata) = latest(&app).await;
     assert_eq!(event_type, "LinkDisabled");
-    let expected =
-        json!({ "link_id": id, "account_id": account_id.to_string(), "reason": "phishing" });
+    let expected = json!({
+        "link_id": id, "account_id": account_id.to_string(), "reason": "phishing", "by": "operator",
+        "disabled_by": "operator",
+    });
     assert_eq!(payload, expected);
     let state = json!({
         "destination_url": "https://example.com/", "disabled": true, "deleted": false,

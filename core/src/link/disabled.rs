@@ -11,12 +11,11 @@ use super::{ChangeLinkError, ExistingLink, LinkDisabled, LinkEnabled, LinkEvent,
 const OWNERS_REASON: &str = "by the owner";
 
 /// Role of the one who disabled a link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum DisabledBy {
     /// An operator of the service.
-    #[default]
     Operator,
     /// The owner of the link.
     Owner,
@@ -37,14 +36,6 @@ impl DisabledBy {
     /// Returns the role of a name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    pub(super) const fn is_operator(&self) -> bool {
-        matches!(self, Self::Operator)
     }
 }
 

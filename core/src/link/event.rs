@@ -129,12 +129,10 @@ pub struct LinkDisabled {
     /// Reason given by the operator; `by the owner` if the owner disabled the link.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Role of the one who disabled the link. Absent for an operator.
-    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    /// Role of the one who disabled the link.
     pub by: DisabledBy,
     /// Role that the link is disabled by after the event: the operator before the owner if both have
-    /// disabled the link. Absent for an operator.
-    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    /// disabled the link.
     pub disabled_by: DisabledBy,
 }
 
@@ -149,8 +147,7 @@ pub struct LinkEnabled {
     /// Reason given by the operator; `by the owner` if the owner enabled the link.
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub reason: String,
-    /// Role of the one who enabled the link. Absent for an operator.
-    #[serde(default, skip_serializing_if = "DisabledBy::is_operator")]
+    /// Role of the one who enabled the link.
     pub by: DisabledBy,
     /// Role that the link is still disabled by. Absent if visitors can follow the link again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ def next_state(state, event):
         return {"stops": set(), **{name: payload[name] for name in ("destination_url", *DETAILS) if name in payload}}
     if kind == "LinkDeleted" or state is None:
         return None
-    state, role = dict(state), {payload.get("by", "operator")}
+    state = dict(state)
     if kind == "LinkDestinationChanged":
         state["destination_url"] = payload["destination_url"]
     elif kind == "LinkDetailsChanged":
@@ -22,6 +22,7 @@ def next_state(state, event):
             if "to" in change:
                 state[name] = change["to"]
     else:
+        role = {payload["by"]}
         state["stops"] = state["stops"] | role if kind == "LinkDisabled" else state["stops"] - role
     return state
 

@@ -89,8 +89,7 @@ def wrong_values(before, event, after):
     elif kind == "LinkDetailsChanged":
         told = {name: (change.get("from"), before.get(name)) for name, change in payload["changes"].items()}
     else:
-        default = "operator" if kind == "LinkDisabled" else None
-        told = {"disabled_by": (payload.get("disabled_by", default), stopped_by(after))}
+        told = {"disabled_by": (payload.get("disabled_by"), stopped_by(after))}
     return [name for name, (one, other) in told.items() if one != other] + ["nothing"] * (before == after)
 
 

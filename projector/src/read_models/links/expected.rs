@@ -86,11 +86,8 @@ pub(crate) fn link_states() -> String {
 
 /// Role that the link is disabled by after its events `e`.
 const LEFT_OVER_DISABLED_BY: &str = "(
-    array_agg(
-        CASE e.type WHEN 'LinkDisabled' THEN coalesce(e.payload->>'disabled_by', 'operator')
-                    ELSE e.payload->>'disabled_by' END
-        ORDER BY e.version DESC
-    ) FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
+    array_agg(e.payload->>'disabled_by' ORDER BY e.version DESC)
+        FILTER (WHERE e.type IN ('LinkDisabled', 'LinkEnabled'))
 )[1]";
 
 /// Returns names and values of the details that the events `e` of a link come to.
