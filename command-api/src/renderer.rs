@@ -1,8 +1,8 @@
 //! The body of the answer to a create. A replay uses the renderer of the first answer, so that both bodies are equal to the
 //! byte: a renderer never changes, and a new renderer gets a new number.
 //!
-//! A new optional member will be a field of `CreatedLink` that is absent if `settled.renderer` is older
-//! than the member. Any other difference will need a second struct.
+//! A new optional member is a field of `CreatedLink` that is absent if `settled.renderer` is older
+//! than the member. Any other difference needs a second struct.
 
 use linkledger_core::{
     batch::SettledCreate,

@@ -60,7 +60,7 @@ pub(crate) async fn demo_key(
         )
     })?;
     if let Some(key) = api_keys::find(pool, &secret).await? {
-        // A release before a scope issued the key without it.
+        // A release that lacked a scope has issued the key without it.
         api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
     } else {
         let account = account::create(pool, clock, name).await?.account_id;

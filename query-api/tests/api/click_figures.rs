@@ -343,11 +343,11 @@ async fn foreign_and_unknown_links_have_no_clicks() {
 }
 
 #[tokio::test]
-async fn clicks_need_a_scope_that_older_keys_lack() {
+async fn clicks_need_a_scope_of_their_own() {
     let stage = ClickStage::set().await;
-    let older = [Scope::LinksWrite, Scope::LinksRead, Scope::CreditsRead];
+    let others = [Scope::LinksWrite, Scope::LinksRead, Scope::CreditsRead];
     let account_id = stage.caller.account_id;
-    let key = testing::api_key(stage.service.pool(), account_id, &older).await;
+    let key = testing::api_key(stage.service.pool(), account_id, &others).await;
     let caller = TestCaller { account_id, key };
     let answer = stage.service.get(&caller, "/v1/clicks").await;
     answer.assert_problem(403, "insufficient_scope");
