@@ -57,6 +57,9 @@ class Reader:
         valid(self.headers[event_type], headers, f"{place}: its headers")
         data = json.loads(message.value())
         valid(self.payloads[headers["ce_dataschema"]], data, f"{place}: its payload")
+        if "ce_linkstate" in headers:
+            state = json.loads(headers["ce_linkstate"])
+            valid(self.payloads["urn:linkledger:schema:LinkState:v1"], state, f"{place}: the state of its link")
         self.check_place(message, headers, data, place)
         sequence = int(headers["ce_sequence"])
         last = self.last[message.partition()]

@@ -268,7 +268,7 @@ impl<'a> CommandBatch<'a> {
         let account_id = change.account_id;
         let holder = self
             .external_ids
-            .other_holder(account_id, link_id, link.state.details());
+            .other_holder(account_id, link_id, &link.state.details);
         if holder.is_some() {
             return Err(CommandRejection::ExternalIdTaken { holder });
         }

@@ -4,6 +4,7 @@
 //! ASCII values. [`PublishedEvent::to_json`] returns the same event as one JSON object, without
 //! Kafka.
 
+mod ascii;
 mod json;
 mod record;
 
@@ -19,6 +20,8 @@ pub const TOPIC: &str = "linkledger.events.v1";
 pub const SEQUENCE: &str = "ce_sequence";
 /// Header: epoch of the log, within which sequences can be compared.
 pub const LOG_EPOCH: &str = "ce_logepoch";
+/// Header: state of the link after the event, as JSON, on every event of a link but its creation.
+const LINK_STATE: &str = "ce_linkstate";
 
 const CONTENT_TYPE: &str = "content-type";
 /// Prefix of the header of each attribute.
@@ -26,14 +29,17 @@ const PREFIX: &str = "ce_";
 const TYPE_PREFIX: &str = "linkledger.";
 
 /// Maximal number of headers of a record.
-pub const HEADERS_MAX: usize = 13;
+pub const HEADERS_MAX: usize = 14;
+/// Maximal size of a record in bytes, with key and headers: a change of all details, each as long as
+/// allowed, and the state after it.
+pub const RECORD_BYTES_MAX: u32 = 100 * 1024;
 /// Usual maximal length of a header's value, in bytes.
 const HEADER_LENGTH_USUAL: usize = 64;
 
 /// An event as published: the event and the epoch of its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedEvent {
-    /// The event. Of its metadata, only the trace context is published.
+    /// The event. Of its metadata, only trace context and state of the link are published.
     pub event: RecordedEvent,
     /// The epoch of the log.
     pub log_epoch: i32,
@@ -89,6 +95,9 @@ impl PublishedEvent {
         write("ce_streamversion", format_args!("{}", event.version));
         if let Some(traceparent) = &event.metadata.traceparent {
             write("ce_traceparent", format_args!("{traceparent}"));
+        }
+        if let Some(link) = &event.metadata.link {
+            write(LINK_STATE, format_args!("{}", ascii::json(link)));
         }
     }
 

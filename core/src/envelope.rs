@@ -1,6 +1,7 @@
 //! An event with its metadata: [`NewEvent`] before the append, [`RecordedEvent`] after the append.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -27,30 +28,68 @@ pub struct Metadata {
     /// Version of the code that rendered the answer to the command; a replay uses the same version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renderer: Option<u8>,
-    /// State of the link after the event; set on every event of a link but the first.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "state_known_here"
-    )]
-    pub link: Option<LinkState>,
+    /// State of the link after the event; set on every event of a link but its creation, whose payload
+    /// is the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<StateAfter>,
+}
+
+/// State of a link after an event, as stored.
+///
+/// A reader of the log must not stop at the state of a later release, and the relay publishes it
+/// unchanged; but no decision and no row comes from a state that is not known as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum StateAfter {
+    /// State that this release knows.
+    Known(Box<LinkState>),
+    /// State of a later release, or none at all.
+    Unknown(Value),
 }
 
 impl Metadata {
-    /// Decodes stored metadata. Metadata that this release cannot read are empty: they are no part of
-    /// the fact, and must not stop a reader of the log. `log verify` reports them.
+    /// Decodes stored metadata. Metadata that this release cannot read are empty: they must not stop a
+    /// reader of the log. `log verify` reports them, and [`RecordedEvent::link_after`] the lack of a
+    /// state.
     pub fn of_stored(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
+
+    /// Returns the state of the link after the event that has these metadata: from the payload of a
+    /// creation, and from the metadata of every other event.
+    ///
+    /// # Errors
+    /// Returns the error of the parser if the metadata hold no state that this release knows.
+    pub fn link_after(
+        &self,
+        event: &LinkEvent,
+        recorded_at: OffsetDateTime,
+    ) -> serde_json::Result<LinkState> {
+        if let LinkEvent::Created(created) = event {
+            return Ok(LinkState::new(created, recorded_at));
+        }
+        match &self.link {
+            Some(StateAfter::Known(state)) => Ok(LinkState::clone(state)),
+            Some(StateAfter::Unknown(state)) => LinkState::deserialize(state),
+            None => LinkState::deserialize(Value::Null),
+        }
+    }
 }
 
-/// Reads the state of a link, or `None` if a later release wrote a state that this release does not
-/// know. Such an event must not stop a reader; no decision uses the unknown state.
-fn state_known_here<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<LinkState>, D::Error> {
-    let state = Option::<serde_json::Value>::deserialize(deserializer)?;
-    Ok(state.and_then(|state| serde_json::from_value(state).ok()))
+impl StateAfter {
+    /// Returns the state, if this release knows it.
+    pub fn known(&self) -> Option<&LinkState> {
+        match self {
+            Self::Known(state) => Some(state),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl From<LinkState> for StateAfter {
+    fn from(state: LinkState) -> Self {
+        Self::Known(Box::new(state))
+    }
 }
 
 /// Idempotency key of an effect, and the fingerprint of the request's body.
@@ -93,12 +132,12 @@ impl NewEvent {
     ) -> Self {
         Self {
             event_id,
-            account_id: after.created.account_id,
+            account_id: after.account_id,
             version: after.version,
             recorded_at,
             event: Event::Link(event),
             metadata: Metadata {
-                link: Some(after.state.clone()),
+                link: Some(after.state.clone().into()),
                 ..metadata
             },
             idempotency: None,
@@ -141,20 +180,98 @@ impl RecordedEvent {
     pub fn decode(&self) -> Result<Event, DecodeError> {
         Event::from_stored(&self.event_type, self.schema_version, &self.payload)
     }
+
+    /// Returns the state of the link after the event, whose payload is given decoded.
+    ///
+    /// # Errors
+    /// Returns [`DecodeError::State`] if the metadata hold no state that this release knows.
+    pub fn state_after(&self, event: &LinkEvent) -> Result<LinkState, DecodeError> {
+        let state = self.metadata.link_after(event, self.recorded_at);
+        state.map_err(|source| DecodeError::State {
+            event_type: self.event_type.clone(),
+            source,
+        })
+    }
+
+    /// Decodes the event, and returns the link after it; `None` if the event is of an account.
+    ///
+    /// # Errors
+    /// Returns [`DecodeError`] if this release cannot read the payload or the state of the link.
+    pub fn link_after(&self) -> Result<Option<ExistingLink>, DecodeError> {
+        match self.decode()? {
+            Event::Link(event) => Ok(Some(ExistingLink {
+                link_id: event.link_id(),
+                account_id: self.account_id,
+                version: self.version,
+                state: self.state_after(&event)?,
+            })),
+            Event::Account(_) | Event::Credits(_) => Ok(None),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use time::macros::datetime;
+
     use super::*;
+    use crate::id::LinkId;
+
+    /// Returns an event with the metadata, which enables a link.
+    fn enabled(metadata: &str) -> RecordedEvent {
+        let (link_id, account_id) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let (link, account) = (LinkId::from_uuid(link_id), AccountId::from_uuid(account_id));
+        RecordedEvent {
+            shard: Shard::of(account),
+            position: 42,
+            stream_id: link_id,
+            version: 3,
+            account_id: account,
+            event_id: EventId::from_uuid(Uuid::from_u128(9)),
+            event_type: "LinkEnabled".to_owned(),
+            schema_version: 1,
+            payload: format!(r#"{{"link_id":"{link}","account_id":"{account}","reason":"test"}}"#),
+            metadata: Metadata::of_stored(metadata),
+            recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
+        }
+    }
+
+    const STATE: &str = r#"{"slug":"Spring","created_at":"2026-11-20T09:51:00.123Z","destination_url":"https://e.com/"}"#;
 
     #[test]
-    fn unknown_link_state_reads_as_none() {
-        let stored = r#"{ "actor": "operator", "link": { "frozen": true }, "later": 1 }"#;
-        let metadata: Metadata = serde_json::from_str(stored).unwrap();
-        let expected = Metadata {
-            actor: Some("operator".to_owned()),
-            ..Metadata::default()
-        };
-        assert_eq!(metadata, expected);
+    fn stored_state_is_read_and_written_unchanged() {
+        let stored = format!(r#"{{"link":{STATE}}}"#);
+        let event = enabled(&stored);
+        assert_eq!(serde_json::to_string(&event.metadata).unwrap(), stored);
+        let link = event.link_after().unwrap().unwrap();
+        assert_eq!(link.version, 3);
+        assert_eq!(link.state.slug, "Spring");
+        assert_eq!(link.state.details, crate::link::LinkDetails::NONE);
+    }
+
+    #[test]
+    fn unknown_or_missing_state_stops_no_reader_and_is_no_state() {
+        let later = STATE.replace('{', r#"{"frozen":true,"#);
+        for (link, written) in [
+            (later.as_str(), r#""frozen":true"#),
+            (r#"{"frozen":true}"#, r#"{"frozen":true}"#),
+            ("7", "7"),
+            ("null", "operator"),
+        ] {
+            let event = enabled(&format!(
+                r#"{{"actor":"operator","link":{link},"later":1}}"#
+            ));
+            assert_eq!(event.metadata.actor.as_deref(), Some("operator"));
+            let stored = serde_json::to_string(&event.metadata).unwrap();
+            assert!(stored.contains(written), "{stored}");
+            let error = event.link_after().unwrap_err();
+            assert!(
+                matches!(error, DecodeError::State { .. }),
+                "{link}: {error:?}"
+            );
+        }
+        let damaged = enabled(r#"{"actor":7}"#);
+        assert_eq!(damaged.metadata, Metadata::default());
+        assert!(damaged.link_after().is_err());
     }
 }

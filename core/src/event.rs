@@ -45,6 +45,15 @@ pub enum DecodeError {
         #[source]
         source: serde_json::Error,
     },
+    /// The metadata hold no state of the link that this release knows.
+    #[error("`{event_type}` keeps no state of the link that this release knows")]
+    State {
+        /// The stored type name.
+        event_type: String,
+        /// Error of the JSON parser.
+        #[source]
+        source: serde_json::Error,
+    },
 }
 
 /// The aggregate of a stream: subject of its events' records.

@@ -16,6 +16,8 @@
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
 //!   events) and *applies* (derives its state from events). The aggregates are [`link::Link`],
 //!   [`credits::Credits`] and [`account::AccountStatus`].
+//! - **state of a link**: all that a link is after one of its events. A creation carries the state by
+//!   its payload, every other event in its metadata ([`link::LinkState`]).
 //! - **envelope**: an event with its metadata: [`envelope::NewEvent`] before the append,
 //!   [`envelope::RecordedEvent`] after the append.
 //! - **idempotency key**: chosen by the client. Requests with the same key have one effect

@@ -1,6 +1,6 @@
 //! Format of instants in HTTP and on Kafka: RFC 3339, UTC, `Z`, milliseconds.
 
-use serde::{Serialize as _, Serializer};
+use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
 /// Length of an instant to the second, without an offset.
@@ -63,6 +63,15 @@ where
 {
     let instant: Option<OffsetDateTime> = (*instant).into();
     instant.map(format).serialize(serializer)
+}
+
+/// Deserializes an instant of RFC 3339.
+///
+/// # Errors
+/// Returns the error of the deserializer, or an error for another text.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).ok_or_else(|| de::Error::custom("an instant of RFC 3339 is wanted"))
 }
 
 /// Parses an instant with any offset and converts it to UTC. Returns `None` if the text is not an

@@ -1,7 +1,9 @@
 //! The registry of read models: each folder below holds the projection that keeps one of them, and
 //! owns its tables.
 //!
-//! A projection only collects rows, event by event; they are written set by set, once per batch.
+//! A projection only collects rows, event by event; they are written set by set, once per batch. The
+//! rows of a link follow from its state after its last event alone, so a row that lacks an event is
+//! right again after the next one.
 
 pub mod credits;
 pub mod description;
@@ -10,14 +12,20 @@ pub mod redirects;
 pub mod skipped;
 
 pub use linkledger_core::projection::{PerProjection, Projection};
-use linkledger_core::{databases::Databases, envelope::RecordedEvent, event::Event};
+use linkledger_core::{
+    account::AccountEvent,
+    credits::CreditsEvent,
+    envelope::RecordedEvent,
+    event::{DecodeError, Event},
+    link::LinkState,
+};
 use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
     description::{ReadModel, ReadTable},
     links::projection::LinkRows,
-    redirects::{FoldedSlugs, RedirectChanges, projection::RedirectRows},
+    redirects::{RedirectChanges, projection::RedirectRows},
 };
 
 /// Returns the description of the read model that a projection keeps.
@@ -34,13 +42,38 @@ pub fn tables(projection: Projection) -> &'static [ReadTable] {
     read_model(projection).tables
 }
 
-/// An event of the log whose payload was decoded, once for all projections.
+/// An event of the log that was decoded, once for all projections.
 #[derive(Debug, Clone)]
 pub struct DecodedEvent {
     /// Position, account, metadata and raw payload.
     pub recorded: RecordedEvent,
-    /// Decoded payload.
-    pub event: Event,
+    /// Content for the projections.
+    pub content: EventContent,
+}
+
+/// Content of an event, as far as rows follow from it.
+#[derive(Debug, Clone)]
+pub enum EventContent {
+    /// State of the link after an event of the link.
+    Link(LinkState),
+    /// Event of an account's status.
+    Account(AccountEvent),
+    /// Event of an account's credits.
+    Credits(CreditsEvent),
+}
+
+impl EventContent {
+    /// Returns the content of an event.
+    ///
+    /// # Errors
+    /// Returns [`DecodeError`] if this release cannot read the payload, or the state of the link.
+    pub fn of(recorded: &RecordedEvent) -> Result<Self, DecodeError> {
+        Ok(match recorded.decode()? {
+            Event::Link(event) => Self::Link(recorded.state_after(&event)?),
+            Event::Account(event) => Self::Account(event),
+            Event::Credits(event) => Self::Credits(event),
+        })
+    }
 }
 
 /// Statement that writes the row of a new link or entry.
@@ -62,19 +95,8 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Projects the events, each for a projection and a generation. Reads the slugs that events of
-    /// redirects lack.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if the log lacks the creation of a link.
-    pub async fn of(
-        databases: &Databases,
-        events: &[(Projection, i32, &'a DecodedEvent)],
-    ) -> sqlx::Result<Self> {
-        let of_redirects = events
-            .iter()
-            .filter(|(projection, ..)| *projection == Projection::Redirects);
-        let slugs = FoldedSlugs::read(databases, of_redirects.map(|(.., event)| *event)).await?;
+    /// Projects the events, each for a projection and a generation, in the order of their positions.
+    pub fn of(events: &[(Projection, i32, &'a DecodedEvent)]) -> Self {
         let mut rows = Self {
             credits: CreditRows::default(),
             links: LinkRows::default(),
@@ -84,10 +106,10 @@ impl<'a> Rows<'a> {
             match projection {
                 Projection::Credits => rows.credits.project(*generation, event),
                 Projection::Links => rows.links.project(*generation, event),
-                Projection::Redirects => rows.redirects.project(*generation, event, &slugs),
+                Projection::Redirects => rows.redirects.project(*generation, event),
             }
         }
-        Ok(rows)
+        rows
     }
 
     /// Writes the rows, sorted by key within each table.

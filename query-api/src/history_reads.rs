@@ -6,7 +6,7 @@ use linkledger_core::{
     clock::to_millisecond,
     envelope::RecordedEvent,
     event::Subject,
-    event_store::log::{StreamPart, link_beginnings, read_stream_backwards},
+    event_store::log::{StreamPart, read_stream_backwards},
     link_history::HistoryError,
     problem::{Code, Problem},
     shard::Shard,
@@ -65,20 +65,6 @@ impl HistoryReads {
             ..newest(link, 1)
         };
         Ok(self.read(link, part).await?.pop())
-    }
-
-    /// Reads the first event of a link.
-    ///
-    /// # Errors
-    /// Returns the problems of [`CostlyReads::read`].
-    pub(crate) async fn first_event(
-        &self,
-        link: LinkKey,
-    ) -> Result<Option<RecordedEvent>, Problem> {
-        let links = [(shard_of(link), link.link_id)];
-        let pool = self.0.pool();
-        let read = || link_beginnings(pool, &links);
-        Ok(self.0.read(link.account_id, read).await?.pop())
     }
 
     async fn read(&self, link: LinkKey, part: StreamPart) -> Result<Vec<RecordedEvent>, Problem> {

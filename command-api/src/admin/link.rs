@@ -178,9 +178,9 @@ async fn find(pool: &PgPool, named: &NamedLink) -> anyhow::Result<LinkId> {
 impl ChangedLink {
     fn of(link: &ExistingLink, changed: bool) -> Self {
         Self {
-            link_id: link.created.link_id,
-            account_id: link.created.account_id,
-            slug: link.created.slug.clone(),
+            link_id: link.link_id,
+            account_id: link.account_id,
+            slug: link.state.slug.clone(),
             disabled: link.state.disabled_by().is_some(),
             disabled_by: link.state.disabled_by(),
             changed,

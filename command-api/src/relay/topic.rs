@@ -6,7 +6,7 @@ pub mod tail;
 
 use std::collections::HashMap;
 
-use linkledger_core::{click::CLICK_PARTITIONS, shard::SHARD_COUNT};
+use linkledger_core::{click::CLICK_PARTITIONS, cloud_event::RECORD_BYTES_MAX, shard::SHARD_COUNT};
 
 use super::refusal::RelayRefusal;
 
@@ -15,10 +15,11 @@ pub use requests::{admit, create, describe};
 
 /// Size limit of a batch of the producer, before compression (`batch.size` and
 /// `message.max.bytes` of librdkafka).
-pub const BATCH_BYTES_MAX: u32 = 1_000_000;
+pub const BATCH_BYTES_MAX: u32 = 940_000;
 /// Lowest accepted `max.message.bytes`: a full batch, and one record by which librdkafka may exceed
 /// the limit.
 pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
+const _: () = assert!(BATCH_BYTES_MAX + RECORD_BYTES_MAX <= MAX_MESSAGE_BYTES_MIN);
 
 /// Limits of a topic on the difference between the clock of the broker and the time of a record. Records have
 /// the time of their event, which is old in a refill, and ahead if a clock was ahead: a limit that refuses one

@@ -62,7 +62,7 @@ pub async fn change_link(
     let settled = answer::to_change(&uri, state.queue.submit_change(change).await)?;
     let headers = answer::headers(&state, caller.account_id, settled.position);
     let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
-    let parts = LinkParts::of(&settled.link, settled.created_at);
+    let parts = LinkParts::of(&settled.link);
     let body = LinkBody::new(parts, &state.short_base_url);
     Ok((headers, etag, Json(body)).into_response())
 }

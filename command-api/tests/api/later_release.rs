@@ -17,9 +17,9 @@ use crate::{
 
 fn kept(more: &Value) -> Value {
     let mut link = json!({
+        "slug": "frozen",
+        "created_at": "2026-11-20T09:51:00.123Z",
         "destination_url": "https://example.com/",
-        "disabled": false,
-        "deleted": false,
     });
     let members = more.as_object().unwrap().clone();
     link.as_object_mut().unwrap().extend(members);
@@ -61,7 +61,7 @@ async fn link_changed_by_later_release_is_untouched() {
     let names = [
         "unknown event `LinkFrozen` version 1",
         "unknown event `LinkDestinationChanged` version 2",
-        "keeps `frozen` of the link, which this release does not know",
+        "unknown field `frozen`",
     ];
     for (later, name) in later.iter().zip(names) {
         let create_key = fresh_key();
@@ -140,6 +140,7 @@ async fn event_of_later_release_is_relayed_unchanged() {
     let frozen = LaterEvent {
         schema_version: 3,
         payload: json!({ "link": { "id": id }, "until": null }),
+        metadata: kept(&json!({ "frozen": true })),
         ..of_link(account_id, &id, "LinkFrozen")
     };
     append_later_event(app.database.pool(), frozen.clone()).await;
@@ -156,4 +157,6 @@ async fn event_of_later_release_is_relayed_unchanged() {
         (&id, "03")
     );
     assert_eq!(*payload, frozen.payload.to_string());
+    let state: Value = serde_json::from_str(&headers["ce_linkstate"]).unwrap();
+    assert_eq!(state, frozen.metadata["link"]);
 }

@@ -129,7 +129,8 @@ async fn disable_and_enable_accept_id_or_slug() {
     });
     assert_eq!(payload, expected);
     let state = json!({
-        "destination_url": "https://example.com/", "disabled": true, "deleted": false,
+        "slug": "Spring", "created_at": created.json()["created_at"],
+        "destination_url": "https://example.com/", "disabled_by_operator": true,
     });
     assert_eq!(metadata, json!({ "actor": "operator", "link": state }));
     assert_eq!(run_json(url, &disable)["changed"], false);
@@ -142,7 +143,7 @@ async fn disable_and_enable_accept_id_or_slug() {
         (200, "\"3\"")
     );
     let (_, _, metadata) = latest(&app).await;
-    assert_eq!(metadata["link"]["disabled"], true);
+    assert_eq!(metadata["link"]["disabled_by_operator"], true);
     assert_eq!(run_json(url, &enable)["disabled"], false);
     assert_eq!(run_json(url, &enable)["changed"], false);
 

@@ -39,8 +39,6 @@ pub enum ChangeRequest {
 pub struct SettledLink {
     /// State of the link.
     pub link: ExistingLink,
-    /// Time at which the link was created.
-    pub created_at: OffsetDateTime,
     /// Position of the link's latest event.
     pub position: Position,
 }

@@ -1,6 +1,6 @@
 //! Reads an event from a Kafka record.
 
-use super::{HEADERS_MAX, LOG_EPOCH, PublishedEvent, SEQUENCE, TYPE_PREFIX};
+use super::{HEADERS_MAX, LINK_STATE, LOG_EPOCH, PublishedEvent, SEQUENCE, TYPE_PREFIX};
 use crate::{
     envelope::{Metadata, RecordedEvent},
     event::Subject,
@@ -58,6 +58,9 @@ impl PublishedEvent {
             .ok_or(RecordError::Malformed("ce_type"))?;
         let recorded_at =
             timestamp::parse(get("ce_time")?).ok_or(RecordError::Malformed("ce_time"))?;
+        let link = headers.get(LINK_STATE).map(serde_json::from_str);
+        let link = link.transpose();
+        let link = link.map_err(|_| RecordError::Malformed(LINK_STATE))?;
         let event = RecordedEvent {
             shard,
             position: counted::<Position>(SEQUENCE, get(SEQUENCE)?)?,
@@ -70,6 +73,7 @@ impl PublishedEvent {
             payload,
             metadata: Metadata {
                 traceparent: headers.get("ce_traceparent").map(str::to_owned),
+                link,
                 ..Metadata::default()
             },
             recorded_at,

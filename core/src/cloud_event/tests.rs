@@ -5,10 +5,39 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    envelope::Metadata,
+    envelope::{Metadata, StateAfter},
+    event::Event,
     id::{AccountId, EventId},
+    link::{
+        DetailChanges, Expiry, LinkDetails, LinkDetailsChanged, LinkEvent, LinkState, Tags,
+        destination, details, tag,
+    },
     shard::Shard,
 };
+
+/// Returns a state with a title beyond ASCII.
+fn state() -> LinkState {
+    LinkState {
+        slug: "Spring".to_owned(),
+        domain_id: 0,
+        created_at: datetime!(2026-11-20 09:51:00.123 UTC),
+        destination_url: "https://example.com/".to_owned(),
+        disabled_by_operator: true,
+        disabled_by_owner: false,
+        deleted: false,
+        details: LinkDetails {
+            title: Some("Größe \"M\"".to_owned()),
+            ..LinkDetails::NONE
+        },
+    }
+}
+
+/// Returns an event of a link, as published with the state after it.
+fn published_of_link() -> PublishedEvent {
+    let mut published = published(5);
+    published.event.metadata.link = Some(state().into());
+    published
+}
 
 pub(super) fn published(stream_id: u128) -> PublishedEvent {
     let event = RecordedEvent {
@@ -62,13 +91,87 @@ fn record_has_the_documented_headers() {
 }
 
 #[test]
+fn record_of_link_has_the_state_after_it() {
+    let headers = published_of_link().headers();
+    let expected = (
+        "ce_linkstate",
+        r#"{"slug":"Spring","created_at":"2026-11-20T09:51:00.123Z","destination_url":"https://example.com/","disabled_by_operator":true,"details":{"title":"Gr\u00f6\u00dfe \"M\""}}"#,
+    );
+    let (name, value) = headers.last().unwrap();
+    assert_eq!((*name, value.as_str()), expected);
+}
+
+#[test]
 fn record_has_at_most_headers_max() {
-    assert_eq!(published(2).headers().len(), HEADERS_MAX);
+    assert_eq!(published_of_link().headers().len(), HEADERS_MAX);
+}
+
+/// Returns details with the longest values: each character of an address takes two bytes of JSON,
+/// each other one four bytes, or twelve of a header.
+fn longest_details(distinct: char) -> LinkDetails {
+    let astral = |count: usize| "\u{10428}".repeat(count);
+    let tag = |number: u8| {
+        let sign = char::from(b'a' + number);
+        format!("{sign}{distinct}{}", astral(tag::TAG_LENGTH_MAX - 2))
+    };
+    let numbers = 0..u8::try_from(tag::TAGS_MAX).unwrap();
+    LinkDetails {
+        title: Some(format!(
+            "{distinct}{}",
+            astral(details::TITLE_LENGTH_MAX - 1)
+        )),
+        external_id: Some(distinct.to_string().repeat(details::EXTERNAL_ID_LENGTH_MAX)),
+        tags: Tags::of(numbers.map(tag).collect()),
+        expires_at: Some(Expiry::at(datetime!(2099-12-31 23:59:59.999 UTC))),
+        expired_url: Some(longest_address(distinct)),
+    }
+}
+
+fn longest_address(distinct: char) -> String {
+    let prefix = format!("https://e.com/?{distinct}");
+    let rest = "\\".repeat(destination::LENGTH_MAX - prefix.len());
+    format!("{prefix}{rest}")
+}
+
+/// Maximal length of the header with the state, by `docs/events.md`.
+const STATE_BYTES_MAX: usize = 52 * 1024;
+
+#[test]
+fn longest_record_has_at_most_record_bytes_max() {
+    let mut published = published_of_link();
+    let changes = DetailChanges::between(&longest_details('a'), &longest_details('b'));
+    let event = LinkDetailsChanged {
+        link_id: LinkId::from_uuid(published.event.stream_id),
+        account_id: published.event.account_id,
+        changes: changes.unwrap(),
+    };
+    let event = Event::Link(LinkEvent::DetailsChanged(event));
+    published.event.payload = event.to_payload();
+    let state = LinkState {
+        slug: "s".repeat(64),
+        domain_id: i64::MAX,
+        destination_url: longest_address('c'),
+        disabled_by_owner: true,
+        details: longest_details('b'),
+        ..state()
+    };
+    published.event.metadata.link = Some(state.into());
+    let headers = published.headers();
+    let (_, state) = headers.last().unwrap();
+    assert!(state.len() < STATE_BYTES_MAX, "{}", state.len());
+    let headers: usize = headers
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    let bytes = published.key().len() + headers + published.event.payload.len();
+    assert!(bytes < RECORD_BYTES_MAX as usize, "{bytes}");
+    // Far less would make the limit of a batch needlessly small.
+    assert!(bytes > RECORD_BYTES_MAX as usize * 9 / 10, "{bytes}");
 }
 
 #[test]
 fn attributes_conform_to_cloudevents() {
-    for (name, value) in published(2).headers() {
+    for (name, value) in published_of_link().headers() {
         let attribute = name.strip_prefix(PREFIX);
         let is_named = attribute.is_none_or(|attribute| {
             (1..=20).contains(&attribute.len())
@@ -80,15 +183,20 @@ fn attributes_conform_to_cloudevents() {
             is_named && (attribute.is_some() || name == CONTENT_TYPE),
             "{name}"
         );
-        let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+        // A title may have spaces.
+        let is_plain = value
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() || byte == b' ');
         assert!(!value.is_empty() && is_plain, "{name}: {value}");
     }
 }
 
 #[test]
 fn event_round_trips_through_record() {
-    for stream_id in [2, 5] {
-        let published = published(stream_id);
+    let mut of_later_release = published(5);
+    let unknown = serde_json::json!({ "frozen": true });
+    of_later_release.event.metadata.link = Some(StateAfter::Unknown(unknown));
+    for published in [published(2), published_of_link(), of_later_release] {
         let headers = published.headers();
         let headers = headers
             .iter()
@@ -111,7 +219,7 @@ fn last_header_of_a_name_counts() {
 
 #[test]
 fn missing_or_malformed_header_is_named() {
-    let published = published(2);
+    let published = published_of_link();
     let headers = published.headers();
     let mut headers: HashMap<_, _> = headers
         .iter()
@@ -131,6 +239,7 @@ fn missing_or_malformed_header_is_named() {
         ("ce_streamversion", "-1"),
         ("ce_logepoch", "0"),
         ("ce_type", "linkledger.CreditsCharged.v0"),
+        ("ce_linkstate", "{"),
     ] {
         let sound = headers.insert(name, value).unwrap();
         assert_eq!(

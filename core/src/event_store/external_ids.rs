@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{log::PerShard, transaction::PoolTransaction};
 use crate::{
     batch::ExternalIdKey,
-    envelope::NewEvent,
+    envelope::{NewEvent, StateAfter},
     event::Event,
     id::{AccountId, LinkId},
     link::{LinkEvent, LinkState},
@@ -92,7 +92,7 @@ impl<'a> ExternalIdEffect<'a> {
                 }
             }
             LinkEvent::Deleted(_) => Self {
-                freed: after.and_then(|after| after.details().external_id.as_deref()),
+                freed: after.and_then(|after| after.details.external_id.as_deref()),
                 given: None,
             },
             LinkEvent::DestinationChanged(_) | LinkEvent::Disabled(_) | LinkEvent::Enabled(_) => {
@@ -124,7 +124,8 @@ impl ExternalIdChanges {
     }
 
     fn add(&mut self, new: &NewEvent, event: &LinkEvent) {
-        let effect = ExternalIdEffect::of(event, new.metadata.link.as_ref());
+        let after = new.metadata.link.as_ref().and_then(StateAfter::known);
+        let effect = ExternalIdEffect::of(event, after);
         if let Some(freed) = effect.freed {
             let key = (new.account_id, freed.to_owned());
             self.given.remove(&key);

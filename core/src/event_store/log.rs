@@ -20,7 +20,9 @@ use crate::{
 };
 
 pub use self::{
-    links::{LinkEndState, LinkExtent, link_beginnings, link_extent, link_extents},
+    links::{
+        LinkEndState, LinkExtent, last_link_events, link_beginnings, link_extent, link_extents,
+    },
     newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
     presence::{EventPlace, Presence, compare},
 };

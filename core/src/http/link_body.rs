@@ -12,7 +12,7 @@ use utoipa::{
 use crate::{
     id::LinkId,
     link::{
-        Destination, DisabledBy, ExistingLink, Expiry, LinkDetails, Tags,
+        Destination, DisabledBy, ExistingLink, Expiry, LinkDetails, LinkState, Tags,
         members::{DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE},
     },
     openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
@@ -93,15 +93,27 @@ pub struct LinkParts {
 }
 
 impl LinkParts {
-    /// Returns the fields of a link that was created at the given time.
-    pub fn of(link: &ExistingLink, created_at: OffsetDateTime) -> Self {
-        Self {
-            id: link.created.link_id,
-            slug: link.created.slug.clone(),
-            destination_url: link.state.destination_url.clone(),
+    /// Returns the fields of a link.
+    pub fn of(link: &ExistingLink) -> Self {
+        let disabled_by = link.state.disabled_by();
+        // Without `..`: the compiler names a member that the body lacks.
+        let LinkState {
+            slug,
+            domain_id: _,
             created_at,
-            details: link.state.details().clone(),
-            disabled_by: link.state.disabled_by(),
+            destination_url,
+            disabled_by_operator: _,
+            disabled_by_owner: _,
+            deleted: _,
+            details,
+        } = link.state.clone();
+        Self {
+            id: link.link_id,
+            slug,
+            destination_url,
+            created_at,
+            details,
+            disabled_by,
         }
     }
 

@@ -162,11 +162,11 @@ impl ExistingLink {
         };
         let destination = self.change_of_destination(command.patch.destination.as_ref());
         let destination = destination.map(LinkEvent::DestinationChanged);
-        let changes = DetailChanges::between(self.state.details(), &details);
+        let changes = DetailChanges::between(&self.state.details, &details);
         let details = changes.map(|changes| {
             LinkEvent::DetailsChanged(LinkDetailsChanged {
-                link_id: self.created.link_id,
-                account_id: self.created.account_id,
+                link_id: self.link_id,
+                account_id: self.account_id,
                 changes,
             })
         });
@@ -185,8 +185,8 @@ impl ExistingLink {
         changed
             .filter(|destination| destination != current)
             .map(|destination| LinkDestinationChanged {
-                link_id: self.created.link_id,
-                account_id: self.created.account_id,
+                link_id: self.link_id,
+                account_id: self.account_id,
                 destination_url: destination.to_owned(),
                 previous_destination_url: current.clone(),
             })
@@ -199,7 +199,7 @@ impl ExistingLink {
         patch: &DetailsPatch,
         now: OffsetDateTime,
     ) -> Result<LinkDetails, FieldError> {
-        let before = self.state.details();
+        let before = &self.state.details;
         let after = patch.apply_to(before);
         if after.expires_at != before.expires_at {
             check_expiry(after.expires_at, now)?;
@@ -225,9 +225,9 @@ impl ExistingLink {
         }
         expected_version.check(self)?;
         Ok(Some(LinkDeleted {
-            link_id: self.created.link_id,
-            account_id: self.created.account_id,
-            slug: self.created.slug.clone(),
+            link_id: self.link_id,
+            account_id: self.account_id,
+            slug: self.state.slug.clone(),
         }))
     }
 

@@ -15,6 +15,8 @@ pub use values::{
     parse_external_id, parse_title,
 };
 
+#[cfg(feature = "schema")]
+use super::destination;
 use super::{Tags, destination::HostOnly};
 
 /// Details of a link.
@@ -22,23 +24,28 @@ use super::{Tags, destination::HostOnly};
 /// Unknown members are an error: a decision on a link must know the whole link.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct LinkDetails {
     /// Title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = TITLE_LENGTH_MAX), regex(pattern = TITLE_PATTERN)))]
     pub title: Option<String>,
-    /// Id of the link in the owner's system; unique among the links of the account that are not
+    /// Id of the link in the owner's system, unique among the links of the account that are not
     /// deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = EXTERNAL_ID_LENGTH_MAX), regex(pattern = EXTERNAL_ID_PATTERN)))]
     pub external_id: Option<String>,
     /// Tags, at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Tags"))]
     pub tags: Option<Tags>,
     /// Instant from which the link no longer leads to its destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Expiry"))]
     pub expires_at: Option<Expiry>,
-    /// Address to which the link leads after the expiry, in the form of a serialised
-    /// [`Destination`](super::Destination).
+    /// Destination after the expiry, in the same form as the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub expired_url: Option<String>,
 }
 

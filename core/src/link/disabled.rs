@@ -48,7 +48,7 @@ impl fmt::Display for DisabledBy {
 impl LinkState {
     /// Returns the role that the link is disabled by: the operator before the owner.
     pub const fn disabled_by(&self) -> Option<DisabledBy> {
-        if self.disabled {
+        if self.disabled_by_operator {
             Some(DisabledBy::Operator)
         } else if self.disabled_by_owner {
             Some(DisabledBy::Owner)
@@ -60,7 +60,7 @@ impl LinkState {
     /// Returns true if the role has disabled the link.
     pub(super) const fn is_disabled_by(&self, role: DisabledBy) -> bool {
         match role {
-            DisabledBy::Operator => self.disabled,
+            DisabledBy::Operator => self.disabled_by_operator,
             DisabledBy::Owner => self.disabled_by_owner,
         }
     }
@@ -69,7 +69,7 @@ impl LinkState {
     #[must_use]
     pub(super) fn with_disabled(mut self, role: DisabledBy, is_disabled: bool) -> Self {
         match role {
-            DisabledBy::Operator => self.disabled = is_disabled,
+            DisabledBy::Operator => self.disabled_by_operator = is_disabled,
             DisabledBy::Owner => self.disabled_by_owner = is_disabled,
         }
         self
@@ -105,7 +105,7 @@ impl ExistingLink {
         &self,
         is_disabled: bool,
     ) -> Result<Option<LinkEvent>, ChangeLinkError> {
-        if !is_disabled && self.state.disabled {
+        if !is_disabled && self.state.disabled_by_operator {
             return Err(ChangeLinkError::DisabledByOperator);
         }
         Ok(self.set_disabled(DisabledBy::Owner, is_disabled, OWNERS_REASON))
@@ -116,7 +116,7 @@ impl ExistingLink {
             return None;
         }
         let after = self.state.clone().with_disabled(by, is_disabled);
-        let (link_id, account_id) = (self.created.link_id, self.created.account_id);
+        let (link_id, account_id) = (self.link_id, self.account_id);
         let reason = reason.to_owned();
         Some(match (is_disabled, after.disabled_by()) {
             (true, disabled_by) => LinkEvent::Disabled(LinkDisabled {

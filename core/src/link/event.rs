@@ -11,8 +11,7 @@ use super::{
 use super::{destination, details, slug};
 use crate::id::{AccountId, LinkId};
 
-/// An event of a link's stream. The projections `links` and `redirects` must match every variant
-/// without a wildcard.
+/// An event of a link's stream. Every reader matches every variant without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
     /// The owner created the link.

@@ -1,10 +1,21 @@
-//! A link, derived from the events of its stream.
+//! A link, derived from the events of its stream: the one fold.
+//!
+//! Each event describes the whole link after it: a creation by its payload and its time, every other
+//! event by the [`LinkState`] in its metadata. So the last event of a stream is enough, for a command as
+//! well as for a projection (`docs/adr/0022-state-with-each-event.md`).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use super::{LinkCreated, LinkDetails, LinkEvent, destination::HostOnly};
+#[cfg(feature = "schema")]
+use super::{destination, slug};
+use crate::{
+    id::{AccountId, LinkId},
+    timestamp,
+};
 
 /// The link aggregate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,40 +31,67 @@ pub enum Link {
 /// A link that was created, and possibly deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingLink {
-    /// First event of the link: immutable fields, and the first destination.
-    pub created: LinkCreated,
+    /// Id of the link.
+    pub link_id: LinkId,
+    /// Account that owns the link.
+    pub account_id: AccountId,
     /// Number of events in the link's stream; shown as `ETag`.
     pub version: i64,
-    /// Mutable fields of the link.
+    /// State of the link.
     pub state: LinkState,
 }
 
-/// Mutable fields of a link. Each event of a link but the first keeps the new state in its
-/// metadata, so the first and the last event describe the whole link.
-///
-/// `Debug` shows the host of the destination only.
+/// Whole state of a link after one of its events.
+// Unknown members are an error: whoever decides or projects must know the whole link.
+// `Debug` shows the host of the destination only.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkState {
-    /// Current destination, serialised.
+    /// Last part of the short address, as chosen or generated. Never changes.
+    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
+    pub slug: String,
+    /// Number of the domain of the short address. Absent for the default domain, whose number is 0.
+    #[serde(default, skip_serializing_if = "is_default_domain")]
+    pub domain_id: i64,
+    /// Time of the creation. Never changes.
+    #[serde(with = "timestamp")]
+    #[cfg_attr(feature = "schema", schemars(with = "super::Expiry"))]
+    pub created_at: OffsetDateTime,
+    /// Current destination: an `http` or `https` URL, as the URL standard serialises it.
+    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
     pub destination_url: String,
-    /// True if an operator has disabled the link.
-    pub disabled: bool,
-    /// True if the owner has disabled the link.
+    /// True if an operator has disabled the link. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled_by_operator: bool,
+    /// True if the owner has disabled the link. Absent if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled_by_owner: bool,
-    /// True if the owner has deleted the link.
+    /// True if the owner has deleted the link. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
-    /// Details of the link; `None` if the link never had any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<LinkDetails>,
+    /// Details. Absent if the link has none.
+    #[serde(default, skip_serializing_if = "LinkDetails::is_empty")]
+    pub details: LinkDetails,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_default_domain(domain_id: &i64) -> bool {
+    *domain_id == 0
 }
 
 impl Link {
-    /// Returns the state after one more event. Never fails: an event is a fact.
+    /// Returns the link after one more event, which was recorded at the given time. Never fails: an
+    /// event is a fact.
     #[must_use]
-    pub fn apply(self, event: &LinkEvent) -> Self {
+    pub fn apply(self, event: &LinkEvent, recorded_at: OffsetDateTime) -> Self {
         match (self, event) {
-            (_, LinkEvent::Created(created)) => Self::Existing(ExistingLink::new(created.clone())),
+            (_, LinkEvent::Created(created)) => {
+                Self::Existing(ExistingLink::new(created, recorded_at))
+            }
             (Self::Existing(link), event) => Self::Existing(link.apply(event)),
             // Unreachable: every stream starts with `LinkCreated`.
             (Self::Absent, _) => Self::Absent,
@@ -62,28 +100,29 @@ impl Link {
 }
 
 impl ExistingLink {
-    /// Returns a link right after its creation.
-    pub fn new(created: LinkCreated) -> Self {
+    /// Returns a link right after its creation at the given time.
+    pub fn new(created: &LinkCreated, created_at: OffsetDateTime) -> Self {
         Self {
-            state: LinkState::new(&created),
-            created,
+            link_id: created.link_id,
+            account_id: created.account_id,
             version: 1,
+            state: LinkState::new(created, created_at),
         }
     }
 
-    /// Returns the state after one more event.
+    /// Returns the link after one more event.
     #[must_use]
     pub fn apply(mut self, event: &LinkEvent) -> Self {
         self.version += 1;
         let state = &mut self.state;
         match event {
             // Unreachable: a stream has one `LinkCreated`. A second one would reset the link.
-            LinkEvent::Created(created) => return Self::new(created.clone()),
+            LinkEvent::Created(created) => *state = LinkState::new(created, state.created_at),
             LinkEvent::DestinationChanged(changed) => {
                 state.destination_url.clone_from(&changed.destination_url);
             }
             LinkEvent::DetailsChanged(changed) => {
-                state.details = Some(changed.changes.apply_to(state.details()));
+                state.details = changed.changes.apply_to(&state.details);
             }
             LinkEvent::Deleted(_) => state.deleted = true,
             LinkEvent::Disabled(disabled) => {
@@ -98,25 +137,29 @@ impl ExistingLink {
 }
 
 impl LinkState {
-    /// Returns the state of a link right after its creation.
-    pub fn new(created: &LinkCreated) -> Self {
+    /// Returns the state of a link right after its creation at the given time.
+    pub fn new(created: &LinkCreated, created_at: OffsetDateTime) -> Self {
         Self {
+            slug: created.slug.clone(),
+            domain_id: 0,
+            created_at,
             destination_url: created.destination_url.clone(),
-            disabled: false,
+            disabled_by_operator: false,
             disabled_by_owner: false,
             deleted: false,
-            details: Some(created.details()).filter(|details| !details.is_empty()),
+            details: created.details(),
         }
     }
 
-    /// Returns the details; empty if the link has none.
-    pub fn details(&self) -> &LinkDetails {
-        self.details.as_ref().unwrap_or(&LinkDetails::NONE)
+    /// Returns the key of the slug: slugs are case-insensitive. Does not parse a `Slug`, because a
+    /// later, stricter rule must not refuse a slug that exists.
+    pub fn slug_folded(&self) -> String {
+        self.slug.to_ascii_lowercase()
     }
 
     /// Returns the external id that no other link of the account may have; a deleted link holds none.
     pub fn held_external_id(&self) -> Option<&str> {
-        let external_id = self.details().external_id.as_deref();
+        let external_id = self.details.external_id.as_deref();
         external_id.filter(|_| !self.deleted)
     }
 
@@ -133,7 +176,9 @@ impl LinkState {
         };
         match event {
             LinkEvent::Created(_) => None,
-            LinkEvent::Deleted(_) => self.deleted.then_some(before),
+            LinkEvent::Deleted(deleted) => {
+                (self.deleted && self.slug == deleted.slug).then_some(before)
+            }
             _ if self.deleted => None,
             LinkEvent::DestinationChanged(changed) => {
                 (self.destination_url == changed.destination_url).then(|| Self {
@@ -141,18 +186,19 @@ impl LinkState {
                     ..before
                 })
             }
-            LinkEvent::DetailsChanged(changed) => {
-                let details = changed.changes.undo(self.details.as_ref()?)?;
-                Some(Self {
-                    details: Some(details),
-                    ..before
-                })
+            LinkEvent::DetailsChanged(changed) => Some(Self {
+                details: changed.changes.undo(&self.details)?,
+                ..before
+            }),
+            LinkEvent::Disabled(disabled) => {
+                let is_so = self.is_disabled_by(disabled.by)
+                    && self.disabled_by() == Some(disabled.disabled_by);
+                is_so.then(|| before.with_disabled(disabled.by, false))
             }
-            LinkEvent::Disabled(disabled) => self
-                .is_disabled_by(disabled.by)
-                .then(|| before.with_disabled(disabled.by, false)),
             LinkEvent::Enabled(enabled) => {
-                (!self.is_disabled_by(enabled.by)).then(|| before.with_disabled(enabled.by, true))
+                let is_so =
+                    !self.is_disabled_by(enabled.by) && self.disabled_by() == enabled.disabled_by;
+                is_so.then(|| before.with_disabled(enabled.by, true))
             }
         }
     }
@@ -160,12 +206,26 @@ impl LinkState {
 
 impl fmt::Debug for LinkState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without `..`: the compiler names a member that the output lacks.
+        let Self {
+            slug,
+            domain_id,
+            created_at,
+            destination_url,
+            disabled_by_operator,
+            disabled_by_owner,
+            deleted,
+            details,
+        } = self;
         f.debug_struct("LinkState")
-            .field("destination_url", &HostOnly(&self.destination_url))
-            .field("disabled", &self.disabled)
-            .field("disabled_by_owner", &self.disabled_by_owner)
-            .field("deleted", &self.deleted)
-            .field("details", &self.details)
+            .field("slug", slug)
+            .field("domain_id", domain_id)
+            .field("created_at", &timestamp::format(*created_at))
+            .field("destination_url", &HostOnly(destination_url))
+            .field("disabled_by_operator", disabled_by_operator)
+            .field("disabled_by_owner", disabled_by_owner)
+            .field("deleted", deleted)
+            .field("details", details)
             .finish()
     }
 }

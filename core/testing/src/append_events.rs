@@ -3,6 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
@@ -31,6 +32,7 @@ pub async fn append_events(
     let credits = accounts.get_mut(&account_id).expect("the account exists");
     let mut links = HashMap::new();
     let mut new_events = Vec::with_capacity(events.len());
+    let now = SystemClock.now();
     for event in events {
         let (version, link) = match event {
             Event::Link(link_event) => {
@@ -40,7 +42,7 @@ pub async fn append_events(
                         entry.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
                     }
                 };
-                *link = std::mem::take(link).apply(link_event);
+                *link = std::mem::take(link).apply(link_event, now);
                 version_and_state(link)
             }
             Event::Account(_) => {
@@ -52,7 +54,7 @@ pub async fn append_events(
                 (credits.version, None)
             }
         };
-        new_events.push(new_event(account_id, version, event, link));
+        new_events.push(new_event(account_id, version, event, link, now));
     }
     let positions = append::append_in_tx(&mut tx, &new_events, &accounts)
         .await
@@ -77,8 +79,8 @@ fn new_event(
     version: i64,
     event: &Event,
     link: Option<LinkState>,
+    now: OffsetDateTime,
 ) -> NewEvent {
-    let now = SystemClock.now();
     NewEvent {
         event_id: EventId::from_uuid(new_uuid(now)),
         account_id,
@@ -86,7 +88,7 @@ fn new_event(
         recorded_at: now,
         event: event.clone(),
         metadata: Metadata {
-            link,
+            link: link.map(Into::into),
             ..Metadata::default()
         },
         idempotency: None,
@@ -94,8 +96,8 @@ fn new_event(
 }
 
 async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId) -> Link {
-    let rows: Vec<(String, i16, String)> = sqlx::query_as(
-        "SELECT type, schema_version, payload::text FROM event_store.events
+    let rows: Vec<(String, i16, String, OffsetDateTime)> = sqlx::query_as(
+        "SELECT type, schema_version, payload::text, recorded_at FROM event_store.events
          WHERE shard = $1 AND stream_id = $2 ORDER BY version",
     )
     .bind(Shard::of(account_id).number())
@@ -103,12 +105,14 @@ async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId
     .fetch_all(tx)
     .await
     .expect("the stream is read");
-    let events = rows.iter().map(|(event_type, schema_version, payload)| {
-        Event::from_stored(event_type, *schema_version, payload)
-            .expect("the event has a known type")
-    });
-    events.fold(Link::Absent, |link, event| match event {
-        Event::Link(event) => link.apply(&event),
+    let events = rows
+        .iter()
+        .map(|(event_type, schema_version, payload, at)| {
+            let event = Event::from_stored(event_type, *schema_version, payload);
+            (event.expect("the event has a known type"), *at)
+        });
+    events.fold(Link::Absent, |link, (event, at)| match event {
+        Event::Link(event) => link.apply(&event, at),
         Event::Account(_) | Event::Credits(_) => {
             panic!("the stream of a link has an event of another kind")
         }

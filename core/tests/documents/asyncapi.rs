@@ -7,6 +7,7 @@ use linkledger_core::{
     envelope::{Metadata, RecordedEvent},
     event::{Event, Subject},
     id::{AccountId, EventId, LinkId},
+    link::{ExistingLink, LinkEvent},
     shard::{SHARD_COUNT, Shard},
 };
 use serde_json::{Map, Value, json};
@@ -72,12 +73,7 @@ fn message(event_type: &str, version: i16, schema: &Value) -> Value {
     let description = schema["description"].as_str().expect("every event has one");
     let (summary, _) = description.split_once("\n\n").unwrap_or((description, ""));
     let example = &schema["examples"][0];
-    let published = published(event_type, version, example);
-    let headers: Map<String, Value> = published
-        .headers()
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.into()))
-        .collect();
+    let headers = headers(event_type, version, example);
     json!({
         "name": format!("linkledger.{event_type}.v{version}"),
         "title": event_type,
@@ -114,7 +110,7 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
     let text = |description: &str, pattern: &str| json!({ "type": "string", "description": description, "pattern": pattern });
     let fixed = |description: &str, value: String| json!({ "type": "string", "description": description, "const": value });
     let number = "^[1-9][0-9]*$";
-    let headers = json!({
+    let mut headers = json!({
         "content-type": fixed("Media type of the value.", "application/json".to_owned()),
         "ce_specversion": fixed("Version of CloudEvents.", "1.0".to_owned()),
         "ce_type": fixed(
@@ -147,9 +143,41 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
             "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
         ),
     });
+    if has_state(event_type) {
+        headers["ce_linkstate"] = json!({
+            "type": "string",
+            "description": "State of the link after the event, as JSON: docs/schemas/LinkState.v1.json.",
+            "contentMediaType": "application/json",
+        });
+    }
     let names = headers.as_object().expect("it is one").keys();
     let required: Vec<_> = names.filter(|name| *name != "ce_traceparent").collect();
     json!({ "type": "object", "required": required, "properties": headers })
+}
+
+/// Returns true for the events that keep the state of a link: all of a link but its creation.
+fn has_state(event_type: &str) -> bool {
+    event_type.starts_with("Link") && event_type != "LinkCreated"
+}
+
+/// Returns the headers of the record of an event with this payload.
+fn headers(event_type: &str, version: i16, example: &Value) -> Map<String, Value> {
+    let headers = published(event_type, version, example)
+        .headers()
+        .into_iter();
+    headers
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect()
+}
+
+/// Returns the state of the link of the examples after this event.
+pub(super) fn state_after(event: &LinkEvent) -> ExistingLink {
+    let golden = include_str!("../events/LinkCreated.v1.json");
+    let created = Event::from_stored("LinkCreated", 1, golden).expect("an event");
+    let Event::Link(LinkEvent::Created(created)) = created else {
+        panic!("the golden file is of another event");
+    };
+    ExistingLink::new(&created, datetime!(2026-11-20 09:51:00.123 UTC)).apply(event)
 }
 
 /// Returns an event with this payload, as published.
@@ -158,13 +186,17 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
     let event = Event::from_stored(event_type, schema_version, &payload).expect("an event");
     let account_id: AccountId =
         serde_json::from_value(example["account_id"].clone()).expect("an id");
+    let link = match &event {
+        Event::Link(event) if has_state(event_type) => Some(state_after(event)),
+        Event::Link(_) | Event::Account(_) | Event::Credits(_) => None,
+    };
     PublishedEvent {
         log_epoch: 1,
         event: RecordedEvent {
             shard: Shard::of(account_id),
             position: 42,
             stream_id: event.subject().stream_id(),
-            version: 1,
+            version: link.as_ref().map_or(1, |link| link.version),
             account_id,
             event_id: EventId::from_uuid(Uuid::from_u128(
                 0x0193_4973_5e3b_7000_8000_0000_0000_0001,
@@ -174,6 +206,7 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
             payload,
             metadata: Metadata {
                 traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+                link: link.map(|link| link.state.into()),
                 ..Metadata::default()
             },
             recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
@@ -181,13 +214,15 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
     }
 }
 
-/// Returns the names of a record's headers, sorted.
-pub(super) fn header_names() -> Vec<&'static str> {
-    let (event_type, version, schema) = all_schemas().remove(0);
-    let headers = published(event_type, version, &schema["examples"][0]).headers();
-    let mut names: Vec<_> = headers.into_iter().map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names
+/// Returns the names of the headers of all records, sorted.
+pub(super) fn header_names() -> Vec<String> {
+    let names = all_schemas()
+        .into_iter()
+        .flat_map(|(event_type, version, schema)| {
+            headers(event_type, version, &schema["examples"][0])
+        });
+    let names: BTreeSet<String> = names.map(|(name, _)| name).collect();
+    names.into_iter().collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
+use linkledger_core::link::LinkState;
 use serde_json::Value;
 
 use super::{asyncapi, file};
@@ -40,6 +41,17 @@ fn events_page_has_the_golden_examples() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn events_page_has_a_whole_state() {
+    let page = page();
+    let [example] = blocks(&page, "json")["State of a link"][..] else {
+        panic!("docs/events.md has not one state");
+    };
+    let example: Value = serde_json::from_str(example).unwrap();
+    let state: LinkState = serde_json::from_value(example.clone()).unwrap();
+    assert_eq!(serde_json::to_value(state).unwrap(), example);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Generates `docs/schemas`: one JSON Schema for each version of each event, named like its golden
-//! file.
+//! file, and that of the state of a link in the header `ce_linkstate`.
 
 use std::{collections::BTreeSet, fs};
 
-use linkledger_core::event::{CATALOGUE, Event};
+use linkledger_core::{
+    event::{CATALOGUE, Event},
+    link::{LinkEvent, LinkState},
+};
 use serde_json::{Value, json};
 
-use super::{assert_committed, clicks, file};
+use super::{assert_committed, asyncapi::state_after, clicks, file};
 
 /// Type, version and schema of each event in the log. Schemas of older versions are files that are
 /// no longer generated.
@@ -46,6 +49,31 @@ fn newest_schemas() -> Vec<(&'static str, i16, Value)> {
         .collect()
 }
 
+/// Name of the schema of a link's state.
+const LINK_STATE: &str = "LinkState.v1";
+
+/// Returns the schema of a link's state, with the state after the golden change of details.
+fn state_schema() -> Value {
+    let golden = include_str!("../events/LinkDetailsChanged.v1.json");
+    let changed = Event::from_stored("LinkDetailsChanged", 1, golden).expect("an event");
+    let Event::Link(LinkEvent::DetailsChanged(changed)) = changed else {
+        panic!("the golden file is of another event");
+    };
+    let state = state_after(&LinkEvent::DetailsChanged(changed)).state;
+    let mut schema = schemars::schema_for!(LinkState).to_value();
+    schema["$id"] = "urn:linkledger:schema:LinkState:v1".into();
+    // Members may be added: readers ignore unknown members.
+    schema["additionalProperties"] = true.into();
+    schema["properties"]["details"]["additionalProperties"] = true.into();
+    schema["examples"] = json!([state]);
+    schema
+}
+
+#[test]
+fn state_schema_is_up_to_date() {
+    assert_committed(&format!("docs/schemas/{LINK_STATE}.json"), &state_schema());
+}
+
 #[test]
 fn schemas_are_up_to_date() {
     for (event_type, version, schema) in newest_schemas() {
@@ -59,14 +87,18 @@ fn schemas_are_up_to_date() {
         files.map(|file| file.unwrap().file_name()).collect()
     };
     let mut expected = names("core/tests/events");
-    expected.insert(format!("{}.json", clicks::NAME).into());
+    expected.extend([clicks::NAME, LINK_STATE].map(|name| format!("{name}.json").into()));
     assert_eq!(names("docs/schemas"), expected);
 }
 
 #[test]
 fn event_members_are_absent_never_null() {
     let schemas = newest_schemas().into_iter();
-    for (event_type, version, schema) in schemas.chain([("LinkClicked", 1, clicks::schema())]) {
+    let others = [
+        ("LinkClicked", 1, clicks::schema()),
+        ("LinkState", 1, state_schema()),
+    ];
+    for (event_type, version, schema) in schemas.chain(others) {
         for (name, member) in schema["properties"].as_object().unwrap() {
             assert!(
                 !member.to_string().contains("\"null\""),

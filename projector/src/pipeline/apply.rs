@@ -11,7 +11,6 @@ mod summary;
 use std::collections::BTreeSet;
 
 use linkledger_core::{
-    databases::Databases,
     event_store::transaction::PoolTransaction,
     projection::Projection,
     shard::{Position, Shard},
@@ -122,13 +121,13 @@ pub enum ApplyConflict {
 /// Returns an error if the database fails, or refuses a row. After an error the outcome
 /// of the commit is unknown: read the checkpoints again.
 pub async fn apply(
-    databases: &Databases,
+    pool: &PgPool,
     batches: &[ShardBatch],
     target: ApplyTarget<'_>,
 ) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
     let plan = ApplyPlan::of(batches, target.projections);
     // Projected before the transaction begins: no lock is held while this process computes.
-    let rows = Rows::of(databases, &plan.applied).await?;
+    let rows = Rows::of(&plan.applied);
     let advances = batches
         .iter()
         .flat_map(|batch| batch.advances(target.projections));
@@ -138,12 +137,10 @@ pub async fn apply(
         rows,
         plan,
     };
-    let written = match prepared.write(&databases.read, Creation::Insert).await {
+    let written = match prepared.write(pool, Creation::Insert).await {
         // The rows exist already if an operator has set a checkpoint back, or if the log holds an
         // event twice. The later write counts.
-        Err(error) if is_duplicate(&error) => {
-            prepared.write(&databases.read, Creation::Put).await?
-        }
+        Err(error) if is_duplicate(&error) => prepared.write(pool, Creation::Put).await?,
         written => written?,
     };
     Ok(written.map(|()| ApplySummary::of(prepared.plan)))

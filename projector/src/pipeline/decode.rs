@@ -1,25 +1,25 @@
-//! Decodes the payload of a recorded event, once for all projections.
+//! Decodes a recorded event, once for all projections.
 
 use linkledger_core::envelope::RecordedEvent;
 
 use super::poison::Poison;
-use crate::read_models::DecodedEvent;
+use crate::read_models::{DecodedEvent, EventContent};
 
-/// An event of a [`ShardBatch`](super::apply::ShardBatch), after the attempt to decode its payload.
+/// An event of a [`ShardBatch`](super::apply::ShardBatch), after the attempt to decode it.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "almost every event is decoded")]
 pub enum BatchEvent {
-    /// The payload was decoded. The database may still refuse the event's rows.
+    /// The event was decoded. The database may still refuse the event's rows.
     Decoded(DecodedEvent),
     /// The event cannot be applied.
     Poison(RecordedEvent, Poison),
 }
 
 impl BatchEvent {
-    /// Decodes the payload.
+    /// Decodes the event. An event of a link without a state that this release knows is poison, as one
+    /// with an unknown payload: its rows would be a guess.
     pub fn decode(recorded: RecordedEvent) -> Self {
-        match recorded.decode() {
-            Ok(event) => Self::Decoded(DecodedEvent { recorded, event }),
+        match EventContent::of(&recorded) {
+            Ok(content) => Self::Decoded(DecodedEvent { recorded, content }),
             Err(error) => Self::Poison(recorded, Poison::undecodable(error)),
         }
     }

@@ -215,7 +215,7 @@ impl Engine {
             return Ok(Ok(ApplySummary::default()));
         }
         let started_at = Instant::now();
-        let result = apply::apply(&self.databases, batches, ApplyTarget::LIVE).await?;
+        let result = apply::apply(&self.databases.read, batches, ApplyTarget::LIVE).await?;
         if result.is_ok() {
             histogram!(PROJECTION_APPLY_SECONDS).record(started_at.elapsed());
         }

@@ -9,11 +9,11 @@ const DETAIL_LENGTH_MAX: usize = 500;
 /// Category of a poison event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoisonReason {
-    /// The event has a type or a version of a later release.
+    /// The event has a type, a version or a state of the link that this release does not know.
     UnknownEvent,
     /// The payload does not fit the event's type and version.
     MalformedPayload,
-    /// The database refuses the rows of the event, or cannot read the creation of the link.
+    /// The database refuses the rows of the event.
     RefusedRow,
 }
 
@@ -46,10 +46,10 @@ pub struct Poison {
 }
 
 impl Poison {
-    /// Returns the poison of an event whose payload cannot be decoded.
+    /// Returns the poison of an event that cannot be decoded.
     pub fn undecodable(error: DecodeError) -> Self {
         let reason = match &error {
-            DecodeError::Unknown { .. } => PoisonReason::UnknownEvent,
+            DecodeError::Unknown { .. } | DecodeError::State { .. } => PoisonReason::UnknownEvent,
             DecodeError::Payload { .. } => PoisonReason::MalformedPayload,
         };
         let detail = detail_of(error);

@@ -4,6 +4,7 @@ pub(crate) mod expected;
 pub(crate) mod lookup;
 pub mod projection;
 
+use self::expected::IS_CREDIT_EVENT;
 use super::description::{
     CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
 };
@@ -33,8 +34,7 @@ const BALANCES: ReadTable = ReadTable {
     rare_events: &[],
     explanation: Some(Explanation {
         owner: OWNER,
-        event: "e.stream_id = page.account_id
-                AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')",
+        event: || format!("e.stream_id = page.account_id AND {IS_CREDIT_EVENT}"),
     }),
     invalidates: CacheEntry::None,
 };
@@ -61,8 +61,11 @@ pub(crate) const ENTRIES: ReadTable = ReadTable {
     rare_events: &[],
     explanation: Some(Explanation {
         owner: OWNER,
-        event: "e.stream_id = page.account_id AND e.version = page.version
-                AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')",
+        event: || {
+            format!(
+                "e.stream_id = page.account_id AND e.version = page.version AND {IS_CREDIT_EVENT}"
+            )
+        },
     }),
     invalidates: CacheEntry::None,
 };

@@ -4,8 +4,8 @@
 //! (`docs/adr/0013-statements-from-descriptions.md`), so that a column stands in one place. The SQL
 //! shares nothing with the projections: a defect of a projection is found because both disagree.
 //!
-//! A row is determined by events of one stream: by its last event, or by its first. For an aggregate,
-//! keep one row for each link, and count the rows when they are read.
+//! A row is determined by one event of a stream, mostly the last one. For an aggregate, keep one row for
+//! each link, and count the rows when they are read.
 
 /// Description of a read model.
 #[derive(Debug)]
@@ -80,9 +80,9 @@ pub enum CacheEntry {
 /// Description of a read table.
 ///
 /// The SQL on the log names no read table, because the log may be on another server. Its parameters: `$1`
-/// to `$6` are those of `EXCEPTIONS`, `$7` is the shard, `$8` the position of the shard's checkpoint,
-/// `$9` and `$10` the first and last position of a bucket. With `rare_events`, `$9` is an array of positions
-/// instead, and `$10` an array of the accounts that have a row.
+/// to `$5` are those of `EXCEPTIONS`, `$6` is the shard, `$7` the position of the shard's checkpoint,
+/// `$8` and `$9` the first and last position of a bucket. With `rare_events`, `$8` is an array of positions
+/// instead, and `$9` an array of the accounts that have a row.
 #[derive(Debug)]
 pub struct ReadTable {
     /// Name of the table in the schema `read_model`.
@@ -112,14 +112,14 @@ pub struct ReadTable {
     pub invalidates: CacheEntry,
 }
 
-/// The first event of a row of the table, looked up by the row's key. A row without this event is an
-/// orphan: no event explains the row.
+/// An event that explains a row of the table, looked up by the row's key. A row without such an event is
+/// an orphan.
 #[derive(Debug)]
 pub struct Explanation {
     /// Join with a table of the log that finds the shard of a row `page`, as `owner.shard`.
     pub owner: &'static str,
-    /// Condition on the event `e` of that shard.
-    pub event: &'static str,
+    /// Condition on the event `e` of that shard. `$6` has the checkpoints by shard.
+    pub event: fn() -> String,
 }
 
 impl ReadTable {
@@ -130,15 +130,15 @@ impl ReadTable {
 }
 
 /// Common table expressions of the events up to the checkpoint whose effects the read tables lack: skipped
-/// events, and the first waiting event of each parked account. `$1` to `$6` are their columns.
+/// events, and the first waiting event of each parked account. `$1` to `$5` are their columns.
 pub(crate) const EXCEPTIONS: &str = "
-    skipped (shard, position, event_id, account_id) AS MATERIALIZED (
-        SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::uuid[])
+    skipped (shard, position, event_id) AS MATERIALIZED (
+        SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[])
     ), waiting (position_of) AS MATERIALIZED (
         -- One object with sorted keys: hash joins are off, and a nested loop would compare each event
         -- with each parked account.
         SELECT jsonb_object(
-            $5::uuid[]::text[], $6::bigint[]::text[]
+            $4::uuid[]::text[], $5::bigint[]::text[]
         )
     )";
 
@@ -155,7 +155,7 @@ pub(crate) const FIRST_WAITING: &str = "CROSS JOIN LATERAL (
 
 /// Last position that is applied to the account of the event `e`: a parked account stands before its
 /// first waiting event.
-pub(crate) const APPLIED_UP_TO: &str = "least($8::bigint, w.position - 1)";
+pub(crate) const APPLIED_UP_TO: &str = "least($7::bigint, w.position - 1)";
 
 /// Returns the expression of the position of an account's first waiting event; NULL without one.
 pub(crate) fn first_waiting_position(account_id: &str) -> String {
@@ -171,7 +171,7 @@ pub(crate) fn first_waiting_version(account_id: &str) -> String {
             SELECT first.version FROM (SELECT {first_waiting} AS position) AS w
             CROSS JOIN LATERAL (
                 SELECT version FROM event_store.events
-                WHERE shard = $7 AND position BETWEEN w.position AND w.position + 1000
+                WHERE shard = $6 AND position BETWEEN w.position AND w.position + 1000
                   AND stream_id = {account_id}
                 ORDER BY position
                 LIMIT 1

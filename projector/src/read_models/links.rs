@@ -1,6 +1,5 @@
 //! Read model `links`.
 
-mod detail_columns;
 pub(crate) mod expected;
 pub(crate) mod lookup;
 pub mod projection;
@@ -38,13 +37,16 @@ const LINKS: ReadTable = ReadTable {
     ],
     row_id: RowId::Link("link_id"),
     expected: expected_rows,
-    events_of_row: expected::events_of_link,
-    events_of_row_max: "version",
+    events_of_row: expected::last_event,
+    events_of_row_max: "1",
     rare_events: &[],
     explanation: Some(Explanation {
         owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
-        event: "e.stream_id = page.link_id AND e.version = 1 AND e.account_id = page.account_id
-                AND e.type = 'LinkCreated'",
+        event: || {
+            "e.stream_id = page.link_id AND e.account_id = page.account_id
+             AND e.stream_id <> e.account_id"
+                .to_owned()
+        },
     }),
     invalidates: CacheEntry::None,
 };
@@ -60,21 +62,12 @@ const TAGS: ReadTable = ReadTable {
     values: &[],
     row_id: RowId::Link("link_id"),
     expected: expected_tags,
-    events_of_row: events_of_tag,
-    events_of_row_max: "version",
+    events_of_row: expected::last_event,
+    events_of_row_max: "1",
     rare_events: &[],
     explanation: Some(Explanation {
         owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
-        event: "e.stream_id = page.link_id AND e.account_id = page.account_id
-                AND page.tag IN (
-                    SELECT json_array_elements_text(
-                        CASE json_typeof(tags) WHEN 'array' THEN tags ELSE '[]' END
-                    )
-                    FROM (SELECT CASE e.type WHEN 'LinkCreated' THEN e.payload->'tags'
-                                             WHEN 'LinkDetailsChanged'
-                                             THEN e.payload#>'{changes,tags,to}'
-                                 END AS tags) AS given
-                )",
+        event: expected::leaves_tag,
     }),
     invalidates: CacheEntry::None,
 };
@@ -84,50 +77,21 @@ fn expected_rows() -> String {
     let link_states = expected::link_states();
     format!(
         "{link_states}, expected AS MATERIALIZED (
-            SELECT account_id, link_id AS row_id, state <> 'deleted' AS is_expected, link_id,
-                   created->>'slug' AS slug, destination_url, version, created_at,
-                   details->>'title' AS title, details->>'external_id' AS external_id,
-                   CASE WHEN json_typeof(details->'tags') = 'array' THEN ARRAY(
-                       SELECT json_array_elements_text(details->'tags')
-                   ) END AS tags,
-                   expires_at, expired_url, disabled_by
-            FROM link_states
+            SELECT link_states.*, link_id AS row_id, NOT is_deleted AS is_expected FROM link_states
         )"
     )
 }
 
-/// Returns the query of the events of a tag's link; of none if the link lacks the tag, so that a repair deletes the row.
-fn events_of_tag() -> String {
-    format!("{} AND wrong.is_expected", expected::events_of_link())
-}
-
-/// Returns the expected rows, with the columns of [`TAGS`]: a tag that the link has lost has none.
+/// Returns the expected rows, with the columns of [`TAGS`]. A row of a tag that the link has lost is an
+/// orphan.
 fn expected_tags() -> String {
     let link_states = expected::link_states();
     format!(
-        "{link_states}, tags AS MATERIALIZED (
-            SELECT account_id, link_id, version, tag, true AS is_present
+        "{link_states}, expected AS MATERIALIZED (
+            SELECT account_id, link_id AS row_id, true AS is_expected, tag, link_id, position
             FROM link_states
-            CROSS JOIN LATERAL json_array_elements_text(details->'tags') AS tag
-            WHERE state <> 'deleted' AND json_typeof(details->'tags') = 'array'
-            UNION ALL
-            SELECT account_id, link_id, version, tag, false
-            FROM link_states AS l
-            CROSS JOIN LATERAL (
-                SELECT CASE type WHEN 'LinkCreated' THEN payload->'tags'
-                                 ELSE payload#>'{{changes,tags,to}}'
-                       END AS tags
-                FROM event_store.events
-                WHERE shard = $7 AND stream_id = l.link_id AND l.version > 1
-                  AND type IN ('LinkCreated', 'LinkDetailsChanged')
-            ) AS given
-            CROSS JOIN LATERAL json_array_elements_text(given.tags) AS tag
-            WHERE json_typeof(given.tags) = 'array'
-        ), expected AS MATERIALIZED (
-            SELECT account_id, link_id AS row_id, bool_or(is_present) AS is_expected, tag, link_id,
-                   version
-            FROM tags
-            GROUP BY account_id, link_id, tag, version
+            CROSS JOIN LATERAL unnest(tags) AS tag
+            WHERE NOT is_deleted
         )"
     )
 }

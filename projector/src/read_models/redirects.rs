@@ -2,18 +2,16 @@
 
 mod changes;
 mod expected;
-mod folded_slugs;
 pub(crate) mod lookup;
 pub mod projection;
 mod stopped_accounts;
 
-pub(crate) use self::folded_slugs::fold;
-pub use self::{changes::RedirectChanges, folded_slugs::FoldedSlugs};
+pub use self::changes::RedirectChanges;
 use super::{
     description::{
         CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
     },
-    links::expected::events_of_link,
+    links::expected::last_event,
 };
 
 /// Description of the read model.
@@ -37,12 +35,12 @@ const REDIRECTS: ReadTable = ReadTable {
     ],
     row_id: RowId::Link("link_id"),
     expected: expected::redirects,
-    events_of_row: events_of_link,
-    events_of_row_max: "version",
+    events_of_row: last_event,
+    events_of_row_max: "1",
     rare_events: &[],
     explanation: Some(Explanation {
         owner: "event_store.slugs AS owner ON owner.slug_folded = page.slug_folded",
-        event: "e.stream_id = owner.link_id AND e.version = 1 AND e.type = 'LinkCreated'",
+        event: || "e.stream_id = owner.link_id".to_owned(),
     }),
     invalidates: CacheEntry::Slug,
 };
@@ -54,7 +52,7 @@ const STOPPED_ACCOUNTS: ReadTable = ReadTable {
     values: &[],
     row_id: RowId::Account,
     expected: expected::stopped_accounts,
-    events_of_row: expected::status_event,
+    events_of_row: last_event,
     events_of_row_max: "1",
     rare_events: &["AccountSuspended", "AccountResumed"],
     explanation: None,

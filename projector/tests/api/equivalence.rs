@@ -93,8 +93,10 @@ impl Owner {
         if let LinkRequest::Create = request {
             let name = format!("{}-{}", self.account_id, self.links.len());
             let created = stage.append_links(self.account_id, &name, 1).await;
-            self.links
-                .extend(created.into_iter().map(ExistingLink::new));
+            // No decision depends on the time of the creation.
+            let at = SystemClock.now();
+            let created = created.iter().map(|created| ExistingLink::new(created, at));
+            self.links.extend(created);
             self.credits = Credits {
                 balance: self.credits.balance - 1,
                 version: self.credits.version + 1,
@@ -159,7 +161,7 @@ impl Owner {
             Event::Link(event) => {
                 let links = std::mem::take(&mut self.links).into_iter();
                 let links = links.map(|link| {
-                    if link.created.link_id == event.link_id() {
+                    if link.link_id == event.link_id() {
                         link.apply(event)
                     } else {
                         link

@@ -3,17 +3,24 @@
 use std::time::Duration;
 
 use linkledger_core::cloud_event::PublishedEvent;
-use linkledger_projector::{pipeline::consumer::Consumer, read_models::Projection};
+use linkledger_projector::{
+    operations::parked::{SkipRequest, retry, skip},
+    pipeline::consumer::Consumer,
+    read_models::Projection,
+};
 use linkledger_testing::{LaterEvent, append_later_event, eventually};
 use serde_json::json;
+use sqlx::raw_sql;
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::{
+    events::destination_changed,
     parking::neighbours,
-    poisoned::{paint, parkings, restore},
+    poisoned::{paint, parkings, restore, rewrite, tables_without},
     stage::Stage,
     tables::{Tables, checkpoints_of},
+    verify::assert_nothing_is_wrong,
 };
 
 #[tokio::test]
@@ -106,4 +113,102 @@ async fn later_release_applies_events_parked_by_older() {
     let later = stage.projector("group").await;
     stage.eventually_complete().await;
     later.stop().await;
+}
+
+/// Gives an event these metadata, as if it had been written like that.
+async fn set_metadata(stage: &Stage, event: &PublishedEvent, metadata: &str) {
+    let (shard, position) = (event.event.shard, event.event.position);
+    let change = format!("metadata = '{metadata}'");
+    rewrite(stage.database.pool(), shard, position, &change).await;
+}
+
+#[tokio::test]
+async fn unknown_state_of_link_parks_only_its_account() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let (account_id, other) = neighbours(&stage).await;
+    let links = stage.append_links(account_id, "state", 2).await;
+    let sound = stage.log().await.len();
+    let changes = [
+        destination_changed(&links[0], "https://e.com/1"),
+        destination_changed(&links[1], "https://e.com/2"),
+    ];
+    stage.append(account_id, &changes).await;
+    stage.append_links(other, "afterwards", 1).await;
+    let log = stage.log().await;
+    let [first, second] = [&log[sound], &log[sound + 1]];
+    let metadata_before = serde_json::to_string(&first.event.metadata).unwrap();
+    for (metadata, reason) in [
+        (
+            metadata_before.replace("{\"slug\"", "{\"frozen\":true,\"slug\""),
+            "unknown field `frozen`",
+        ),
+        ("{}".to_owned(), "invalid type: null"),
+        ("{\"actor\":7}".to_owned(), "invalid type: null"),
+    ] {
+        set_metadata(&stage, first, &metadata).await;
+        let mut engine = stage.engine();
+        engine.cycle(stage.log().await).await.unwrap();
+        let expected = tables_without(&log, account_id, first.event.position);
+        assert_eq!(Tables::read(pool).await, expected);
+        let parked = parkings(pool, account_id).await;
+        assert_eq!(parked.len(), Projection::ALL.len(), "{parked:?}");
+        for (_, position, name, detail, waiting) in parked {
+            assert_eq!((position, waiting), (first.event.position, 2));
+            assert_eq!(name, "unknown_event");
+            assert!(detail.contains(reason), "{detail}");
+        }
+        assert_nothing_is_wrong(&stage).await;
+        raw_sql(
+            "TRUNCATE read_model.parked_accounts, read_model.parked_events;
+             UPDATE read_model.checkpoints SET position = 0",
+        )
+        .execute(pool)
+        .await
+        .unwrap();
+    }
+    // A skip of the event hides it until the next event of the link.
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    skip(
+        &pool.clone().into(),
+        SkipRequest {
+            account_id,
+            position: None,
+            operator: "ada",
+            reason: "ticket 7",
+        },
+    )
+    .await
+    .unwrap();
+    retry(&pool.clone().into(), Some(account_id)).await.unwrap();
+    let expected = Tables::of_log_but(&log, |it| it.event.event_id == first.event.event_id);
+    assert_eq!(Tables::read(pool).await, expected);
+    assert_nothing_is_wrong(&stage).await;
+    assert_eq!(second.event.version, 2);
+    let again = destination_changed(&links[0], "https://e.com/3");
+    stage.append(account_id, &[again]).await;
+    stage.engine().cycle(stage.log().await).await.unwrap();
+    set_metadata(&stage, first, &metadata_before).await;
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+    assert_nothing_is_wrong(&stage).await;
+}
+
+#[tokio::test]
+async fn record_without_state_is_read_from_the_log() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("state", 1).await;
+    let link = stage.append_links(account_id, "changed", 1).await.remove(0);
+    let change = destination_changed(&link, "https://e.com/1");
+    stage.append(account_id, &[change]).await;
+    let log = stage.log().await;
+    let mut forged = log.clone();
+    forged.last_mut().unwrap().event.metadata.link = None;
+    let mut engine = stage.engine();
+    engine.cycle(forged).await.unwrap();
+    while engine.has_work() {
+        engine.cycle(Vec::new()).await.unwrap();
+    }
+    assert_eq!(parkings(pool, account_id).await, []);
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

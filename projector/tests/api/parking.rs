@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    id::{AccountId, LinkId},
-    shard::Shard,
-};
+use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_projector::{
     operations::pause::{self, PauseChange},
     pipeline::{
@@ -18,10 +15,8 @@ use linkledger_projector::{
     read_models::{Projection, skipped::Skipped},
 };
 use linkledger_testing::in_all;
-use uuid::Uuid;
 
 use crate::{
-    events::disabled,
     poisoned::{paint, parkings, restore, rewrite, tables_without},
     stage::Stage,
     tables::{Tables, checkpoints_of},
@@ -201,28 +196,6 @@ async fn refused_rows_of_batch_park_only_their_accounts() {
 }
 
 #[tokio::test]
-async fn change_of_absent_link_parks_in_redirects() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("poison", 1).await;
-    let mut link = stage.append_links(account_id, "other", 1).await.remove(0);
-    stage.append(account_id, &[disabled(&link)]).await;
-    link.link_id = LinkId::from_uuid(Uuid::nil());
-    let change = format!("payload = '{}'", disabled(&link).to_payload());
-    rewrite(pool, Shard::of(account_id), 6, &change).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
-    let parked = parkings(pool, account_id).await;
-    assert_eq!(parked.len(), 1, "{parked:?}");
-    let (projection, position, reason, detail, _) = &parked[0];
-    assert_eq!(
-        (*projection, *position, *reason),
-        (Projection::Redirects, 6, "refused_row")
-    );
-    let cause = format!("the event store lacks the creation of `{}`", link.link_id);
-    assert!(detail.ends_with(&cause), "{detail}");
-}
-
-#[tokio::test]
 async fn event_forged_on_topic_parks_nobody() {
     // The first payload can't be decoded; the rows of the second are refused.
     for (sound, forged) in [("{", "["), ("/example", r"/\u0000example")] {
@@ -305,9 +278,7 @@ async fn batch_with_released_account_is_rolled_back() {
         parked,
         skipped: Skipped::default(),
     };
-    let outcome = apply(&pool.clone().into(), &[late], ApplyTarget::LIVE)
-        .await
-        .unwrap();
+    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await.unwrap();
     assert_eq!(outcome, Err(ApplyConflict::AccountReleased));
     assert_eq!(Tables::read(pool).await, Tables::default());
 }

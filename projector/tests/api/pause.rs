@@ -126,17 +126,12 @@ async fn batch_begun_before_pause_is_not_written() {
         skipped: Skipped::default(),
     };
     pause(pool).await;
-    let outcome = apply(
-        &pool.clone().into(),
-        std::slice::from_ref(&late),
-        ApplyTarget::LIVE,
-    )
-    .await;
+    let outcome = apply(pool, std::slice::from_ref(&late), ApplyTarget::LIVE).await;
     assert_eq!(outcome.unwrap(), Err(ApplyConflict::ProjectionPaused));
     assert_eq!(Tables::read(pool).await, Tables::default());
 
     resume(pool).await;
-    let outcome = apply(&pool.clone().into(), &[late], ApplyTarget::LIVE).await;
+    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await;
     assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
 }

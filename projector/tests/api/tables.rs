@@ -8,7 +8,7 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
-    link::{DisabledBy, Expiry, Link, LinkEvent, Tags},
+    link::{Expiry, Link, Tags},
     projection::Projection,
     shard::Position,
 };
@@ -18,7 +18,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Row of `links`. All members of `LinkCreated` except the short address are columns of their names.
+/// Row of `links`. All members of a link's state and its details are columns of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkRow {
     version: i64,
@@ -63,34 +63,32 @@ struct Entry {
 
 impl Tables {
     /// Returns the rows that the log expects, event by event. Rows of links follow from the state of
-    /// the link as the command side derives it; an event says by whom the link is disabled afterwards, even if
-    /// earlier events are skipped.
+    /// the link as the payloads of its events come to.
     pub(crate) fn of_log(log: &[PublishedEvent]) -> Self {
+        Self::of_log_but(log, |_| false)
+    }
+
+    /// Returns the rows that the log expects if these events are skipped, each of which hides itself only.
+    pub(crate) fn of_log_but(
+        log: &[PublishedEvent],
+        is_skipped: impl Fn(&PublishedEvent) -> bool,
+    ) -> Self {
         let mut tables = Self {
             checkpoints: checkpoints_of(log),
             ..Self::default()
         };
         let mut links: HashMap<Uuid, Link> = HashMap::new();
-        let mut disabled_by: HashMap<Uuid, DisabledBy> = HashMap::new();
-        for PublishedEvent { event, .. } in log {
+        for published in log {
+            let (event, is_applied) = (&published.event, !is_skipped(published));
             match event.decode().unwrap() {
                 Event::Link(happened) => {
                     let link = links.entry(event.stream_id).or_default();
-                    *link = std::mem::take(link).apply(&happened);
-                    let role = match &happened {
-                        LinkEvent::Disabled(disabled) => Some(disabled.disabled_by),
-                        LinkEvent::Enabled(enabled) => enabled.disabled_by,
-                        LinkEvent::Created(_)
-                        | LinkEvent::DestinationChanged(_)
-                        | LinkEvent::DetailsChanged(_)
-                        | LinkEvent::Deleted(_) => disabled_by.get(&event.stream_id).copied(),
-                    };
-                    match role {
-                        Some(role) => disabled_by.insert(event.stream_id, role),
-                        None => disabled_by.remove(&event.stream_id),
-                    };
-                    tables.set_link(event, link, role);
+                    *link = std::mem::take(link).apply(&happened, event.recorded_at);
+                    if is_applied {
+                        tables.set_link(event, link);
+                    }
                 }
+                _ if !is_applied => {}
                 Event::Credits(happened) => tables.apply_credits(event, &happened),
                 Event::Account(AccountEvent::Suspended(it)) if it.stop_redirects => {
                     tables.stopped_accounts.insert(it.account_id.uuid());
@@ -113,51 +111,49 @@ impl Tables {
     }
 
     /// Sets the rows of a link to its state after the event.
-    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link, disabled_by: Option<DisabledBy>) {
+    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link) {
         let Link::Existing(link) = link else {
             panic!("{}: the stream lacks its first event", recorded.stream_id);
         };
         let (link_id, account) = (recorded.stream_id, recorded.account_id.uuid());
-        let (slug, url) = (&link.created.slug, &link.state.destination_url);
+        let disabled_by = link.state.disabled_by();
         let state = match (link.state.deleted, disabled_by) {
             (true, _) => "deleted",
             (false, Some(_)) => "disabled",
             (false, None) => "active",
         };
-        let details = link.state.details();
+        let details = &link.state.details;
         let redirect = (
             link_id,
             account,
-            url.clone(),
+            link.state.destination_url.clone(),
             state.to_owned(),
             details.expires_at.map(Expiry::instant),
             details.expired_url.clone(),
         );
-        self.redirects.insert(slug.to_lowercase(), redirect);
+        self.redirects
+            .insert(link.state.slug.to_lowercase(), redirect);
         let key = (account, link_id);
-        let earlier = self.links.remove(&key);
+        self.links.remove(&key);
         self.tags.retain(|(.., tagged)| *tagged != link_id);
         if !link.state.deleted {
             let tags = details.tags.iter().flat_map(Tags::as_slice);
             let tags = tags.map(|tag| (account, tag.clone(), link_id));
             self.tags.extend(tags);
-            let mut members = serde_json::to_value(&link.created).unwrap();
-            let members_mut = members.as_object_mut().unwrap();
-            let created = link.created.details();
-            let names = serde_json::to_value(created).unwrap();
-            let names = names.as_object().unwrap().keys().map(String::as_str);
-            for name in names.chain(["link_id", "account_id", "short_url"]) {
-                members_mut.remove(name);
+            let mut members = serde_json::to_value(&link.state).unwrap();
+            let columns = members.as_object_mut().unwrap();
+            for name in ["created_at", "disabled_by_operator", "disabled_by_owner"] {
+                columns.remove(name);
             }
-            let details = serde_json::to_value(link.state.details()).unwrap();
-            members_mut.extend(details.as_object().unwrap().clone());
-            members["destination_url"] = url.as_str().into();
+            if let Some(details) = columns.remove("details") {
+                columns.extend(details.as_object().unwrap().clone());
+            }
             if let Some(role) = disabled_by {
                 members["disabled_by"] = role.name().into();
             }
             let row = LinkRow {
                 version: recorded.version,
-                created_at: earlier.map_or(recorded.recorded_at, |row| row.created_at),
+                created_at: link.state.created_at,
                 members,
             };
             self.links.insert(key, row);

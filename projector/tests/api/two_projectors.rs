@@ -120,12 +120,7 @@ async fn transaction_from_stale_checkpoint_writes_nothing() {
         parked: BTreeSet::new(),
         skipped: Skipped::default(),
     };
-    let outcome = apply(
-        &stage.database.pool().clone().into(),
-        &[late],
-        ApplyTarget::LIVE,
-    )
-    .await;
+    let outcome = apply(stage.database.pool(), &[late], ApplyTarget::LIVE).await;
     let outcome = outcome.unwrap();
     assert_eq!(outcome, Err(ApplyConflict::CheckpointMoved([shard].into())));
     assert_eq!(Tables::read(stage.database.pool()).await, tables);

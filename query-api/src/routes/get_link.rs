@@ -23,7 +23,7 @@ use linkledger_core::{
         route_table,
     },
     id::{AccountId, LinkId},
-    link_history::{LinkAfter, creation},
+    link_history::link_after,
     problem::{Code, Problem},
     projection::Projection,
     shard::Shard,
@@ -189,21 +189,16 @@ pub(super) async fn owned_link(
 /// Returns `link_not_found` before the creation and from the deletion on, `read_model_behind` if a later release wrote
 /// the event, and the problems of reading.
 async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<LinkView, Problem> {
-    let first = api.histories.first_event(key).await?;
-    let first = first.ok_or_else(Problem::link_not_found)?;
     let event = api.histories.last_event_at(key, at).await?;
-    // After a jump of a clock a later event can have an earlier time than the creation.
-    let event = event.filter(|_| to_millisecond(first.recorded_at) <= at);
     let event = event.ok_or_else(|| no_link_at(at))?;
-    let created = creation(&first).map_err(|error| unreadable(key, &error))?;
-    let link = LinkAfter::of(&event, &created).map_err(|error| unreadable(key, &error))?;
-    if link.is_deleted() {
+    let link = link_after(&event).map_err(|error| unreadable(key, &error))?;
+    // After a jump of a clock a later event can have an earlier time than the creation.
+    if link.state.deleted || to_millisecond(link.state.created_at) > at {
         return Err(no_link_at(at));
     }
-    let link = link.with_beginning(created, event.version);
     Ok(LinkView {
         version: link.version,
-        parts: LinkParts::of(&link, first.recorded_at),
+        parts: LinkParts::of(&link),
     })
 }
 

@@ -13,7 +13,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     http::{authentication::Caller, request::check_accept, route_table},
     id::LinkId,
-    link_history::{HistoryError, LinkAfter, creation},
+    link_history::{HistoryError, changes, link_after},
     openapi::Timestamp,
     problem::Problem,
     timestamp,
@@ -122,22 +122,15 @@ pub(super) async fn get_link_history(
     let link = owned_link(&api, account_id, &uri).await?;
 
     let events = api.histories.events(link, before, page.count_max()).await?;
-    let first = api.histories.first_event(link).await?;
-    let first = first.ok_or_else(Problem::link_not_found)?;
-    let entries = entries(&events, &first).map_err(|error| unreadable(link, &error))?;
+    let entries = entries(&events).map_err(|error| unreadable(link, &error))?;
     let place_of = |entry: &HistoryEntry| entry.version;
     Ok(list.answer(&page, entries.into(), place_of, identity))
 }
 
-/// Returns the entries of events, newest first; `first` is the first event of the link. The event before each one must
-/// follow it, or there is none; the last event of a longer history is on the next page, and its entry is not shown.
-fn entries(
-    events: &[RecordedEvent],
-    first: &RecordedEvent,
-) -> Result<Vec<HistoryEntry>, HistoryError> {
-    let created = creation(first)?;
-    let links = events.iter().map(|event| LinkAfter::of(event, &created));
-    let links: Vec<_> = links.collect::<Result<_, _>>()?;
+/// Returns the entries of events, newest first. The event before each one must follow it, or there is none; the last
+/// event of a longer history is on the next page, and its entry is not shown.
+fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, HistoryError> {
+    let links: Vec<_> = events.iter().map(link_after).collect::<Result<_, _>>()?;
     let befores = links.iter().skip(1).map(Some).chain([None]);
     let entries = events.iter().zip(&links).zip(befores);
     Ok(entries
@@ -146,7 +139,7 @@ fn entries(
             event_type: event.event_type.clone(),
             at: event.recorded_at,
             by: event.metadata.actor.clone(),
-            changes: link.changes_since(before),
+            changes: changes(before.map(|before| &before.state), &link.state),
         })
         .collect())
 }

@@ -46,9 +46,7 @@ impl Stream {
             link_id: LinkId::from_uuid(new_uuid(CREATED_AT)),
             links: Vec::new(),
         };
-        let slug = format!("s{}", stream.link_id.uuid().simple());
-        let created = testing::link_created(stream.link_id, caller.account_id, &slug, FIRST);
-        let created = LinkEvent::Created(created);
+        let created = LinkEvent::Created(stream.created());
         stream.append(pool, CREATED_AT, created, KEY).await;
         stream
     }
@@ -64,7 +62,7 @@ impl Stream {
 
     async fn append(&mut self, pool: &PgPool, at: OffsetDateTime, event: LinkEvent, by: &str) {
         let before = self.links.last().map(|(_, link)| link.clone());
-        let link = before.unwrap_or_default().apply(&event);
+        let link = before.unwrap_or_default().apply(&event, at);
         let Link::Existing(after) = &link else {
             panic!("the first event creates the link");
         };
@@ -77,7 +75,7 @@ impl Stream {
             event: Event::Link(event),
             metadata: Metadata {
                 actor: Some(by.to_owned()),
-                link: state,
+                link: state.map(Into::into),
                 ..Metadata::default()
             },
             idempotency: None,
@@ -112,10 +110,8 @@ impl Stream {
     }
 
     fn created(&self) -> linkledger_core::link::LinkCreated {
-        match &self.links[0].1 {
-            Link::Existing(link) => link.created.clone(),
-            Link::Absent => panic!("the stream has a first event"),
-        }
+        let slug = format!("s{}", self.link_id.uuid().simple());
+        testing::link_created(self.link_id, self.account_id, &slug, FIRST)
     }
 
     fn path(&self) -> String {
@@ -128,11 +124,9 @@ impl Stream {
 
     /// Returns the changes of the first event: each member that the create has set.
     fn members_of_creation(&self) -> Value {
-        let Link::Existing(link) = &self.links[0].1 else {
-            panic!("the stream has a first event");
-        };
-        let mut members = json!(link.created.details());
-        members["destination_url"] = json!(link.created.destination_url);
+        let created = self.created();
+        let mut members = json!(created.details());
+        members["destination_url"] = json!(created.destination_url);
         let members = members.as_object().unwrap().iter();
         let changes = members.map(|(name, to)| (name.clone(), json!({ "from": null, "to": to })));
         Value::Object(changes.collect())

@@ -203,6 +203,42 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         ],
     ),
     (
+        "DELETE FROM event_store.log_segments;
+         $set metadata = replace(metadata::text, '\"slug\":\"', '\"slug\":\"x')::json $at = 12",
+        &[
+            (
+                Some(12),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+            (
+                Some(13),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set metadata = replace(metadata::text, '_at\":\"2', '_at\":\"1')::json $at = 12",
+        &[
+            (
+                Some(12),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+            (
+                Some(13),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set payload = (payload::jsonb || '{\"disabled_by\": \"owner\"}')::json $at = 13",
+        &[(
+            Some(13),
+            ": what the link is after it, by its metadata, is not what its events come",
+        )],
+    ),
+    (
         "DELETE FROM event_store.log_segments; $set metadata = '{}' $at = 13",
         &[(
             Some(13),

@@ -154,8 +154,7 @@ impl World {
                 self.stored
                     .insert((create.account_id, create.key), settled.clone());
                 let link = SettledLink {
-                    link: ExistingLink::new(settled.link.clone()),
-                    created_at: settled.created_at,
+                    link: ExistingLink::new(&settled.link, settled.created_at),
                     // Position of `LinkCreated`, right before the charge.
                     position: settled.position - 1,
                 };
@@ -187,10 +186,10 @@ impl World {
     /// Returns the link according to the log.
     pub(super) fn fold(&self, link_id: LinkId) -> Link {
         let events = self.log.iter().filter_map(|it| match &it.event {
-            Event::Link(event) if event.link_id() == link_id => Some(event),
+            Event::Link(event) if event.link_id() == link_id => Some((event, it.recorded_at)),
             Event::Link(_) | Event::Account(_) | Event::Credits(_) => None,
         });
-        events.fold(Link::Absent, Link::apply)
+        events.fold(Link::Absent, |link, (event, at)| link.apply(event, at))
     }
 }
 

@@ -95,6 +95,48 @@ pub async fn link_extents(
     Ok(extents.collect())
 }
 
+/// Reads the last event of each of these links. Skips links that their account does not have.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn last_link_events(
+    executor: impl PgExecutor<'_>,
+    links: &[(AccountId, LinkId)],
+) -> sqlx::Result<Vec<RecordedEvent>> {
+    let shards = links.iter().map(|(account, _)| Shard::of(*account));
+    let shards: Vec<i16> = shards.map(Shard::number).collect();
+    let account_ids: Vec<Uuid> = links.iter().map(|(account, _)| account.uuid()).collect();
+    let link_ids: Vec<Uuid> = links.iter().map(|(_, link)| link.uuid()).collect();
+    let rows = sqlx::query_as!(
+        EventRow,
+        r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
+               e.recorded_at AS "recorded_at!"
+        FROM unnest($1::smallint[], $2::uuid[], $3::uuid[])
+            AS wanted (shard, account_id, link_id)
+        -- Not a plain join: planned while there are no events, it would read whole shards.
+        CROSS JOIN LATERAL (
+            SELECT * FROM event_store.events
+            WHERE shard = wanted.shard AND stream_id = wanted.link_id
+              AND account_id = wanted.account_id
+              -- The account's own stream is not a link.
+              AND stream_id <> account_id
+            ORDER BY version DESC
+            LIMIT 1
+        ) AS e
+        "#,
+        &shards,
+        &account_ids,
+        &link_ids
+    )
+    .fetch_all(executor)
+    .await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
 /// Reads the first events of these links. Skips links that do not exist.
 ///
 /// # Errors

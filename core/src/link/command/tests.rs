@@ -27,7 +27,7 @@ fn create(slug_is_free: bool) -> CreateLink {
 }
 
 fn active() -> ExistingLink {
-    ExistingLink::new(Link::Absent.decide_create(create(true)).unwrap())
+    ExistingLink::new(&Link::Absent.decide_create(create(true)).unwrap(), NOW)
 }
 
 fn disabled() -> ExistingLink {
@@ -81,7 +81,7 @@ fn create_with_free_slug_makes_link() {
     let created = Link::Absent.decide_create(create(true)).unwrap();
     assert_eq!(created.slug, "Spring");
     assert_eq!(created.destination_url, "https://example.com/");
-    let link = Link::Absent.apply(&LinkEvent::Created(created));
+    let link = Link::Absent.apply(&LinkEvent::Created(created), NOW);
     assert_eq!(link, Link::Existing(active()));
 }
 
@@ -239,7 +239,7 @@ fn details_are_set_replaced_and_removed() {
         "expires_at":"2026-11-20T12:00:00.1239+01:00","expired_url":"HTTPS://example.com"}"#;
     let link = patched(&active(), set).unwrap();
     assert_eq!(link.version, 2);
-    let details = serde_json::to_value(link.state.details()).unwrap();
+    let details = serde_json::to_value(&link.state.details).unwrap();
     let expected = serde_json::json!({
         "title": "A", "external_id": "x/1", "tags": ["a", "b"],
         "expires_at": "2026-11-20T11:00:00.123Z", "expired_url": "https://example.com/",
@@ -248,10 +248,10 @@ fn details_are_set_replaced_and_removed() {
     assert_eq!(patched(&link, set).unwrap().version, 2, "nothing changes");
 
     let link = patched(&link, r#"{"title":null,"tags":[],"expires_at":null}"#).unwrap();
-    let details = serde_json::to_value(link.state.details()).unwrap();
+    let details = serde_json::to_value(&link.state.details).unwrap();
     assert_eq!(details, serde_json::json!({ "external_id": "x/1" }));
     let link = patched(&link, r#"{"external_id":null}"#).unwrap();
-    assert_eq!(link.state.details, Some(LinkDetails::NONE));
+    assert_eq!(link.state.details, LinkDetails::NONE);
 }
 
 #[test]
@@ -265,10 +265,7 @@ fn expiry_must_be_new_or_in_the_next_100_years() {
     let far = r#"{"expires_at":"2126-11-22T10:00:00Z"}"#;
     assert_eq!(patched(&active(), far), error(FieldCode::ExpiresAtInvalid));
     let mut expired = active();
-    expired.state.details = Some(LinkDetails {
-        expires_at: Some(Expiry::at(NOW)),
-        ..LinkDetails::NONE
-    });
+    expired.state.details.expires_at = Some(Expiry::at(NOW));
     assert_eq!(patched(&expired, past).unwrap().version, 1);
     let mut command = create(true);
     command.draft.details.expires_at = Some(Expiry::at(NOW));
@@ -303,10 +300,10 @@ fn every_change_of_details_can_be_undone() {
         r#"{"expires_at":null}"#,
     ] {
         let after = patched(&before, patch).unwrap();
-        let changes = DetailChanges::between(before.state.details(), after.state.details());
+        let changes = DetailChanges::between(&before.state.details, &after.state.details);
         let event = LinkEvent::DetailsChanged(LinkDetailsChanged {
-            link_id: before.created.link_id,
-            account_id: before.created.account_id,
+            link_id: before.link_id,
+            account_id: before.account_id,
             changes: changes.unwrap(),
         });
         assert_eq!(

@@ -67,12 +67,6 @@ impl<T> ValueUpdate<T> {
     pub fn apply_to(self, value: Option<T>) -> Option<T> {
         if self.is_keep() { value } else { self.value() }
     }
-
-    /// Returns this update, or the earlier one if this update keeps the value.
-    #[must_use]
-    pub fn or(self, earlier: Self) -> Self {
-        if self.is_keep() { earlier } else { self }
-    }
 }
 
 /// Details in a merge patch.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::{Duration, OffsetDateTime};
 
 use crate::{field::FieldCode, timestamp};
@@ -102,8 +102,7 @@ impl Serialize for Expiry {
 
 impl<'de> Deserialize<'de> for Expiry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(|_| de::Error::custom("an instant of RFC 3339 is wanted"))
+        timestamp::deserialize(deserializer).map(Self::at)
     }
 }
 

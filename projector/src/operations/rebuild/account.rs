@@ -139,32 +139,32 @@ async fn rebuild_chunk(
         // Caches may hold redirects of the account that have no row.
         changes.add_account(account_id.uuid());
     }
-    progress.events += project_and_commit(databases, snapshot, positions, changes).await?;
+    progress.events += project_and_commit(snapshot, positions, changes).await?;
     Ok(progress)
 }
 
-/// Returns the statement of the next events of the account's stream after the version `$10`, up to `$11`
-/// events whose rows have up to `$12` events, with the positions of all events from which the projection
+/// Returns the statement of the next events of the account's stream after the version `$9`, up to `$10`
+/// events whose rows have up to `$11` events, with the positions of all events from which the projection
 /// writes their rows.
 ///
 /// A charge stands right behind the creation of its link: no index by account is needed. The link of a
 /// charge is projected as soon as its creation is applied, though the charge itself may wait.
 pub fn chunk_statement(projection: Projection) -> String {
     let (link, positions, admitted) = chunk_parts(read_model(projection).rebuilt_from);
-    let first_waiting_position = first_waiting_position("$9::uuid");
-    let first_waiting_version = first_waiting_version("$9::uuid");
+    let first_waiting_position = first_waiting_position("$8::uuid");
+    let first_waiting_version = first_waiting_version("$8::uuid");
     format!(
         "WITH {EXCEPTIONS}, bound AS MATERIALIZED (
-            SELECT least($8::bigint, {first_waiting_position} - 1) AS applied_up_to,
+            SELECT least($7::bigint, {first_waiting_position} - 1) AS applied_up_to,
                    {first_waiting_version} AS first_waiting_version
         ), next AS MATERIALIZED (
             SELECT e.*, e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
                             AS is_credit_event
             FROM event_store.events AS e
-            WHERE e.shard = $7 AND e.stream_id = $9 AND e.version > $10
+            WHERE e.shard = $6 AND e.stream_id = $8 AND e.version > $9
               AND {admitted} <= (SELECT applied_up_to FROM bound)
             ORDER BY e.version
-            LIMIT $11::bigint
+            LIMIT $10::bigint
         ), measured AS MATERIALIZED (
             SELECT e.*, link.link_id,
                    sum(coalesce(link.event_count, 0)) OVER (
@@ -174,9 +174,9 @@ pub fn chunk_statement(projection: Projection) -> String {
             FROM next AS e
             LEFT JOIN LATERAL ({link}) AS link ON true
         ), chunk AS MATERIALIZED (
-            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $12::bigint
+            SELECT * FROM measured WHERE number = 1 OR events_up_to <= $11::bigint
         )
-        SELECT (SELECT count(*) FROM next) < $11
+        SELECT (SELECT count(*) FROM next) < $10
                    AND (SELECT count(*) FROM chunk) = (SELECT count(*) FROM next) AS is_last,
                (SELECT max(version) FROM chunk) AS last_version,
                (SELECT max(e.position) FROM chunk AS e
@@ -197,7 +197,7 @@ fn chunk_parts(rebuilt_from: RebuiltFrom) -> (String, String, &'static str) {
                  UNION
                  SELECT last.position FROM (
                      SELECT e.position FROM event_store.events AS e
-                     WHERE e.shard = $7 AND e.stream_id = $9
+                     WHERE e.shard = $6 AND e.stream_id = $8
                        AND e.version < (SELECT first_waiting_version FROM bound)
                        AND e.position <= (SELECT applied_up_to FROM bound)
                        AND e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')
@@ -212,22 +212,22 @@ fn chunk_parts(rebuilt_from: RebuiltFrom) -> (String, String, &'static str) {
             "SELECT first.stream_id AS link_id, last.version AS event_count
              FROM (
                  SELECT stream_id, account_id, version FROM event_store.events
-                 WHERE shard = $7 AND position = e.position - 1
+                 WHERE shard = $6 AND position = e.position - 1
                  LIMIT 1
              ) AS first
              CROSS JOIN LATERAL (
                  SELECT version FROM event_store.events
-                 WHERE shard = $7 AND stream_id = first.stream_id
+                 WHERE shard = $6 AND stream_id = first.stream_id
                  ORDER BY version DESC
                  LIMIT 1
              ) AS last
-             WHERE first.account_id = $9 AND first.stream_id <> $9 AND first.version = 1"
+             WHERE first.account_id = $8 AND first.stream_id <> $8 AND first.version = 1"
                 .to_owned(),
             format!(
                 "SELECT e.position FROM chunk
                  CROSS JOIN LATERAL (
                      SELECT e.position FROM event_store.events AS e
-                     WHERE e.shard = $7 AND e.stream_id = chunk.link_id
+                     WHERE e.shard = $6 AND e.stream_id = chunk.link_id
                        AND e.position <= (SELECT applied_up_to FROM bound) AND {NOT_SKIPPED}
                  ) AS e
                  WHERE chunk.link_id IS NOT NULL"

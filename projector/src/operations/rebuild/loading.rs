@@ -142,7 +142,13 @@ impl ShardLoad {
         while standing.floor() < target {
             let batch = self.next_batch(&standing, target).await?;
             let (events, end) = (batch.events.len() as u64, batch.end());
-            match apply(&self.loader.databases, std::slice::from_ref(&batch), to).await {
+            match apply(
+                &self.loader.databases.read,
+                std::slice::from_ref(&batch),
+                to,
+            )
+            .await
+            {
                 Ok(Ok(summary)) => {
                     standing.has_parked |= !summary.parked.is_empty();
                     standing.progress.advance(end);

@@ -17,7 +17,6 @@ pub(crate) struct Exceptions {
     skipped_shards: Vec<i16>,
     skipped_positions: Vec<Position>,
     skipped_event_ids: Vec<Uuid>,
-    skipped_accounts: Vec<Uuid>,
     waiting_accounts: Vec<Uuid>,
     /// Position of the first waiting event of each parked account.
     waiting_positions: Vec<Position>,
@@ -37,7 +36,7 @@ impl Exceptions {
         let mut exceptions = Self::default();
         let skipped = sqlx::query!(
             "
-            SELECT position, event_id, account_id FROM read_model.skipped_events
+            SELECT position, event_id FROM read_model.skipped_events
             WHERE projection = $1 AND shard = $2
             ",
             target.projection.name(),
@@ -47,7 +46,7 @@ impl Exceptions {
         .await
         .context("cannot read the skipped events")?;
         for row in skipped {
-            exceptions.add_skipped(shard.number(), row.position, row.event_id, row.account_id);
+            exceptions.add_skipped(shard.number(), row.position, row.event_id);
         }
         let waiting = sqlx::query!(
             "
@@ -85,7 +84,7 @@ impl Exceptions {
         let mut exceptions = Self::default();
         let skipped = sqlx::query!(
             "
-            SELECT shard, position, event_id, account_id FROM read_model.skipped_events
+            SELECT shard, position, event_id FROM read_model.skipped_events
             WHERE account_id = ANY($1) AND projection = $2
             ",
             &account_ids,
@@ -95,7 +94,7 @@ impl Exceptions {
         .await
         .context("cannot read the skipped events")?;
         for row in skipped {
-            exceptions.add_skipped(row.shard, row.position, row.event_id, row.account_id);
+            exceptions.add_skipped(row.shard, row.position, row.event_id);
         }
         let waiting = sqlx::query!(
             "
@@ -126,11 +125,10 @@ impl Exceptions {
         Ok(exceptions)
     }
 
-    fn add_skipped(&mut self, shard: i16, position: Position, event_id: Uuid, account_id: Uuid) {
+    fn add_skipped(&mut self, shard: i16, position: Position, event_id: Uuid) {
         self.skipped_shards.push(shard);
         self.skipped_positions.push(position);
         self.skipped_event_ids.push(event_id);
-        self.skipped_accounts.push(account_id);
     }
 
     fn add_waiting(&mut self, account_id: Uuid, first: Position) {
@@ -158,7 +156,6 @@ impl Exceptions {
             .bind(self.skipped_shards.clone())
             .bind(self.skipped_positions.clone())
             .bind(self.skipped_event_ids.clone())
-            .bind(self.skipped_accounts.clone())
             .bind(self.waiting_accounts.clone())
             .bind(self.waiting_positions.clone())
     }

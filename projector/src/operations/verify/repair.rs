@@ -118,7 +118,7 @@ async fn repair_chunk(
         add_change(&mut changes, table, row);
     }
     let positions = wrong.iter().flat_map(|row| &row.positions).copied();
-    project_and_commit(databases, snapshot, positions, changes).await?;
+    project_and_commit(snapshot, positions, changes).await?;
     Ok(RepairedChunk {
         rows: wrong.len() as u64,
         wrong_rows,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{databases::Databases, event_store::log, shard::Position};
+use linkledger_core::{event_store::log, shard::Position};
 
 use super::snapshot::ShardSnapshot;
 use crate::{
@@ -14,14 +14,13 @@ use crate::{
 /// Projects the events at these positions, in order, under the lock of the shard's checkpoint, appends
 /// the redirect changes, and commits. Returns the number of events.
 ///
-/// For each row that the events change, the events must include the one that creates the row and all
-/// later applied ones: otherwise the row goes back to an earlier state.
+/// For each row that the events change, the events must include the last applied one: otherwise the
+/// row goes back to an earlier state.
 ///
 /// # Errors
 /// Returns an error if the log lacks an event or an event cannot be read, or if the database
 /// fails or refuses a row.
 pub(crate) async fn project_and_commit(
-    databases: &Databases,
     mut snapshot: ShardSnapshot,
     positions: impl IntoIterator<Item = Position>,
     mut changes: RedirectChanges,
@@ -34,7 +33,7 @@ pub(crate) async fn project_and_commit(
         .iter()
         .map(|event| (target.projection, target.generation, event))
         .collect();
-    let rows = Rows::of(databases, &projected).await?;
+    let rows = Rows::of(&projected);
     rows.write_in_tx(&mut snapshot.tx, Creation::Put).await?;
     changes.append(rows.into_redirect_changes_of_all_rows());
     snapshot.commit(&changes).await?;

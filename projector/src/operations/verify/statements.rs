@@ -50,14 +50,14 @@ pub fn compare(table: &ReadTable) -> String {
     )
 }
 
-/// Returns the statement on the log of the hashes of each value, for the rows with the keys `$11` to `$13`.
+/// Returns the statement on the log of the hashes of each value, for the rows with the keys `$10` to `$12`.
 pub fn expected_values(table: &ReadTable) -> String {
     let expected = (table.expected)();
     let (hashes, of_key) = (value_hashes(table, "e"), of_key(table));
     format!(
         "WITH {EXCEPTIONS}, {expected}
          SELECT k.nth, {hashes} AS hashes
-         FROM unnest($11::uuid[], $12::uuid[], $13::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
+         FROM unnest($10::uuid[], $11::uuid[], $12::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
          JOIN expected AS e ON {of_key}"
     )
 }
@@ -75,8 +75,8 @@ pub fn values(table: &ReadTable) -> String {
     )
 }
 
-/// Returns the statement on the log that names, for the rows with the keys `$11` to `$13`, the positions of
-/// the events from which the projection writes each row: rows with up to `$14` events together, or the
+/// Returns the statement on the log that names, for the rows with the keys `$10` to `$12`, the positions of
+/// the events from which the projection writes each row: rows with up to `$13` events together, or the
 /// first row alone.
 pub fn events_of_rows(table: &ReadTable) -> String {
     let expected = (table.expected)();
@@ -90,11 +90,11 @@ pub fn events_of_rows(table: &ReadTable) -> String {
             SELECT e.*, k.nth, sum({events_of_row_max}) OVER (
                        ORDER BY k.nth ROWS UNBOUNDED PRECEDING
                    ) AS events_up_to
-            FROM unnest($11::uuid[], $12::uuid[], $13::text[]) WITH ORDINALITY
+            FROM unnest($10::uuid[], $11::uuid[], $12::text[]) WITH ORDINALITY
                 AS k ({KEY_COLUMNS}, nth)
             JOIN expected AS e ON {of_key}
         ), wrong AS MATERIALIZED (
-            SELECT * FROM numbered WHERE nth = 1 OR events_up_to <= $14::bigint
+            SELECT * FROM numbered WHERE nth = 1 OR events_up_to <= $13::bigint
         ), first_waiting AS MATERIALIZED (
             SELECT account_id, {first_waiting_version} AS version
             FROM (SELECT DISTINCT account_id FROM wrong) AS owner
@@ -143,14 +143,14 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
     ))
 }
 
-/// Returns the statement on the log that finds the orphans among the rows with the keys `$8` to `$10`: rows
-/// without an event that is applied. `$7` has the checkpoints by shard.
+/// Returns the statement on the log that finds the orphans among the rows with the keys `$7` to `$9`: rows
+/// without an event that is applied. `$6` has the checkpoints by shard.
 ///
 /// Also returns each row that an event of another account explains, with that account as `explained_by`:
 /// the event may be an exception of that account.
 pub fn orphans(table: &ReadTable) -> Option<String> {
     let explanation = table.explanation.as_ref()?;
-    let (owner, event) = (explanation.owner, explanation.event);
+    let (owner, event) = (explanation.owner, (explanation.event)());
     let rest = table.key.iter().filter(|it| is_rest(table, it)).enumerate();
     let rest = rest.map(|(index, column)| {
         let Column { name, sql_type } = column;
@@ -163,11 +163,11 @@ pub fn orphans(table: &ReadTable) -> Option<String> {
     };
     let key = key_as_text(table, "page");
     // The checkpoint depends on the shard of the row.
-    let applied_up_to = APPLIED_UP_TO.replace("$8::bigint", "($7::bigint[])[owner.shard + 1]");
+    let applied_up_to = APPLIED_UP_TO.replace("$7::bigint", "($6::bigint[])[owner.shard + 1]");
     Some(format!(
         "WITH {EXCEPTIONS}, page AS MATERIALIZED (
             SELECT k.nth, k.account_id, k.row_id AS {row_id} {rest}
-            FROM unnest($8::uuid[], $9::uuid[], $10::text[]) WITH ORDINALITY
+            FROM unnest($7::uuid[], $8::uuid[], $9::text[]) WITH ORDINALITY
                 AS k ({KEY_COLUMNS}, nth)
         )
         SELECT page.account_id, page.{row_id} AS row_id, owner.shard, {key} AS key,

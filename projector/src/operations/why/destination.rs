@@ -6,10 +6,10 @@ mod tests;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     envelope::RecordedEvent,
-    event::{Event, Subject},
+    event::Subject,
     event_store::log::StreamPart,
     id::LinkId,
-    link::{ExistingLink, LinkEvent, LinkState},
+    link::LinkState,
     shard::Shard,
 };
 use sqlx::PgPool;
@@ -68,23 +68,16 @@ impl Day {
 }
 
 /// Returns the state of the link after an event of its stream; `None` if this release cannot read
-/// the creation.
+/// the event.
 pub(super) fn state_after(event: &RecordedEvent) -> Option<LinkState> {
-    if event.version > 1 {
-        return event.metadata.link.clone();
-    }
-    match event.decode() {
-        Ok(Event::Link(LinkEvent::Created(created))) => Some(ExistingLink::new(created).state),
-        _ => None,
-    }
+    let link = event.link_after().ok()??;
+    Some(link.state)
 }
 
 impl DestinationState {
     /// Returns the destination of the link after an event of its stream.
     pub(super) fn after(event: &RecordedEvent) -> Self {
-        let is_readable = event.decode().is_ok();
-        let state = state_after(event).filter(|_| is_readable);
-        state.map_or(Self::Unreadable, Self::of)
+        state_after(event).map_or(Self::Unreadable, Self::of)
     }
 
     fn of(state: LinkState) -> Self {

@@ -24,7 +24,7 @@ use crate::read_models::{
     credits::lookup::EntryRow,
     description::WhyRows,
     links::lookup::LinkRow,
-    redirects::{self, lookup::RedirectRow},
+    redirects::{lookup::RedirectRow, projection::state_name},
 };
 
 /// Link, as the log has it.
@@ -76,39 +76,27 @@ impl LinkRecord {
     }
 
     pub(super) fn slug_folded(&self) -> Option<String> {
-        self.created.as_ref().map(|it| redirects::fold(&it.slug))
+        let slug = self.created.as_ref().map(|it| &it.slug);
+        slug.map(|slug| slug.to_ascii_lowercase())
     }
 
     /// Returns the row of `links` that the log wants after an event.
-    fn wanted_link(&self, (event, state): &Applied) -> Option<LinkRow> {
-        let created = self.created.as_ref().filter(|_| !state.deleted)?;
-        let created_at = self.creation.recorded_at;
-        Some(LinkRow::wanted(created, state, event.version, created_at))
+    fn wanted_link((event, state): &Applied) -> Option<LinkRow> {
+        (!state.deleted).then(|| LinkRow::wanted(state, event.version))
     }
 
     /// Returns the row of `redirects` that the log wants after an event.
-    fn wanted_redirect(
-        &self,
-        (_, state): &Applied,
-        account_is_stopped: bool,
-    ) -> Option<RedirectRow> {
-        let created = self.created.as_ref()?;
-        let name = match (state.deleted, state.disabled_by()) {
-            (true, _) => "deleted",
-            (false, Some(_)) => "disabled",
-            (false, None) => "active",
-        };
-        let details = state.details();
-        Some(RedirectRow {
-            slug_folded: redirects::fold(&created.slug),
+    fn wanted_redirect(&self, (event, state): &Applied, account_is_stopped: bool) -> RedirectRow {
+        RedirectRow {
+            slug_folded: state.slug_folded(),
             link_id: self.link_id,
-            account_id: created.account_id,
+            account_id: event.account_id,
             destination_url: state.destination_url.clone(),
-            state: name.to_owned(),
-            expires_at: details.expires_at,
-            expired_url: details.expired_url.clone(),
+            state: state_name(state).to_owned(),
+            expires_at: state.details.expires_at,
+            expired_url: state.details.expired_url.clone(),
             account_is_stopped,
-        })
+        }
     }
 
     /// Returns the row of `credit_entries` that the log wants at the checkpoint.
@@ -136,7 +124,7 @@ impl LinkRecord {
         match checkpoint.rows() {
             WhyRows::None => None,
             WhyRows::Credits => self.wanted_entry(checkpoint).map(ShownRow::Entry),
-            WhyRows::Links => self.wanted_link(applied?).map(ShownRow::Link),
+            WhyRows::Links => Self::wanted_link(applied?).map(ShownRow::Link),
             WhyRows::Redirects => {
                 // Copies the flag from the row: the report of the account compares the flag.
                 let account_is_stopped = matches!(
@@ -144,7 +132,7 @@ impl LinkRecord {
                     Some(ShownRow::Redirect(row)) if row.account_is_stopped
                 );
                 let row = self.wanted_redirect(applied?, account_is_stopped);
-                row.map(ShownRow::Redirect)
+                Some(ShownRow::Redirect(row))
             }
         }
     }
@@ -161,7 +149,7 @@ pub(super) async fn explain(
     let last = stream.last_up_to(checkpoint.applied_up_to()).await?;
     let is_applied = last.is_some();
     let applied = last.and_then(|event| state_after(&event).map(|state| (event, state)));
-    let is_unreadable = is_applied && (applied.is_none() || link.created.is_none());
+    let is_unreadable = is_applied && applied.is_none();
     let wanted = link.wanted(checkpoint, applied.as_ref());
     let agrees = checkpoint.shows == wanted;
     let sentence = sentence(checkpoint, agrees, applied.as_ref());

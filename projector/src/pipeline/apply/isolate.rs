@@ -38,6 +38,7 @@ pub async fn is_in_log(
             && event.event_type == stored.event_type
             && event.schema_version == stored.schema_version
             && event.payload == stored.payload
+            && event.metadata.link == stored.metadata.link
     };
     Ok(stored.len() == events.len() && events.iter().zip(&stored).all(is_same))
 }
@@ -102,7 +103,7 @@ async fn isolate_batch(
     let mut pending = vec![batch];
     while let Some(mut part) = pending.pop() {
         part.parked.clone_from(&parked);
-        match apply(databases, std::slice::from_ref(&part), target).await {
+        match apply(&databases.read, std::slice::from_ref(&part), target).await {
             Ok(Ok(summary)) => {
                 summary.report();
                 parked.extend(summary.parked.iter().map(|parking| parking.account));

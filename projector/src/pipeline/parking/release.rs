@@ -73,7 +73,7 @@ pub async fn release(
         if let ([], Some(cause)) = (chunk.events.as_slice(), &chunk.poison) {
             return record_cause(&databases.read, parking, role, cause.clone()).await;
         }
-        match chunk.apply(databases, role).await {
+        match chunk.apply(&databases.read, role).await {
             Ok(ChunkOutcome::NotApplied(state)) => return Ok(ReleaseOutcome::none(state)),
             // The skipped events wait no longer: the loop continues with the next chunk.
             Ok(ChunkOutcome::Applied(ReleaseState::Unfinished)) if chunk.is_all_skipped() => {}
@@ -190,16 +190,16 @@ impl Chunk {
 
     /// Applies the chunk in one transaction, under the lock of the checkpoint. Applies nothing if
     /// another session has removed some of the waiting events.
-    async fn apply(&self, databases: &Databases, role: Role) -> sqlx::Result<ChunkOutcome> {
+    async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
         let account = self.account;
         let events: Vec<_> = self
             .events
             .iter()
             .map(|event| (account.projection, account.generation, event))
             .collect();
-        let rows = Rows::of(databases, &events).await?;
+        let rows = Rows::of(&events);
         let last = self.positions.last().copied().unwrap_or(0);
-        let mut tx = PoolTransaction::begin(&databases.read).await?;
+        let mut tx = PoolTransaction::begin(pool).await?;
         if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {
             tx.rollback().await?;
             return Ok(ChunkOutcome::NotApplied(state));

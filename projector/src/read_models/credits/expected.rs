@@ -3,7 +3,8 @@
 use crate::read_models::description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED};
 
 /// Condition on the event `e`: the event is one of the ledger.
-const IS_CREDIT_EVENT: &str = "e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')";
+pub(super) const IS_CREDIT_EVENT: &str =
+    "e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')";
 
 /// Returns the common table expression `happened`: the applied credit events of the bucket.
 fn happened() -> String {
@@ -12,7 +13,7 @@ fn happened() -> String {
             SELECT e.*, {APPLIED_UP_TO} AS applied_up_to
             FROM event_store.events AS e
             {FIRST_WAITING}
-            WHERE e.shard = $7 AND e.position BETWEEN $9 AND $10 AND {IS_CREDIT_EVENT}
+            WHERE e.shard = $6 AND e.position BETWEEN $8 AND $9 AND {IS_CREDIT_EVENT}
               AND e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
         )"
     )
@@ -34,7 +35,7 @@ pub(super) fn entries() -> String {
                    (h.payload->>'balance_after')::bigint AS balance_after,
                    CASE h.type WHEN 'CreditsCharged' THEN (
                        SELECT stream_id FROM event_store.events
-                       WHERE shard = $7 AND position = h.position - 1
+                       WHERE shard = $6 AND position = h.position - 1
                    ) END AS link_id,
                    h.recorded_at AS created_at, h.applied_up_to
             FROM happened AS h
@@ -57,7 +58,7 @@ pub(super) fn balances() -> String {
             FROM latest AS l
             LEFT JOIN LATERAL (
                 SELECT e.position FROM event_store.events AS e
-                WHERE e.shard = $7 AND e.stream_id = l.account_id AND e.version > l.version
+                WHERE e.shard = $6 AND e.stream_id = l.account_id AND e.version > l.version
                   AND {IS_CREDIT_EVENT} AND {NOT_SKIPPED}
                 ORDER BY e.version
                 LIMIT 1
@@ -72,11 +73,11 @@ pub(super) fn balances() -> String {
 pub(super) fn entry_and_last_event() -> String {
     format!(
         "SELECT e.position FROM event_store.events AS e
-         WHERE e.shard = $7 AND e.stream_id = wrong.account_id AND e.version = wrong.version
+         WHERE e.shard = $6 AND e.stream_id = wrong.account_id AND e.version = wrong.version
          UNION
          SELECT last.position FROM (
              SELECT e.position FROM event_store.events AS e
-             WHERE e.shard = $7 AND e.stream_id = wrong.account_id AND {IS_CREDIT_EVENT}
+             WHERE e.shard = $6 AND e.stream_id = wrong.account_id AND {IS_CREDIT_EVENT}
                AND e.version < first_waiting.version
                AND e.position <= wrong.applied_up_to AND {NOT_SKIPPED}
              ORDER BY e.version DESC

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{account::AccountEvent, credits::CreditsEvent, event::Event, id::AccountId};
+use linkledger_core::{credits::CreditsEvent, id::AccountId};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::read_models::{Creation, DecodedEvent};
+use crate::read_models::{Creation, DecodedEvent, EventContent};
 
 /// Rows of both tables, by key.
 #[derive(Debug, Default)]
@@ -44,16 +44,16 @@ impl CreditRows {
             link_id,
             created_at: event.recorded.recorded_at,
         };
-        let (account_id, entry) = match &event.event {
-            Event::Credits(CreditsEvent::Granted(granted)) => (
+        let (account_id, entry) = match &event.content {
+            EventContent::Credits(CreditsEvent::Granted(granted)) => (
                 granted.account_id,
                 entry("grant", granted.amount, granted.balance_after, None),
             ),
-            Event::Credits(CreditsEvent::Adjusted(adjusted)) => (
+            EventContent::Credits(CreditsEvent::Adjusted(adjusted)) => (
                 adjusted.account_id,
                 entry("adjustment", adjusted.amount, adjusted.balance_after, None),
             ),
-            Event::Credits(CreditsEvent::Charged(charged)) => {
+            EventContent::Credits(CreditsEvent::Charged(charged)) => {
                 let link_id = Some(charged.link_id.uuid());
                 (
                     charged.account_id,
@@ -62,8 +62,7 @@ impl CreditRows {
             }
             // The price of a link is an event of its own. Status events take a version of the
             // account's stream, which the ledger skips.
-            Event::Link(_)
-            | Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => return,
+            EventContent::Link(_) | EventContent::Account(_) => return,
         };
         self.insert(generation, account_id, event.recorded.version, entry);
     }

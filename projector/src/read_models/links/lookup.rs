@@ -1,12 +1,11 @@
 //! Rows of `read_model.links`, by key.
 
 use linkledger_core::{
-    link::{DisabledBy, Expiry, LinkCreated, LinkDetails, LinkState, Tags},
+    link::{DisabledBy, Expiry, LinkDetails, LinkState, Tags},
     timestamp,
 };
 use serde::Serialize;
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Maximum number of links of an account that are counted.
@@ -35,31 +34,25 @@ pub struct LinkRow {
 
 impl LinkRow {
     /// Returns the row that the log wants after the event with the version and the state.
-    pub(crate) fn wanted(
-        created: &LinkCreated,
-        state: &LinkState,
-        version: i64,
-        created_at: OffsetDateTime,
-    ) -> Self {
-        let disabled_by = state.disabled_by();
+    pub(crate) fn wanted(state: &LinkState, version: i64) -> Self {
         let LinkDetails {
             title,
             external_id,
             tags,
             expires_at,
             expired_url,
-        } = state.details().clone();
+        } = state.details.clone();
         Self {
-            slug: created.slug.clone(),
+            slug: state.slug.clone(),
             destination_url: state.destination_url.clone(),
             version,
-            created_at: timestamp::format(created_at),
+            created_at: timestamp::format(state.created_at),
             title,
             external_id,
             tags,
             expires_at,
             expired_url,
-            disabled_by,
+            disabled_by: state.disabled_by(),
         }
     }
 }
@@ -122,11 +115,9 @@ pub(crate) async fn links_in_tx(
 mod tests {
     use std::collections::BTreeSet;
 
-    use linkledger_core::{
-        id::{AccountId, LinkId},
-        link::ExistingLink,
-    };
+    use linkledger_core::id::{AccountId, LinkId};
     use linkledger_testing as testing;
+    use time::OffsetDateTime;
 
     use super::*;
     use crate::read_models::links::READ_MODEL;
@@ -140,9 +131,9 @@ mod tests {
             "spring",
             "https://example.com/",
         );
-        let mut state = ExistingLink::new(created.clone()).state;
-        state.disabled = true;
-        let row = LinkRow::wanted(&created, &state, 1, OffsetDateTime::UNIX_EPOCH);
+        let mut state = LinkState::new(&created, OffsetDateTime::UNIX_EPOCH);
+        state.disabled_by_operator = true;
+        let row = LinkRow::wanted(&state, 1);
         let row = serde_json::to_value(row).unwrap();
         let shown: BTreeSet<&str> = row
             .as_object()

@@ -10,8 +10,11 @@ pub(super) fn redirects() -> String {
     let link_states = link_states();
     format!(
         r#"{link_states}, expected AS MATERIALIZED (
-            SELECT lower((created->>'slug') COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
-                   true AS is_expected, link_id, destination_url, state, version, expires_at, expired_url
+            SELECT lower(slug COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
+                   true AS is_expected, link_id, destination_url,
+                   CASE WHEN is_deleted THEN 'deleted' WHEN disabled_by IS NULL THEN 'active'
+                        ELSE 'disabled' END AS state,
+                   expires_at, expired_url, position
             FROM link_states
         )"#
     )
@@ -27,10 +30,10 @@ pub(super) fn stopped_accounts() -> String {
             SELECT DISTINCT ON (e.account_id) e.account_id, e.position,
                    e.type = 'AccountSuspended'
                        AND e.payload::text ~ '"stop_redirects"\s*:\s*true' AS stops
-            FROM unnest($9::bigint[]) AS rare (position)
+            FROM unnest($8::bigint[]) AS rare (position)
             CROSS JOIN LATERAL (
                 SELECT * FROM event_store.events
-                WHERE shard = $7 AND position = rare.position
+                WHERE shard = $6 AND position = rare.position
                 LIMIT 1
             ) AS e
             {FIRST_WAITING}
@@ -43,16 +46,11 @@ pub(super) fn stopped_accounts() -> String {
                 SELECT account_id, stops, position FROM latest
                 UNION ALL
                 SELECT s.account_id, false, NULL
-                FROM unnest($10::uuid[]) AS s (account_id)
+                FROM unnest($9::uuid[]) AS s (account_id)
                 LEFT JOIN event_store.accounts AS a USING (account_id)
-                WHERE coalesce(a.shard, 0) = $7
+                WHERE coalesce(a.shard, 0) = $6
             ) AS either
             GROUP BY account_id
         )"#
     )
-}
-
-/// Returns the query of the position of the account's last status event.
-pub(super) fn status_event() -> String {
-    "SELECT wrong.position WHERE wrong.position IS NOT NULL".to_owned()
 }

@@ -167,7 +167,6 @@ async fn parked_accounts_are_found_by_key_for_each_event() {
             .bind(Vec::<i16>::new())
             .bind(Vec::<i64>::new())
             .bind(Vec::<Uuid>::new())
-            .bind(Vec::<Uuid>::new())
             .bind(accounts)
             .bind(vec![1_i64; PARKED])
             .bind(Shard::of(account_id).number())

@@ -71,7 +71,8 @@ async fn visitor_is_one_address_and_agent() {
     stage.visit("spring", &agent).await;
     stage.visit("spring", &agent).await;
     stage.visit_from("198.51.100.8", "spring", &agent).await;
-    let other = [("user-agent", "Mozilla/5.0 Firefox/1")];
+    let other = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:144.0) Gecko/20100101 Firefox/144.0";
+    let other = [("user-agent", other)];
     stage.visit("spring", &other).await;
     let visitors = visitors(stage).await;
     let [one, again, other_address, other_agent] = visitors[..] else {

@@ -23,11 +23,11 @@ fn assert_version(answer: &Answer, stream: &Stream, version: usize, at: &str) {
     assert_eq!(answer.header("etag"), Some(etag.as_str()), "{at}");
     let body = answer.json();
     assert_eq!(body["destination_url"], link.state.destination_url, "{at}");
-    let details = json!(link.state.details());
+    let details = json!(link.state.details);
     for name in ["title", "external_id", "tags", "expires_at", "expired_url"] {
         assert_eq!(body.get(name), details.get(name), "{at}: {name}");
     }
-    let by_operator = link.state.disabled.then(|| json!("operator"));
+    let by_operator = link.state.disabled_by_operator.then(|| json!("operator"));
     assert_eq!(body.get("disabled_by"), by_operator.as_ref(), "{at}");
     assert_eq!(body["id"], stream.link_id.to_string());
     assert_eq!(body["created_at"], timestamp::format(CREATED_AT));

@@ -271,23 +271,27 @@ impl Audit {
         event: Option<&Event>,
         metadata: Option<&Metadata>,
     ) {
-        let event = match (event, metadata) {
-            (Some(Event::Link(event)), Some(metadata)) => Some((event, metadata.link.as_ref())),
-            _ => None,
+        let (event, after) = match (event, metadata) {
+            (Some(Event::Link(event)), Some(metadata)) => {
+                let after = metadata.link_after(event, stored.recorded_at);
+                (Some(event), after.ok())
+            }
+            _ => (None, None),
         };
-        if let Some((LinkEvent::Created(created), _)) = event {
+        let after = after.as_ref();
+        if let Some(LinkEvent::Created(created)) = event {
             self.slugs.push(SlugOf {
                 position: stored.position,
                 slug: created.slug.clone(),
                 link_id: created.link_id,
             });
         }
-        if let Some((event, after)) = event {
+        if let Some(event) = event {
             self.external_ids
                 .apply(stored, event, after, &mut self.findings);
         }
         let link_id = LinkId::from_uuid(stored.stream_id);
-        for fault in self.links.apply(stored, event) {
+        for fault in self.links.apply(stored, event.map(|event| (event, after))) {
             self.found(stored.position, format!("{link_id}: {fault}"));
         }
     }

@@ -6,9 +6,7 @@ use super::{
     SourceError, SourceFormat, bitly, csv_columns, dub, shlink,
     table::{CsvTable, first_line},
 };
-use crate::import::{
-    destination::is_address, missing_header::missing_header, record::shown,
-};
+use crate::import::{destination::is_address, missing_header::missing_header, record::shown};
 
 /// Number of bytes at the begin of a JSON file that name its product.
 const BEGIN_BYTES: usize = 64 << 10;

@@ -1,8 +1,11 @@
 use linkledger_core::{
     clock::new_uuid,
     envelope::Metadata,
+    event::Event,
     id::{AccountId, EventId, LinkId},
-    link::{DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled},
+    link::{
+        DisabledBy, ExistingLink, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent,
+    },
     shard::Shard,
 };
 use linkledger_testing as testing;
@@ -18,7 +21,7 @@ fn stream(changes: &[(OffsetDateTime, LinkEvent)]) -> Vec<RecordedEvent> {
     let mut events = Vec::new();
     for (recorded_at, event) in changes {
         let next = match (link.take(), event) {
-            (None, LinkEvent::Created(created)) => ExistingLink::new(created.clone()),
+            (None, LinkEvent::Created(created)) => ExistingLink::new(created, *recorded_at),
             (Some(link), event) => ExistingLink::apply(link, event),
             (None, _) => panic!("it begins with its creation"),
         };
@@ -48,7 +51,7 @@ fn recorded(
         schema_version: event.schema_version(),
         payload: event.to_payload(),
         metadata: Metadata {
-            link,
+            link: link.map(Into::into),
             ..Metadata::default()
         },
         recorded_at,

@@ -98,7 +98,7 @@ impl ExternalIdAudit {
         findings: &mut Findings,
     ) {
         let effect = ExternalIdEffect::of(event, after);
-        // A deletion frees the external id, also if its metadata cannot be read.
+        // A state that can't be read does not name the external id that a deletion frees.
         if effect.freed.is_some() || matches!(event, LinkEvent::Deleted(_)) {
             let key = self.keys_of_links.remove(&event.link_id());
             key.and_then(|key| self.held.remove(&key));

@@ -43,15 +43,17 @@ impl Links {
         self.streams.len()
     }
 
-    /// Applies an event of a link's stream, with the state of the link in its metadata, and returns the
-    /// faults; `event` is `None` if event or metadata can't be read.
+    /// Applies an event of a link's stream, with the state of the link after it, and returns the faults;
+    /// `event` is `None` if event or metadata can't be read, the state if the metadata have none.
     pub(super) fn apply(
         &mut self,
         stored: &StoredEvent<'_>,
         event: Option<(&LinkEvent, Option<&LinkState>)>,
     ) -> Vec<String> {
-        let key = self.keys.hash_one(stored.stream_id.as_u128());
-        let link = self.streams.entry(key).or_default();
+        let link = self
+            .streams
+            .entry(self.keys.hash_one(stored.stream_id.as_u128()))
+            .or_default();
         let before = *link;
         let version = u32::try_from(stored.version).unwrap_or(u32::MAX);
         link.version = version;
@@ -64,12 +66,11 @@ impl Links {
             return faults;
         };
         let hash = |state: &LinkState| StateHash::of(&self.keys, stored.account_id, state);
-        if let LinkEvent::Created(created) = event {
+        link.state = after.map_or(UNKNOWN, hash);
+        if let LinkEvent::Created(_) = event {
             if before.version > 0 {
                 faults.push("it was created before".to_owned());
             }
-            let hash = hash(&LinkState::new(created));
-            self.set_state(key, hash);
             return faults;
         }
         // A gap is already reported as a fault of the version.
@@ -80,39 +81,22 @@ impl Links {
             faults.push("the metadata don't say what the link is after it".to_owned());
             return faults;
         };
-        let is_sound = after
-            .undo(event)
+        let expected = after.undo(event);
+        let is_sound = expected
             .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
         if !is_sound {
             let fault =
                 "what the link is after it, by its metadata, is not what its events come to";
             faults.push(fault.to_owned());
         }
-        let hash = hash(after);
-        self.set_state(key, hash);
         faults
-    }
-
-    fn set_state(&mut self, key: u64, state: StateHash) {
-        if let Some(link) = self.streams.get_mut(&key) {
-            link.state = state;
-        }
     }
 }
 
 impl StateHash {
+    /// Returns half of a hash; never [`UNKNOWN`].
     fn of(keys: &RandomState, account_id: AccountId, state: &LinkState) -> Self {
-        let LinkState {
-            destination_url,
-            disabled,
-            disabled_by_owner,
-            deleted,
-            details: _,
-        } = state;
-        let disabled = (disabled, disabled_by_owner);
-        // Details that were all removed are none.
-        let details = state.details();
-        let hash = keys.hash_one((account_id, destination_url, disabled, deleted, details));
+        let hash = keys.hash_one((account_id, state));
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
         Self((hash as u32).max(1))
     }

@@ -36,7 +36,7 @@ fn found(
     let mut audit = Audit::new(Shard::of(ACCOUNT), expected);
     for ((version, event, link), position) in events.iter().zip(1..) {
         let metadata = Metadata {
-            link: link.clone(),
+            link: link.clone().map(Into::into),
             ..Metadata::default()
         };
         audit.event(&StoredEvent {
@@ -97,14 +97,13 @@ fn created(version: i64) -> (i64, Event, Option<LinkState>) {
 fn changed(
     version: i64,
     event: LinkEvent,
-    disabled: bool,
+    disabled_by_operator: bool,
     deleted: bool,
 ) -> (i64, Event, Option<LinkState>) {
     let state = LinkState {
-        disabled_by_owner: false,
-        disabled,
+        disabled_by_operator,
         deleted,
-        ..LinkState::new(&link_created())
+        ..LinkState::new(&link_created(), OffsetDateTime::UNIX_EPOCH)
     };
     (version, Event::Link(event), Some(state))
 }
@@ -191,29 +190,4 @@ fn stream_without_link_created_is_found() {
 fn missing_charge_at_log_end_is_found() {
     let expected = (Some(1), format!("no CreditsCharged of {LINK} follows"));
     assert_eq!(found(&[created(1)], Vec::new(), 0), [expected]);
-}
-
-#[test]
-fn state_without_the_details_of_the_creation_is_found() {
-    let disabled = LinkEvent::Disabled(LinkDisabled {
-        link_id: LINK,
-        account_id: ACCOUNT,
-        reason: "x".to_owned(),
-        by: DisabledBy::Operator,
-        disabled_by: DisabledBy::Operator,
-    });
-    let (version, event, state) = changed(2, disabled, true, false);
-    let is_found = |are_lost: bool| {
-        let state = state.clone().map(|state| LinkState {
-            details: state.details.filter(|_| !are_lost),
-            ..state
-        });
-        let events = [created(1), (version, event.clone(), state)];
-        let found = found(&events, Vec::new(), 0);
-        found
-            .iter()
-            .any(|(_, what)| what.contains("by its metadata"))
-    };
-    assert!(is_found(true));
-    assert!(!is_found(false));
 }
