@@ -30,7 +30,7 @@ STATEMENTS = {
     "linkledger.LinkCreated.v1": "INSERT INTO links VALUES (:link_id, :account_id, :short_url, :destination_url, 0)",
     "linkledger.LinkDestinationChanged.v1": "UPDATE links SET destination_url = :destination_url WHERE link_id = :link_id",
     "linkledger.LinkDisabled.v1": "UPDATE links SET is_disabled = 1 WHERE link_id = :link_id",
-    "linkledger.LinkEnabled.v1": "UPDATE links SET is_disabled = 0 WHERE link_id = :link_id",
+    "linkledger.LinkEnabled.v1": "UPDATE links SET is_disabled = :disabled_by IS NOT NULL WHERE link_id = :link_id",
     "linkledger.LinkDeleted.v1": "DELETE FROM links WHERE link_id = :link_id",
 }
 # Events of one transaction at most; a transaction also ends when no event waits.
@@ -69,7 +69,8 @@ class Keeper:
             return
         # Another type of event changes no link, but its position counts.
         if statement := STATEMENTS.get(event.type):
-            self.database.execute(statement, event.data)
+            # An enabled link may still be disabled, by the other of owner and operator.
+            self.database.execute(statement, {"disabled_by": None, **event.data})
         position = (partition, event.epoch, event.sequence, message.offset())
         self.database.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
         self.count += 1
