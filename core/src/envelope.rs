@@ -1,5 +1,7 @@
 //! An event with its metadata: [`NewEvent`] before the append, [`RecordedEvent`] after the append.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -38,7 +40,8 @@ pub struct Metadata {
 ///
 /// A reader of the log must not stop at the state of a later release, and the relay publishes it
 /// unchanged; but no decision and no row comes from a state that is not known as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+// `Debug` shows the host of the destination only.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum StateAfter {
     /// State that this release knows.
@@ -82,6 +85,15 @@ impl StateAfter {
         match self {
             Self::Known(state) => Some(state),
             Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for StateAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(state) => state.fmt(f),
+            Self::Unknown(_) => f.write_str("unknown"),
         }
     }
 }
@@ -230,7 +242,9 @@ mod tests {
             event_id: EventId::from_uuid(Uuid::from_u128(9)),
             event_type: "LinkEnabled".to_owned(),
             schema_version: 1,
-            payload: format!(r#"{{"link_id":"{link}","account_id":"{account}","reason":"test"}}"#),
+            payload: format!(
+                r#"{{"link_id":"{link}","account_id":"{account}","reason":"test","by":"operator"}}"#
+            ),
             metadata: Metadata::of_stored(metadata),
             recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
         }

@@ -63,7 +63,6 @@ fn members(link: &LinkState) -> [(&'static str, Value); 9] {
     // Without `..`: the compiler names a member that the history lacks.
     let LinkState {
         slug: _,
-        domain_id: _,
         created_at: _,
         destination_url,
         disabled_by_operator: _,
@@ -113,7 +112,6 @@ mod tests {
     fn after(destination_url: &str, is_disabled: bool, deleted: bool) -> LinkState {
         LinkState {
             slug: "spring".to_owned(),
-            domain_id: 0,
             created_at: OffsetDateTime::UNIX_EPOCH,
             destination_url: destination_url.to_owned(),
             disabled_by_operator: is_disabled,

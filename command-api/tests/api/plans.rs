@@ -119,6 +119,26 @@ async fn append_reads_by_key_at_any_size() {
     }
 }
 
+/// Anybody may name any id in a request: also that of a long stream that is no link.
+#[tokio::test]
+async fn wrong_id_of_a_link_reads_one_event() {
+    const LINKS: u32 = 200;
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 1_000).await;
+    let slugs: Vec<String> = (0..LINKS).map(|n| format!("slug-{n}")).collect();
+    let links = slugs.iter().map(|it| (it.as_str(), "https://example.com"));
+    let links: Vec<_> = links.collect();
+    testing::append_links(database.pool(), account_id, &links).await;
+    let stream_of_account = LinkId::from_uuid(account_id.uuid());
+    let (_, entries) = reads_of(&database, async |pool| {
+        let wanted = [(account_id, stream_of_account)];
+        let found = log::last_link_events(&pool, &wanted).await.unwrap();
+        assert!(found.is_empty());
+    })
+    .await;
+    assert!(entries < 20, "{entries}");
+}
+
 #[tokio::test]
 async fn read_after_reads_only_new_events() {
     let database = TestDatabase::create().await;

@@ -19,7 +19,6 @@ use crate::{
 fn state() -> LinkState {
     LinkState {
         slug: "Spring".to_owned(),
-        domain_id: 0,
         created_at: datetime!(2026-11-20 09:51:00.123 UTC),
         destination_url: "https://example.com/".to_owned(),
         disabled_by_operator: true,
@@ -149,7 +148,6 @@ fn longest_record_has_at_most_record_bytes_max() {
     published.event.payload = event.to_payload();
     let state = LinkState {
         slug: "s".repeat(64),
-        domain_id: i64::MAX,
         destination_url: longest_address('c'),
         disabled_by_owner: true,
         details: longest_details('b'),

@@ -99,7 +99,6 @@ impl LinkParts {
         // Without `..`: the compiler names a member that the body lacks.
         let LinkState {
             slug,
-            domain_id: _,
             created_at,
             destination_url,
             disabled_by_operator: _,

@@ -51,9 +51,6 @@ pub struct LinkState {
     /// Last part of the short address, as chosen or generated. Never changes.
     #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
     pub slug: String,
-    /// Number of the domain of the short address. Absent for the default domain, whose number is 0.
-    #[serde(default, skip_serializing_if = "is_default_domain")]
-    pub domain_id: i64,
     /// Time of the creation. Never changes.
     #[serde(with = "timestamp")]
     #[cfg_attr(feature = "schema", schemars(with = "super::Expiry"))]
@@ -73,14 +70,6 @@ pub struct LinkState {
     /// Details. Absent if the link has none.
     #[serde(default, skip_serializing_if = "LinkDetails::is_empty")]
     pub details: LinkDetails,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_default_domain(domain_id: &i64) -> bool {
-    *domain_id == 0
 }
 
 impl Link {
@@ -141,7 +130,6 @@ impl LinkState {
     pub fn new(created: &LinkCreated, created_at: OffsetDateTime) -> Self {
         Self {
             slug: created.slug.clone(),
-            domain_id: 0,
             created_at,
             destination_url: created.destination_url.clone(),
             disabled_by_operator: false,
@@ -209,7 +197,6 @@ impl fmt::Debug for LinkState {
         // Without `..`: the compiler names a member that the output lacks.
         let Self {
             slug,
-            domain_id,
             created_at,
             destination_url,
             disabled_by_operator,
@@ -219,7 +206,6 @@ impl fmt::Debug for LinkState {
         } = self;
         f.debug_struct("LinkState")
             .field("slug", slug)
-            .field("domain_id", domain_id)
             .field("created_at", &timestamp::format(*created_at))
             .field("destination_url", &HostOnly(destination_url))
             .field("disabled_by_operator", disabled_by_operator)

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod catch_up;
-mod clicks;
 mod console;
 mod contested;
 mod delivery;

@@ -19,7 +19,6 @@ pub(super) const BULK_IDS_STEP: u128 = 1_000;
 
 /// Answer to a command.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a test has few answers")]
 pub(super) enum Answer {
     Created(LinkId),
     Changed(SettledLink),

@@ -121,12 +121,13 @@ pub async fn last_link_events(
         CROSS JOIN LATERAL (
             SELECT * FROM event_store.events
             WHERE shard = wanted.shard AND stream_id = wanted.link_id
-              AND account_id = wanted.account_id
-              -- The account's own stream is not a link.
-              AND stream_id <> account_id
             ORDER BY version DESC
             LIMIT 1
         ) AS e
+        -- Not in the subquery: for the stream of another account it would read all versions.
+        WHERE e.account_id = wanted.account_id
+          -- The account's own stream is not a link.
+          AND e.stream_id <> e.account_id
         "#,
         &shards,
         &account_ids,

@@ -96,7 +96,6 @@ impl<'a> Columns<'a> {
         // Without `..`: the compiler names a member that the rows lack.
         let LinkState {
             slug,
-            domain_id: _,
             created_at,
             destination_url,
             disabled_by_operator: _,

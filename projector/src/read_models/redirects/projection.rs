@@ -125,16 +125,25 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn push(&mut self, (generation, slug_folded): &'a Key, row: &Row<'a>) {
-        let state = row.state;
+        // Without `..`: the compiler names a member that the rows lack.
+        let LinkState {
+            slug: _,
+            created_at: _,
+            destination_url,
+            disabled_by_operator: _,
+            disabled_by_owner: _,
+            deleted: _,
+            details,
+        } = row.state;
         self.generations.push(*generation);
         self.slugs_folded.push(slug_folded);
         self.link_ids.push(row.link_id);
         self.account_ids.push(row.account_id);
-        self.destination_urls.push(&state.destination_url);
-        self.states.push(state_name(state));
+        self.destination_urls.push(destination_url);
+        self.states.push(state_name(row.state));
         self.expires_at
-            .push(state.details.expires_at.map(Expiry::instant));
-        self.expired_urls.push(state.details.expired_url.as_deref());
+            .push(details.expires_at.map(Expiry::instant));
+        self.expired_urls.push(details.expired_url.as_deref());
     }
 
     async fn write_in_tx(&self, tx: &mut PgConnection, creation: Creation) -> sqlx::Result<()> {

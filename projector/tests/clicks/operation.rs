@@ -19,7 +19,7 @@ use time::Duration;
 use super::click_stage::{ClickStage, TestRecorder, click, clicks as counted_clicks};
 use super::figures::clicks_of_values;
 
-pub(crate) const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
+pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 /// Returns a pool of sessions with the rights of a role.
 pub(crate) fn pool_of(stage: &ClickStage, role: &str) -> PgPool {

@@ -1,0 +1,24 @@
+//! Tests of the counting of clicks with a real Postgres and librdkafka's broker: figures equal a naive count,
+//! whatever the topic delivers. They take a minute by themselves, so `.ci/run` runs them, and `cargo test` does not:
+//! `cargo test -p linkledger-projector --test clicks`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod click_stage;
+mod completeness;
+mod exactness;
+mod faults;
+mod figures;
+mod housekeeping;
+mod operation;
+mod other_topic;
+mod plans;
+mod recount;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../api/stage.rs"]
+mod stage;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../api/tables.rs"]
+mod tables;
+
+use linkledger_testing::events;
