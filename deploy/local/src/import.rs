@@ -177,7 +177,7 @@ impl ImportOptions {
         if let Some(path) = &self.out {
             write(path, WrittenLines::All)?;
         }
-        if let Some(warning) = file.missing_links_warning() {
+        for warning in file.warnings() {
             note(&format!("warning: {warning}"));
         }
         let summary = ImportSummary::of(outcome).text(outcome, self.mode(), took);

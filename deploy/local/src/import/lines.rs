@@ -29,19 +29,22 @@ pub(super) struct ImportFile {
     pub(super) lines: Vec<ImportLine>,
     /// Number of links that the source says it has, if greater than the number in the file.
     announced: Option<u64>,
+    /// What the file can't tell about its links.
+    untold: Option<&'static str>,
     /// Word for a numbered part of the file.
     pub(super) unit: &'static str,
 }
 
 impl ImportFile {
-    /// Returns a warning if the source has more links than the file.
-    pub(super) fn missing_links_warning(&self) -> Option<String> {
-        let total = counted(self.announced?, "link");
-        let links = distinct(self.lines.iter().map(|line| &line.source));
-        Some(format!(
-            "the file has {} of {total}: export the other pages too, and append them to the file",
-            grouped(links.cast_signed()),
-        ))
+    /// Returns warnings of what the source has, and the file lacks.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let links = || grouped(distinct(self.lines.iter().map(|line| &line.source)).cast_signed());
+        let missing = self.announced.map(|total| {
+            let (links, total) = (links(), counted(total, "link"));
+            format!("the file has {links} of {total}: export the others too, and append them to the file")
+        });
+        let untold = self.untold.map(|what| format!("the file lacks {what}"));
+        missing.into_iter().chain(untold).collect()
     }
 }
 
@@ -62,6 +65,7 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
     Ok(ImportFile {
         lines: with_keys(parsed.links, &name),
         announced: parsed.announced,
+        untold: parsed.untold,
         unit: format.unit(&text),
     })
 }
@@ -73,6 +77,7 @@ pub(super) fn of_text(text: &str, format: SourceFormat) -> ImportFile {
     ImportFile {
         lines: with_keys(parsed.links, "test"),
         announced: parsed.announced,
+        untold: parsed.untold,
         unit: format.unit(text),
     }
 }

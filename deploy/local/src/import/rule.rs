@@ -145,8 +145,9 @@ impl RuleState {
         };
         let (unit, number) = (self.unit, earlier.number);
         if earlier.address == address && earlier.destination_url == destination {
-            let detail =
-                format!("{unit} {number} of the file is the same link; nothing is missing.");
+            let detail = format!(
+                "{unit} {number} of the file is the same link; what becomes of it holds here."
+            );
             return Some(Refusal::new("slug_taken", detail));
         }
         let (earlier, address) = (shown(&earlier.address), shown(address));

@@ -285,9 +285,19 @@ fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
         SLUG_TAKEN => {
             let slug = shown(link.slug.as_deref()?);
             Some(format!(
-                "The slug \"{slug}\" is taken by a link that exists already; letter case does not tell slugs apart."
+                "The slug \"{slug}\" is taken by a link that exists already; neither letter case nor domain tells slugs \
+                 apart. Visitors of the old address would come to that link."
             ))
         }
+        "url_scheme_not_allowed" => Some(
+            "The service accepts this kind of address (mailto:, tel:, an app's) only if its operator names it in \
+             DESTINATION_SCHEMES."
+                .to_owned(),
+        ),
+        "url_ip_not_allowed" => Some(
+            "The service accepts IP addresses only if its operator sets DESTINATION_HOSTS=any."
+                .to_owned(),
+        ),
         "expires_at_in_the_past" => {
             let expires_at = shown(link.details.expires_at.as_deref()?);
             Some(format!(

@@ -35,6 +35,10 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let tags = table.column(&["tags"]);
     let created = table.ignored_column(&["created_at"]);
     let expires = table.column(&["expires_at", "expiration date"]);
+    if expires.is_none() {
+        links.untold =
+            Some("the column \"Expires at\": links that expire at Dub will not expire here");
+    }
     let lost = NOT_IMPORTED.map(|(names, name)| (table.ignored_column(names), name));
     while let Some(row) = table.next_row()? {
         let record = RawRecord {

@@ -56,6 +56,10 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
 fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let mut table = CsvTable::open(text)?;
     SourceFormat::Shlink.check_columns(&table)?;
+    links.untold = Some(
+        "validity, maximum of visits and redirect rules, as Shlink's CSV always does: if links have them, import the \
+         JSON of GET /rest/v3/short-urls",
+    );
     let columns = ["shortCode", "shortUrl", "longUrl", "title", "tags"];
     let columns = columns.map(|name| table.column(&[name]));
     let [code, address, destination, title, tags] = columns;
