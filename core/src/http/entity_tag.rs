@@ -2,7 +2,7 @@
 //! 8.8.3, 13.1).
 
 use axum::http::{
-    HeaderMap, HeaderName,
+    HeaderMap,
     header::{IF_MATCH, IF_NONE_MATCH},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -53,8 +53,11 @@ pub fn of_content(content: &[u8]) -> String {
 /// Returns true if `If-None-Match` contains the current tag, compared weakly. Malformed tags are
 /// ignored, so the caller receives the whole answer.
 pub fn if_none_match_names(headers: &HeaderMap, current: &str) -> bool {
-    lists(headers, &IF_NONE_MATCH)
-        .any(|list| is_any(list) || EntityTags(list).any(|tag| tag.opaque == current))
+    // Several headers are one list (RFC 9110, 5.3).
+    let values = headers.get_all(IF_NONE_MATCH).iter();
+    let texts: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    let list = texts.join(",");
+    is_any(&list) || EntityTags(&list).any(|tag| tag.opaque == current)
 }
 
 /// Returns the versions that `If-Match` names, compared strongly: a weak tag, and a tag that this service never made,
@@ -85,13 +88,6 @@ pub fn expected_version(headers: &HeaderMap) -> Result<ExpectedVersion, Problem>
         return Err(Problem::if_match_malformed());
     }
     Ok(ExpectedVersion::OneOf(versions))
-}
-
-fn lists<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
 }
 
 fn is_any(list: &str) -> bool {

@@ -119,7 +119,8 @@ async fn number_of_heartbeats_is_bounded() {
     }
     let kept = heartbeats(stage.service.pool()).await;
     assert!(kept.len() <= 100, "{}", kept.len());
-    assert_eq!((kept[0].0, kept[0].1[0]), (oldest, 0));
+    // The service may have stored a heartbeat of its own at its start.
+    assert!(kept[0].0 <= oldest && kept[0].1[0] == 0, "{kept:?}");
     assert!(kept[1].0 < oldest + Duration::from_millis(10), "{kept:?}");
 }
 
