@@ -13,7 +13,12 @@ import uuid
 API_URL = os.environ["API_URL"]
 LINKS = 300
 DEADLINE_S = 30
+# First key of the lock of a running command (projector/src/operations/audit/table.rs).
+LOCK_CLASS = 0x6C6B6F70
 HOSTILE = "https://example.com/?q=%3Cscript%3E&x='onerror=alert(1)&" + "long-" * 200
+
+# Sessions that stand for running commands.
+sessions = []
 
 
 def psql(statement):
@@ -74,15 +79,26 @@ def parked_account():
     return account
 
 
+def running_command():
+    """Holds the lock by which the recorded command without an end counts as running; returns the session."""
+    locks = f"SELECT pg_advisory_lock({LOCK_CLASS}, operation_id::integer) FROM read_model.operations WHERE finished_at IS NULL"
+    command = ["psql", os.environ["DATABASE_URL"], "-v", "ON_ERROR_STOP=1", "-qAt", "-c", locks, "-c", "SELECT pg_sleep(600)"]
+    session = subprocess.Popen(command, stdout=subprocess.PIPE)
+    # The answer of the first statement: the lock is held.
+    assert session.stdout.read(1), "the lock of the running command is not held"
+    return session
+
+
 def operators_at_work(account):
     psql(f"""SELECT read_model.create_generation('links', 2, 1);
             UPDATE read_model.checkpoints AS c SET position = s.head * 6 / 10 FROM event_store.log_shards AS s
             WHERE c.projection = 'links' AND c.generation = 2 AND c.shard = s.shard;
-            INSERT INTO read_model.operations (command, projection, subject, operator, reason, started_at, lease_expires_at, finished_at, outcome, detail)
-            VALUES ('verify', 'credits', NULL, 'kim@ops-1', 'weekly', now() - interval '1 hour', now() - interval '59 min', now() - interval '58 min', 'failed', '2 of 3,141 buckets differ'),
-                   ('pause', 'redirects', NULL, 'ada@ops-2', 'ticket 482: the disk is full', now() - interval '20 min', NULL, now() - interval '20 min', 'done', NULL),
-                   ('parked skip', NULL, '{account}', 'ada@ops-2', 'ticket 484', now() - interval '9 min', NULL, now() - interval '9 min', 'done', 'event 2 is left out'),
-                   ('rebuild', 'links', NULL, 'ada@ops-2', 'ticket 483', now() - interval '2 min', now() + interval '1 day', NULL, NULL, NULL)""")
+            INSERT INTO read_model.operations (command, projection, subject, operator, reason, started_at, finished_at, outcome, detail)
+            VALUES ('verify', 'credits', NULL, 'kim@ops-1', 'weekly', now() - interval '1 hour', now() - interval '58 min', 'failed', '2 of 3,141 buckets differ'),
+                   ('pause', 'redirects', NULL, 'ada@ops-2', 'ticket 482: the disk is full', now() - interval '20 min', now() - interval '20 min', 'done', NULL),
+                   ('parked skip', NULL, '{account}', 'ada@ops-2', 'ticket 484', now() - interval '9 min', now() - interval '9 min', 'done', 'event 2 is left out'),
+                   ('rebuild', 'links', NULL, 'ada@ops-2', 'ticket 483', now() - interval '2 min', NULL, NULL, NULL)""")
+    sessions.append(running_command())
 
 
 def set_up(data_folder):
@@ -95,6 +111,9 @@ def set_up(data_folder):
 
 def clean_up():
     """Ends the recorded commands, and drops the generation."""
+    for session in sessions:
+        session.kill()
+        session.wait()
     psql("""UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted' WHERE finished_at IS NULL;
             DELETE FROM read_model.checkpoints WHERE generation = 2;
             DELETE FROM read_model.generations WHERE generation = 2;
