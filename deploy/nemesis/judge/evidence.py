@@ -11,6 +11,8 @@ BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
 # A line of the console consumer's log, which it prints between or inside of records.
 CONSUMER_LOG = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} (?:WARN|ERROR|INFO) [^\n]*\n")
+# Values may contain commas too: the JSON of ce_linkstate has many.
+NEXT_HEADER = re.compile(r",(?=(?:ce_[a-z]+|content-type):)")
 # Difference of two readings of a clock, and time until a process knows the end of a fault of its clock.
 CLOCK_ERROR_S, CLOCK_DELAY_S = 0.1, 2
 
@@ -203,6 +205,6 @@ def records(printed):
 def record(line):
     """Returns a record as the console consumer prints it."""
     partition, offset, headers, key, value = line[line.index("Partition:"):].split("\t", 4)
-    pairs = (header.split(":", 1) for header in headers.removeprefix("Headers:").split(","))
+    pairs = (header.split(":", 1) for header in NEXT_HEADER.split(headers.removeprefix("Headers:")))
     return {"partition": int(partition.split(":")[1]), "offset": int(offset.split(":")[1]), "key": key,
             "headers": dict(pairs), "value": value}
