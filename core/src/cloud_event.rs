@@ -58,7 +58,8 @@ impl PublishedEvent {
         headers
     }
 
-    /// Calls `write_header` with each header of the record, from one reused buffer.
+    /// Calls `write_header` with each header of the record, from one reused buffer but for the state of a link, which
+    /// creations lack.
     ///
     /// Allocating a dozen strings for each of thousands of records a second would cost more than
     /// writing the headers.

@@ -46,7 +46,7 @@ pub enum DecodeError {
         source: serde_json::Error,
     },
     /// The metadata hold no state of the link that this release knows.
-    #[error("`{event_type}` keeps no state of the link that this release knows")]
+    #[error("`{event_type}` holds no state of the link that this release knows")]
     State {
         /// The stored type name.
         event_type: String,

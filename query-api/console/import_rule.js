@@ -148,7 +148,7 @@ export class Rule {
     const key = slug?.toLowerCase();
     const earlier = this.slugs.get(key);
     if (!earlier && key) this.slugs.set(key, { line, address, destination });
-    if (earlier && earlier.address === address && earlier.destination === destination) return { code: "slug_taken", title: `Line ${earlier.line} is the same link; what becomes of it holds here` };
+    if (earlier && earlier.address === address && earlier.destination === destination) return { code: "slug_taken", title: `Line ${earlier.line} is the same link: see what became of it` };
     return earlier && {
       code: "slug_taken",
       title: `Line ${earlier.line} has the slug already: “${earlier.address}” and “${address}” would be one address`,

@@ -15,7 +15,7 @@ use crate::{
 pub enum LinkEndState {
     /// Deleted forever.
     Deleted,
-    /// Disabled until an operator enables the link.
+    /// Disabled until the link is enabled.
     Disabled,
     /// Undetermined: the link may be enabled, or disabled and changed since.
     Undetermined,

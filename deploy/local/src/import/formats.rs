@@ -75,7 +75,7 @@ pub(super) struct SourceLinks {
     pub(super) links: Vec<SourceLink>,
     /// Number of links that the source says it has, if greater than the number in the file.
     pub(super) announced: Option<u64>,
-    /// What the file can't tell about its links, for a warning.
+    /// Data of links that the file lacks, and what follows from that, for a warning.
     pub(super) untold: Option<&'static str>,
     state: RuleState,
 }

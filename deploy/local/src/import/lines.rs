@@ -29,7 +29,7 @@ pub(super) struct ImportFile {
     pub(super) lines: Vec<ImportLine>,
     /// Number of links that the source says it has, if greater than the number in the file.
     announced: Option<u64>,
-    /// What the file can't tell about its links.
+    /// Data of links that the file lacks, for a warning.
     untold: Option<&'static str>,
     /// Word for a numbered part of the file.
     pub(super) unit: &'static str,

@@ -145,9 +145,8 @@ impl RuleState {
         };
         let (unit, number) = (self.unit, earlier.number);
         if earlier.address == address && earlier.destination_url == destination {
-            let detail = format!(
-                "{unit} {number} of the file is the same link; what becomes of it holds here."
-            );
+            let detail =
+                format!("{unit} {number} of the file is the same link: see what became of it.");
             return Some(Refusal::new("slug_taken", detail));
         }
         let (earlier, address) = (shown(&earlier.address), shown(address));

@@ -9,8 +9,8 @@ use super::projection::Key;
 /// Tags of links after a batch, as columns for `unnest`.
 #[derive(Debug, Default)]
 pub(super) struct LinkTags {
-    /// Links that may have a row.
-    earlier: Columns,
+    /// Links that may have a row, with their tags after the batch.
+    may_have_row: Columns,
     /// Links that have tags.
     tagged: Columns,
 }
@@ -42,14 +42,14 @@ impl LinkTags {
             self.tagged.push(key, tags.clone());
         }
         if !is_insert {
-            self.earlier.push(key, tags);
+            self.may_have_row.push(key, tags);
         }
     }
 
     /// Deletes the rows of the tags that links lose. To call before the rows of the links are written,
     /// which have their earlier tags.
     pub(super) async fn delete_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
-        if self.earlier.link_ids.is_empty() {
+        if self.may_have_row.link_ids.is_empty() {
             return Ok(());
         }
         sqlx::query!(
@@ -68,10 +68,10 @@ impl LinkTags {
             WHERE t.generation = gone.generation AND t.account_id = gone.account_id
               AND t.tag = gone.tag AND t.link_id = gone.link_id
             ",
-            &self.earlier.generations,
-            &self.earlier.account_ids,
-            &self.earlier.link_ids,
-            &self.earlier.tags
+            &self.may_have_row.generations,
+            &self.may_have_row.account_ids,
+            &self.may_have_row.link_ids,
+            &self.may_have_row.tags
         )
         .execute(tx)
         .await?;

@@ -1,4 +1,4 @@
-//! Which format a text has, by its first line or by the names in its JSON.
+//! Recognition of the format of a text, by its first line or by the names in its JSON.
 
 use std::fmt::Write as _;
 
