@@ -20,11 +20,19 @@ fn admin_client(broker: &TestBroker) -> AdminClient<DefaultClientContext> {
     broker.client().create().unwrap()
 }
 
+/// Sets it, and waits until the broker says so: the controller answers before the broker has heard of it.
 async fn set(broker: &TestBroker, name: &str, value: &str) {
-    let altered = AlterConfig::new(ResourceSpecifier::Topic(broker.topic())).set(name, value);
+    let topic = ResourceSpecifier::Topic(broker.topic());
+    let altered = AlterConfig::new(topic).set(name, value);
     let client = admin_client(broker);
     let altered = client.alter_configs([&altered], &AdminOptions::new());
     assert!(altered.await.unwrap()[0].is_ok());
+    testing::eventually("the topic has its new setting", || async {
+        let described = client.describe_configs([&topic], &AdminOptions::new());
+        let described = described.await.unwrap().remove(0).unwrap();
+        (described.get(name)?.value.as_deref() == Some(value)).then_some(())
+    })
+    .await;
 }
 
 /// Deletes the topic and creates the topic by `topic create`.
