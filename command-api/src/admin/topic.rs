@@ -165,18 +165,18 @@ impl WantedTopic {
             settings.min_insync_replicas,
             settings.replication_factor
         );
-        topic::create(&self.kafka, settings).await?;
-        // The partitions get their leaders a moment later.
+        let created = topic::create(&self.kafka, settings).await?;
+        // The brokers hear of a new topic, and its partitions get their leaders, a moment later.
         for _ in 1..LOOKS_MAX {
             if let Ok(cluster) = topic::describe(&self.kafka).await
                 && let Some(topic) = &cluster.topic
             {
-                return Ok(self.checked(&cluster, topic, true));
+                return Ok(self.checked(&cluster, topic, created));
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         bail!(
-            "the topic {} was created, but the cluster does not list the topic yet; run \
+            "the topic {} exists, but the cluster does not list the topic yet; run \
              `command-api topic check`",
             self.kafka.topic
         )

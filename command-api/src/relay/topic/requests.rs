@@ -56,11 +56,12 @@ pub async fn admit(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<
     }
 }
 
-/// Creates a topic of events or of clicks: both have the same number of partitions.
+/// Creates a topic of events or of clicks: both have the same number of partitions. Returns false if the topic
+/// exists: another program may have created it a moment ago.
 ///
 /// # Errors
-/// Returns an error if the topic exists, or the cluster refuses the topic or does not answer.
-pub async fn create(kafka: &KafkaConfig, wanted: WantedSettings) -> anyhow::Result<()> {
+/// Returns an error if the cluster refuses the topic or does not answer.
+pub async fn create(kafka: &KafkaConfig, wanted: WantedSettings) -> anyhow::Result<bool> {
     in_background(kafka, KafkaErrors::new(RIGHTS), move |clients, topic| {
         create_with(&clients.admin, topic, &wanted)
     })
@@ -209,7 +210,7 @@ fn create_with(
     client: &AdminClient<DefaultClientContext>,
     name: &str,
     wanted: &WantedSettings,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let retention_ms = wanted.retention_ms().to_string();
     let min_insync_replicas = wanted.min_insync_replicas.to_string();
     let max_message_bytes = MAX_MESSAGE_BYTES_MIN.to_string();
@@ -240,9 +241,11 @@ fn create_with(
     if matches!(failure, Some((_, RDKafkaErrorCode::InvalidConfig))) {
         failure = request(&topic(&[]))?;
     }
-    failure.map_or(Ok(()), |(name, error)| {
-        Err(refused(&name, error, wanted.replication_factor))
-    })
+    match failure {
+        None => Ok(true),
+        Some((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(false),
+        Some((name, error)) => Err(refused(&name, error, wanted.replication_factor)),
+    }
 }
 
 fn refused(name: &str, error: RDKafkaErrorCode, replication_factor: i32) -> anyhow::Error {

@@ -214,8 +214,8 @@ async fn created_topic_of_clicks_has_the_right_settings() {
         ]
         .concat();
         let output = topic(&broker.bootstrap_servers(), &of_clicks);
-        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        shown["clicks"].clone()
+        let shown: Result<serde_json::Value, _> = serde_json::from_slice(&output.stdout);
+        shown.unwrap_or_else(|_| panic!("{output:?}"))["clicks"].clone()
     };
     let created = run("create", "7");
     assert_eq!(created["created"], true);
