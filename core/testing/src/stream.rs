@@ -251,6 +251,7 @@ async fn read_log(pool: &PgPool) -> PerShard<Vec<RecordedEvent>> {
     for mut event in events.expect("the log is read") {
         event.metadata = Metadata {
             traceparent: event.metadata.traceparent,
+            link: event.metadata.link,
             ..Metadata::default()
         };
         log[event.shard.index()].push(event);
