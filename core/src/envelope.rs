@@ -31,7 +31,8 @@ pub struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renderer: Option<u8>,
     /// State of the link after the event; set on every event of a link but its creation, whose payload
-    /// is the state.
+    /// is the state. A creation has one only if a later release knows more of the link than the payload
+    /// says to this release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<StateAfter>,
 }
@@ -51,15 +52,24 @@ pub enum StateAfter {
 }
 
 impl Metadata {
-    /// Decodes stored metadata. Metadata that this release cannot read are empty: they must not stop a
-    /// reader of the log. `log verify` reports them, and [`RecordedEvent::link_after`] the lack of a
-    /// state.
+    /// Decodes stored metadata. Members that this release cannot read must not stop a reader of the log:
+    /// then nothing but the state of the link is kept. `log verify` reports them.
     pub fn of_stored(text: &str) -> Self {
-        serde_json::from_str(text).unwrap_or_default()
+        #[derive(Default, Deserialize)]
+        struct OnlyLink {
+            link: Option<StateAfter>,
+        }
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let OnlyLink { link } = serde_json::from_str(text).unwrap_or_default();
+            Self {
+                link,
+                ..Self::default()
+            }
+        })
     }
 
-    /// Returns the state of the link after the event that has these metadata: from the payload of a
-    /// creation, and from the metadata of every other event.
+    /// Returns the state of the link after the event that has these metadata: from the metadata, and from
+    /// the payload of a creation that has none there.
     ///
     /// # Errors
     /// Returns the error of the parser if the metadata hold no state that this release knows.
@@ -68,13 +78,11 @@ impl Metadata {
         event: &LinkEvent,
         recorded_at: OffsetDateTime,
     ) -> serde_json::Result<LinkState> {
-        if let LinkEvent::Created(created) = event {
-            return Ok(LinkState::new(created, recorded_at));
-        }
-        match &self.link {
-            Some(StateAfter::Known(state)) => Ok(LinkState::clone(state)),
-            Some(StateAfter::Unknown(state)) => LinkState::deserialize(state),
-            None => LinkState::deserialize(Value::Null),
+        match (&self.link, event) {
+            (Some(StateAfter::Known(state)), _) => Ok(LinkState::clone(state)),
+            (Some(StateAfter::Unknown(state)), _) => LinkState::deserialize(state),
+            (None, LinkEvent::Created(created)) => Ok(LinkState::new(created, recorded_at)),
+            (None, _) => LinkState::deserialize(Value::Null),
         }
     }
 }
@@ -287,5 +295,33 @@ mod tests {
         let damaged = enabled(r#"{"actor":7}"#);
         assert_eq!(damaged.metadata, Metadata::default());
         assert!(damaged.link_after().is_err());
+    }
+
+    #[test]
+    fn unreadable_member_hides_no_state() {
+        let event = enabled(&format!(r#"{{"actor":{{"key":7}},"link":{STATE}}}"#));
+        let stored = serde_json::to_string(&event.metadata).unwrap();
+        assert_eq!(stored, format!(r#"{{"link":{STATE}}}"#));
+        assert_eq!(event.link_after().unwrap().unwrap().state.slug, "Spring");
+    }
+
+    #[test]
+    fn creation_is_its_state_unless_a_later_release_says_more() {
+        let created = |metadata: &str| {
+            RecordedEvent {
+            event_type: "LinkCreated".to_owned(),
+            payload: enabled("{}").payload.replace(
+                r#""reason":"test","by":"operator""#,
+                r#""slug":"Spring","short_url":"https://sho.rt/Spring","destination_url":"https://e.com/","frozen":true"#,
+            ),
+            ..enabled(metadata)
+        }
+        };
+        let link = created(r#"{"actor":"operator"}"#).link_after().unwrap();
+        let state: LinkState = serde_json::from_str(STATE).unwrap();
+        assert_eq!(link.unwrap().state, state);
+        let later = STATE.replace('{', r#"{"frozen":true,"#);
+        let error = created(&format!(r#"{{"link":{later}}}"#)).link_after();
+        assert!(matches!(error, Err(DecodeError::State { .. })), "{error:?}");
     }
 }

@@ -78,10 +78,10 @@ impl Link {
     #[must_use]
     pub fn apply(self, event: &LinkEvent, recorded_at: OffsetDateTime) -> Self {
         match (self, event) {
-            (_, LinkEvent::Created(created)) => {
+            (Self::Existing(link), event) => Self::Existing(link.apply(event)),
+            (Self::Absent, LinkEvent::Created(created)) => {
                 Self::Existing(ExistingLink::new(created, recorded_at))
             }
-            (Self::Existing(link), event) => Self::Existing(link.apply(event)),
             // Unreachable: every stream starts with `LinkCreated`.
             (Self::Absent, _) => Self::Absent,
         }

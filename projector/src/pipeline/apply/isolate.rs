@@ -2,7 +2,7 @@
 
 use linkledger_core::{
     databases::Databases,
-    envelope::RecordedEvent,
+    envelope::{Metadata, RecordedEvent},
     event_store::{errors::is_of_stored_data, log, transaction::PoolTransaction},
     projection::Projection,
     shard::{Position, Shard},
@@ -33,12 +33,17 @@ pub async fn is_in_log(
     let positions: Vec<Position> = events.iter().map(|event| event.position).collect();
     let stored = log::read_at(log, shard, &positions).await?;
     let is_same = |(event, stored): (&&RecordedEvent, &RecordedEvent)| {
-        event.position == stored.position
-            && event.account_id == stored.account_id
-            && event.event_type == stored.event_type
-            && event.schema_version == stored.schema_version
-            && event.payload == stored.payload
-            && event.metadata.link == stored.metadata.link
+        // A record has no more of the metadata than these two.
+        let published = Metadata {
+            traceparent: stored.metadata.traceparent.clone(),
+            link: stored.metadata.link.clone(),
+            ..Metadata::default()
+        };
+        **event
+            == RecordedEvent {
+                metadata: published,
+                ..stored.clone()
+            }
     };
     Ok(stored.len() == events.len() && events.iter().zip(&stored).all(is_same))
 }

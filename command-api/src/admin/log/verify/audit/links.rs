@@ -38,6 +38,8 @@ struct StateHash(u32);
 /// State of a link after an event that can't be read.
 const UNKNOWN: StateHash = StateHash(0);
 
+const UNSOUND: &str = "what the link is after it, by its metadata, is not what its events come to";
+
 impl Links {
     pub(super) fn count(&self) -> usize {
         self.streams.len()
@@ -67,9 +69,13 @@ impl Links {
         };
         let hash = |state: &LinkState| StateHash::of(&self.keys, stored.account_id, state);
         link.state = after.map_or(UNKNOWN, hash);
-        if let LinkEvent::Created(_) = event {
+        if let LinkEvent::Created(created) = event {
             if before.version > 0 {
                 faults.push("it was created before".to_owned());
+            }
+            let created = LinkState::new(created, stored.recorded_at);
+            if after != Some(&created) {
+                faults.push(UNSOUND.to_owned());
             }
             return faults;
         }
@@ -85,9 +91,7 @@ impl Links {
         let is_sound = expected
             .is_some_and(|expected| before.state == UNKNOWN || before.state == hash(&expected));
         if !is_sound {
-            let fault =
-                "what the link is after it, by its metadata, is not what its events come to";
-            faults.push(fault.to_owned());
+            faults.push(UNSOUND.to_owned());
         }
         faults
     }
