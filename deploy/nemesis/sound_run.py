@@ -24,6 +24,17 @@ INSTANT, EXPIRED_S = "1970-01-01T00:15:00.000Z", 1000
 OVER = {"external_id": "x1", "expires_at": INSTANT, "expired_url": address("over")}
 CHANGES = {name: {"to": value} for name, value in OVER.items()}
 OF_SECOND = {"external_id": "x1", "expires_at": INSTANT}
+# States that the records tell, by the position of their events.
+STATES = {
+    4: {"destination_url": address("b")},
+    7: {"destination_url": address("c")},
+    8: {"destination_url": address("x"), "details": OF_SECOND, "deleted": True},
+    9: {"destination_url": address("c"), "details": OVER},
+    10: {"destination_url": address("c"), "details": OVER, "disabled_by_owner": True},
+    11: {"destination_url": address("c"), "details": OVER, "disabled_by_owner": True, "disabled_by_operator": True},
+    12: {"destination_url": address("c"), "details": OVER, "disabled_by_owner": True},
+    13: {"destination_url": address("c"), "details": OVER},
+}
 PROBLEM = {"Content-Type": "application/problem+json"}
 
 
@@ -148,4 +159,5 @@ class Run:
         events = [Evidence.event(it) for it in self.log]
         return [{"partition": 0, "offset": it["position"], "key": it["account"], "value": it["raw"], "headers": {
             "ce_id": it["id"], "ce_subject": it["subject"], "ce_type": f"linkledger.{it['type']}.v1",
-            "ce_sequence": f"{it['position']:020}", "ce_streamversion": str(it["version"])}} for it in events]
+            "ce_sequence": f"{it['position']:020}", "ce_streamversion": str(it["version"]),
+            **({"ce_linkstate": json.dumps(STATES[it["position"]])} if it["position"] in STATES else {})}} for it in events]

@@ -156,6 +156,9 @@ STREAM_FAULTS = [
     ("a last record that is lost", lambda records: records.pop()),
     ("two records in the wrong order", lambda records: records.insert(2, records.pop(3))),
     ("a record with other bytes", lambda records: records[4].update(value="{}")),
+    ("a record with the state before", lambda records: records[6]["headers"].update(
+        ce_linkstate=records[3]["headers"]["ce_linkstate"])),
+    ("a change without a state", lambda records: records[3]["headers"].pop("ce_linkstate")),
     ("a record beyond the log", lambda records: records[7]["headers"].update(ce_sequence="9")),
 ]
 

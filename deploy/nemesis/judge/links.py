@@ -1,6 +1,7 @@
 """Links by the log: the state that each event leaves, and what the services may answer of a state."""
 
 import datetime
+import json
 
 DETAILS = ("title", "external_id", "tags", "expires_at", "expired_url")
 FOREVER = float("inf")
@@ -25,6 +26,15 @@ def next_state(state, event):
         role = {payload["by"]}
         state["stops"] = state["stops"] | role if kind == "LinkDisabled" else state["stops"] - role
     return state
+
+
+def state_in(header):
+    """Returns the state that the header of a record tells, in the form of `next_state`."""
+    link = json.loads(header)
+    if link.get("deleted"):
+        return None
+    stops = {role for role in ("operator", "owner") if link.get(f"disabled_by_{role}")}
+    return {"stops": stops, "destination_url": link["destination_url"], **link.get("details", {})}
 
 
 def stopped_by(state):

@@ -3,8 +3,8 @@
 import collections
 import json
 
-from .evidence import code
-from .links import FOREVER
+from .evidence import LINK_EVENTS, code
+from .links import FOREVER, state_in
 from .write_rules import suspended
 
 UNAVAILABLE = {(503, "overloaded"), (503, "storage_unavailable"), (504, "deadline_exceeded")}
@@ -64,6 +64,8 @@ def stream_equals_the_log(evidence):
     applied, wanted = collections.Counter(), collections.defaultdict(list)
     for event in evidence.log:
         wanted[event["shard"]].append(event)
+    after = {event["id"]: state for link, states in evidence.states.items()
+             for event, state in zip(evidence.of_link[link], states)}
     for found in evidence.stream:
         partition, headers = found["partition"], found["headers"]
         sequence = int(headers["ce_sequence"])
@@ -78,6 +80,9 @@ def stream_equals_the_log(evidence):
                 int(headers["ce_streamversion"]))
         if told != (event["id"], event["subject"], event["account"], event["type"], event["raw"], event["version"]):
             yield f"the record {partition}/{found['offset']} differs from event {event['id']}"
+        is_change = event["type"] in LINK_EVENTS and event["type"] != "LinkCreated"
+        if is_change != ("ce_linkstate" in headers) or is_change and state_in(headers["ce_linkstate"]) != after[event["id"]]:
+            yield f"the record {partition}/{found['offset']} tells another state of {event['subject']} than its events"
     for partition, events in wanted.items():
         if applied[partition] != len(events):
             yield f"partition {partition} ends at {applied[partition]}, and the log at {len(events)}"
