@@ -4,7 +4,7 @@ use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
 
-use crate::admin::{error, json, run};
+use crate::cli::{error, json, run};
 
 fn create(url: &str, name: &str) -> String {
     let created = json(url, &["account", "create", "--name", name]);

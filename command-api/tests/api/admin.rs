@@ -14,15 +14,10 @@ use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::Value;
 
-use crate::support::{TestApp, create, destination, fresh_key, send};
-
-pub(crate) fn run(url: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_command-api"))
-        .args(arguments)
-        .env("DATABASE_URL", url)
-        .output()
-        .expect("the command runs")
-}
+use crate::{
+    cli::{error, json, run},
+    support::{TestApp, create, destination, fresh_key, send},
+};
 
 /// Runs the command with the address of the database on its standard input.
 fn run_with_address_on_input(url: &str, arguments: &[&str]) -> Output {
@@ -52,19 +47,6 @@ async fn address_on_input_replaces_that_of_environment() {
         &["account", "show", text(&created["account_id"])],
     );
     assert_eq!(shown["name"], "Acme");
-}
-
-pub(crate) fn json(url: &str, arguments: &[&str]) -> Value {
-    let output = run(url, &[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("one JSON value")
-}
-
-pub(crate) fn error(url: &str, arguments: &[&str], exit_code: i32) -> String {
-    let output = run(url, arguments);
-    assert_eq!(output.status.code(), Some(exit_code), "{output:?}");
-    assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr).unwrap()
 }
 
 fn text(value: &Value) -> &str {

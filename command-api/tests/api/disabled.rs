@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    admin::json as run_json,
+    cli::json as run_json,
     support::{Answer, TestApp, change, create, fresh_key, send},
 };
 

@@ -10,8 +10,8 @@ use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
 
 use crate::{
-    admin::error,
-    relay::consume,
+    cli::error,
+    relay_stage::consume,
     support::{TestApp, change, create, delete, destination, fresh_key, send},
 };
 

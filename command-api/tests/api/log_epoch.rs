@@ -7,9 +7,9 @@ use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
 
 use crate::{
-    admin,
     append_only::{OPERATOR, ROLES, pool_of},
-    relay::{Recorder, relay, with_links},
+    cli,
+    relay_stage::{Recorder, relay, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -25,7 +25,7 @@ const RAISE: [&str; 7] = [
 ];
 
 fn show(database: &TestDatabase) -> Value {
-    admin::json(database.url(), &SHOW)
+    cli::json(database.url(), &SHOW)
 }
 
 #[tokio::test]
@@ -40,14 +40,14 @@ async fn raise_is_recorded_with_remedies() {
     );
     assert_eq!(before["remedies"], json!([]));
 
-    let wished = admin::json(url, &[&RAISE[..], &["--dry-run"]].concat());
+    let wished = cli::json(url, &[&RAISE[..], &["--dry-run"]].concat());
     assert_eq!(
         (&wished["epoch"], &wished["raised"]),
         (&json!(2), &json!(false))
     );
     assert_eq!(show(&database), before);
 
-    let raised = admin::json(url, &RAISE);
+    let raised = cli::json(url, &RAISE);
     assert_eq!(
         (&raised["epoch"], &raised["raised"]),
         (&json!(2), &json!(true))
@@ -72,7 +72,7 @@ async fn raise_is_recorded_with_remedies() {
     ] {
         assert!(remedies.contains(command), "{remedies}");
     }
-    let text = admin::run(url, &SHOW).stdout;
+    let text = cli::run(url, &SHOW).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.contains("raised from 1 to 2 by ada, with 6 events: restored to 12:00"),
@@ -89,7 +89,7 @@ async fn raise_is_refused_while_a_relay_publishes() {
     // The lease stays valid however slowly the command starts.
     let hold = "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'";
     sqlx::query(hold).execute(database.pool()).await.unwrap();
-    let refused = admin::error(database.url(), &RAISE, 1);
+    let refused = cli::error(database.url(), &RAISE, 1);
     assert!(
         refused.starts_with("error: one publishes shard 0: "),
         "{refused}"
@@ -99,7 +99,7 @@ async fn raise_is_refused_while_a_relay_publishes() {
     // A relay that refuses to publish does not prevent a raise.
     let refuse = "UPDATE event_store.relay_cursors SET refusal = 'lost', refused_at = now()";
     sqlx::query(refuse).execute(database.pool()).await.unwrap();
-    assert_eq!(admin::json(database.url(), &RAISE)["epoch"], 2);
+    assert_eq!(cli::json(database.url(), &RAISE)["epoch"], 2);
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn new_epoch_is_above_published_epochs() {
     let set = |sql: &'static str| sqlx::raw_sql(sql).execute(database.pool());
     let raise = |arguments: &[&str]| {
         let arguments = [&RAISE[..], arguments].concat();
-        admin::json(database.url(), &arguments)["epoch"].clone()
+        cli::json(database.url(), &arguments)["epoch"].clone()
     };
     set("UPDATE event_store.relay_cursors SET lost_epoch = 5 WHERE shard = 3")
         .await

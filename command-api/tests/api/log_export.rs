@@ -18,7 +18,7 @@ use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use crate::admin::{error, json, run};
+use crate::cli::{error, json, run};
 
 const LINK_COUNT: usize = 20;
 

@@ -6,7 +6,7 @@ mod sound_log;
 use linkledger_testing::{TestDatabase, append_events, events::every_change, in_background};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::run;
+use crate::cli::run;
 use damages::DAMAGES;
 use sound_log::{LINK_COUNT, SoundLog, account, append_links, seal, verify};
 

@@ -1,10 +1,11 @@
-//! command-api against a real Postgres and a real broker.
+//! command-api against a real Postgres and a real broker; tests of the relay are in `command-api/tests/relay`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod accounts;
 mod admin;
 mod append_only;
 mod change_link;
+mod cli;
 mod concurrency;
 mod create_link;
 mod create_links;
@@ -28,10 +29,9 @@ mod pool_transaction;
 mod positions;
 mod proxy;
 mod raw_http;
-mod relay;
-mod relay_pause;
-mod relay_refill;
-mod relay_topic;
+#[expect(dead_code, reason = "the tests of the relay use the rest")]
+#[path = "../relay/stage.rs"]
+mod relay_stage;
 mod restarted_server;
 mod rights;
 mod sealing;

@@ -4,7 +4,7 @@ use linkledger_testing as testing;
 use serde_json::{Value, json};
 
 use crate::{
-    admin::{error, json as run_json, run},
+    cli::{error, json as run_json, run},
     support::{TestApp, change, create, delete, fresh_key, link, send},
 };
 

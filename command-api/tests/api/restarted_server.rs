@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    relay::load::{self, DRAIN_TIME_MAX},
+    relay_stage::{DRAIN_TIME_MAX, drained},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -134,6 +134,6 @@ async fn relay_leaves_read_only_session() {
     .await;
     set("off").execute(&mut *owner).await.unwrap();
     app.link(&key).await;
-    load::drained(pool, DRAIN_TIME_MAX).await;
+    drained(pool, DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&app.broker.config(), pool).await;
 }

@@ -1,20 +1,13 @@
 //! Commands `topic create` and `topic check`.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use linkledger_core::{click::CLICKS_TOPIC, cloud_event::TOPIC};
 use linkledger_testing::TestBroker;
 use rdkafka::mocking::MockCluster;
 use serde_json::Value;
 
-pub(crate) fn topic(brokers: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_command-api"))
-        .arg("topic")
-        .args(arguments)
-        .env("KAFKA_BROKERS", brokers)
-        .output()
-        .expect("the command runs")
-}
+use crate::cli::topic;
 
 fn stderr(output: &Output) -> &str {
     str::from_utf8(&output.stderr).expect("text")

@@ -17,7 +17,7 @@ use linkledger_testing::{
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 
-use crate::admin::{json, run};
+use crate::cli::{json, run};
 
 const EVENTS_PER_SEGMENT: i64 = 5;
 pub(super) const LINK_COUNT: usize = 5;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    admin::json as run_json,
+    cli::json as run_json,
     create_links::batch,
     support::{Answer, TestApp, change, create, delete, fresh_key, link, send},
 };

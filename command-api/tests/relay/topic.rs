@@ -12,8 +12,8 @@ use linkledger_testing::{TestBroker, TestDatabase};
 use uuid::Uuid;
 
 use crate::{
-    relay::{relay, stored},
-    relay_refill::{EVENTS, published_to, publisher},
+    refill::{EVENTS, published_to, publisher},
+    stage::{relay, stored},
     support::fresh_key,
 };
 

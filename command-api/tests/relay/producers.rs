@@ -16,10 +16,10 @@ use linkledger_testing::{TestBroker, TestDatabase};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Recorder, relay, step_until_stored, stored, with_links};
 use crate::{
-    relay_pause::{status, step_until},
-    relay_refill::{EVENTS, publisher, refill, refilled, refusal},
+    pause::{status, step_until},
+    refill::{EVENTS, publisher, refill, refilled, refusal},
+    stage::{Recorder, relay, step_until_stored, stored, with_links},
 };
 
 async fn leased(database: &TestDatabase, owner: &str) -> Lease {

@@ -7,15 +7,11 @@ use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr::*};
 use sqlx::PgPool;
 
-use super::{
-    Recorder,
-    load::{self, DRAIN_TIME_MAX},
-    running::{RunningRelay, an_account_of_each_shard, granted},
-    stored,
-};
 use crate::{
-    admin,
-    relay_pause::{status, step_until},
+    cli,
+    pause::{status, step_until},
+    running::{RunningRelay, an_account_of_each_shard, granted},
+    stage::{DRAIN_TIME_MAX, Recorder, drained, relay, step_until_stored, stored},
 };
 
 /// Size of a payload that the producer refuses.
@@ -90,7 +86,7 @@ async fn refused_record_stops_only_its_shard() {
     );
 
     damage(&database, *refused, &payload).await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
     assert_eq!(repeated, 0);
     relay.stop().await;
@@ -105,14 +101,14 @@ async fn shard_advances_after_broker_accepts_its_record() {
         testing::append_events(database.pool(), account_id, &[granted(account_id, 1)]).await;
     }
     let publisher = KafkaPublisher::new(&broker.config(), "lz4").unwrap();
-    let mut relay = super::relay(&database, publisher, "one");
+    let mut relay = relay(&database, publisher, "one");
     // One of the first requests is refused; the producer is unusable after that.
     let errors = [RD_KAFKA_RESP_ERR_INVALID_RECORD];
     broker
         .cluster()
         .request_errors(RDKafkaApiKey::Produce, &errors);
     for shard in Shard::all() {
-        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+        step_until_stored(&mut relay, &database, (shard, 1)).await;
     }
     Stream::assert_is_the_log(&broker.config(), database.pool()).await;
 }
@@ -138,7 +134,7 @@ async fn shard_stopped_by_event_time_names_remedy() {
     broker
         .cluster()
         .clear_request_errors(RDKafkaApiKey::Produce);
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     relay.stop().await;
     assert_refused(&database, None);
 }
@@ -167,9 +163,9 @@ async fn unreadable_event_stops_only_its_shard() {
     let first = Shard::new(0).unwrap();
     testing::damage_event(database.pool(), first, 1).await;
     let recorder = Recorder::default();
-    let mut relay = super::relay(&database, recorder.clone(), "one");
+    let mut relay = relay(&database, recorder.clone(), "one");
     for shard in Shard::all().skip(1) {
-        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+        step_until_stored(&mut relay, &database, (shard, 1)).await;
     }
     assert_eq!(recorder.taken(), [1; 15]);
     let reason = "the event after position 0 of shard 0 cannot be read: the log is damaged, run \
@@ -178,13 +174,13 @@ async fn unreadable_event_stops_only_its_shard() {
         &database,
         Some(&format!("the shard is stopped: {reason}: ")),
     );
-    let shown = admin::run(database.url(), &["relay", "status"]).stdout;
+    let shown = cli::run(database.url(), &["relay", "status"]).stdout;
     let shown = String::from_utf8(shown).unwrap();
     assert!(shown.contains("Shard 0 is stopped since "), "{shown}");
     assert!(shown.contains(&format!(": {reason}: ")), "{shown}");
 
     testing::mend_log(database.pool()).await;
-    super::step_until_stored(&mut relay, &database, (first, 1)).await;
+    step_until_stored(&mut relay, &database, (first, 1)).await;
     assert_eq!(recorder.taken(), [1; 16]);
     assert_refused(&database, None);
 }
@@ -214,8 +210,8 @@ async fn publishes_events_before_damage(
     testing::append_events(database.pool(), account_id, &events).await;
     break_log(database.pool(), shard, DAMAGED).await;
     let recorder = Recorder::default();
-    let mut relay = super::relay(&database, recorder.clone(), "one");
-    super::step_until_stored(&mut relay, &database, (shard, DAMAGED - 1)).await;
+    let mut relay = relay(&database, recorder.clone(), "one");
+    step_until_stored(&mut relay, &database, (shard, DAMAGED - 1)).await;
     let is_stopped = async || !status(&database)["shards"][0]["refusal"].is_null();
     step_until(&mut relay, "the shard is stopped", is_stopped).await;
     assert_refused(&database, Some("the event after position 29 of shard 0"));
@@ -223,7 +219,7 @@ async fn publishes_events_before_damage(
     assert_eq!(recorder.taken(), before);
 
     testing::mend_log(database.pool()).await;
-    super::step_until_stored(&mut relay, &database, (shard, head)).await;
+    step_until_stored(&mut relay, &database, (shard, head)).await;
     assert_eq!(recorder.taken(), (1..=head).collect::<Vec<_>>());
 }
 
@@ -238,21 +234,21 @@ async fn unreadable_published_event_stops_only_its_shard() {
     };
     append().await;
     let recorder = Recorder::default();
-    let mut relay = super::relay(&database, recorder.clone(), "one");
+    let mut relay = relay(&database, recorder.clone(), "one");
     for shard in Shard::all() {
-        super::step_until_stored(&mut relay, &database, (shard, 1)).await;
+        step_until_stored(&mut relay, &database, (shard, 1)).await;
     }
     append().await;
     // The published event of the shard: later events could follow a lost one.
     let first = Shard::new(0).unwrap();
     testing::damage_event(database.pool(), first, 1).await;
     for shard in Shard::all().skip(1) {
-        super::step_until_stored(&mut relay, &database, (shard, 2)).await;
+        step_until_stored(&mut relay, &database, (shard, 2)).await;
     }
     assert_eq!(stored(&database, first).await, 1);
     assert_refused(&database, Some("the event at position 1 of shard 0"));
 
     testing::mend_log(database.pool()).await;
-    super::step_until_stored(&mut relay, &database, (first, 2)).await;
+    step_until_stored(&mut relay, &database, (first, 2)).await;
     assert_refused(&database, None);
 }

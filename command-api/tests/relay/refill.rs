@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin,
-    relay::{Recorder, relay, step_until_stored, stored, with_links},
-    relay_pause::{PAUSE, RESUME, status, step_until},
+    cli,
+    pause::{PAUSE, RESUME, status, step_until},
+    stage::{Recorder, relay, step_until_stored, stored, with_links},
 };
 
 /// Number of events of three links.
@@ -38,7 +38,7 @@ pub(crate) fn refill(database: &TestDatabase, broker: &TestBroker, arguments: &[
         topic,
         "--json",
     ];
-    admin::run(database.url(), &[&to[..], arguments].concat())
+    cli::run(database.url(), &[&to[..], arguments].concat())
 }
 
 pub(crate) fn refilled(output: &Output) -> Value {
@@ -246,7 +246,7 @@ async fn interrupted_refill_ends_its_pause() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_pause_outlasts_refill() {
     let pause = |database: &TestDatabase| {
-        let paused = admin::json(database.url(), &PAUSE);
+        let paused = cli::json(database.url(), &PAUSE);
         assert_eq!(paused, json!({ "paused": true, "changed": true }));
     };
     assert_eq!(interrupted_refill(pause).await, "operator");
@@ -289,10 +289,10 @@ async fn refill_waits_for_unanswered_requests() {
         "{waited}"
     );
     // A restart does not shorten the settling time.
-    admin::json(database.url(), &RESUME);
+    cli::json(database.url(), &RESUME);
     let mut restarted = relay(&database, Recorder::default(), "one");
     restarted.step().await.unwrap();
-    admin::json(database.url(), &PAUSE);
+    cli::json(database.url(), &PAUSE);
     step_until(&mut restarted, "it has ended its producer", async || {
         sqlx::query_scalar(
             "SELECT bool_and(settles_at IS NOT NULL)

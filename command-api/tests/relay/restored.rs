@@ -8,10 +8,10 @@ use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Recorder, relay, step_until_stored, stored, with_links};
 use crate::{
-    admin,
-    relay_refill::{publisher, refill, refilled},
+    cli,
+    refill::{publisher, refill, refilled},
+    stage::{Recorder, relay, step_until_stored, stored, with_links},
 };
 
 /// Number of events of three links.
@@ -276,7 +276,7 @@ async fn restore_runbook_publishes_log_in_new_epoch() {
     let shard = Shard::of(account_id);
 
     let raise = ["log", "epoch", "raise", "--reason", "restored"];
-    assert_eq!(admin::json(database.url(), &raise)["epoch"], 2);
+    assert_eq!(cli::json(database.url(), &raise)["epoch"], 2);
     let mut early = relay(&database, publisher(&former), "early");
     let refused = failure(&mut early).await;
     assert!(refused.starts_with("the log is of epoch 2"), "{refused}");

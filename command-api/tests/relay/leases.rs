@@ -8,7 +8,7 @@ use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
-use super::{Recorder, relay, stored, with_links};
+use crate::stage::{Recorder, relay, stored, with_links};
 
 fn acknowledged(shard: Shard, position: i64) -> AcknowledgedPosition {
     AcknowledgedPosition {
@@ -153,7 +153,7 @@ async fn relay_without_lease_reports_no_backlog() {
         values.next().expect("it is shown").parse::<f64>().unwrap()
     };
     let broker = Recorder::default();
-    *broker.takes.lock().unwrap() = Some(0);
+    broker.take_only(0);
     let mut relay = relay(&database, broker.clone(), "one");
     relay.step().await.unwrap_err();
     assert!(shown("backlog_events") > 0.0);
@@ -169,7 +169,7 @@ async fn relay_without_lease_reports_no_backlog() {
     while shown("backlog_events") > 0.0 || shown("oldest_unpublished_age_seconds") > 0.0 {
         assert!(Instant::now() < until, "the old backlog stays");
         // The relay publishes nothing and fails until it notices the loss of the lease.
-        *broker.takes.lock().unwrap() = Some(0);
+        broker.take_only(0);
         relay.step().await.ok();
     }
 }

@@ -31,13 +31,15 @@ use rdkafka::{
 };
 use time::OffsetDateTime;
 
-use super::{
-    Recorder,
+use crate::{
     broker::Broker,
-    load::{self, DRAIN_TIME_MAX, Load, report},
+    load::{self, Load, report},
     running::{RunningRelay, an_account_of_each_shard, granted},
+    stage::{
+        DRAIN_TIME_MAX, Recorder, drained, published_of, relay, step_until_stored, with_links,
+    },
+    support::start_service,
 };
-use crate::support::start_service;
 
 /// Publisher that answers nothing until it is closed.
 #[derive(Clone, Default)]
@@ -78,10 +80,10 @@ impl EventPublisher for Sleeper {
 /// the failure of the step that waited.
 async fn replaced_producer(disturb: impl FnOnce(&FixedClock, &Sleeper)) -> String {
     let database = TestDatabase::create().await;
-    let account_id = super::with_links(&database, 1).await;
+    let account_id = with_links(&database, 1).await;
     let clock = Arc::new(FixedClock::default());
     let publisher = Sleeper::default();
-    let relay = super::relay(&database, publisher.clone(), "one");
+    let relay = relay(&database, publisher.clone(), "one");
     let mut relay = relay.with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let failure = async {
         loop {
@@ -98,7 +100,7 @@ async fn replaced_producer(disturb: impl FnOnce(&FixedClock, &Sleeper)) -> Strin
         disturb(&clock, &publisher);
     });
     let shard = Shard::of(account_id);
-    super::step_until_stored(&mut relay, &database, (shard, 2)).await;
+    step_until_stored(&mut relay, &database, (shard, 2)).await;
     assert_eq!(publisher.acknowledging.taken(), [1, 2]);
     format!("{failure:#}")
 }
@@ -149,7 +151,7 @@ async fn broker_outage_keeps_creates_and_order() {
     .await;
     let what = "creates go on, the topic does not";
     let (published, head) = eventually_within(within, what, async || {
-        let (published, head) = load::published_of(pool).await;
+        let (published, head) = published_of(pool).await;
         (head >= published + 100).then_some((published, head))
     })
     .await;
@@ -158,12 +160,12 @@ async fn broker_outage_keeps_creates_and_order() {
     // The load continues during the outage.
     let begun = Instant::now();
     eventually_within(within, "all that waited is published", async || {
-        (load::published_of(pool).await.0 >= head).then_some(())
+        (published_of(pool).await.0 >= head).then_some(())
     })
     .await;
-    let drained = begun.elapsed();
+    let drain_time = begun.elapsed();
     let created = load.stop().await;
-    load::drained(pool, DRAIN_TIME_MAX).await;
+    drained(pool, DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), pool).await;
     // Without a crash no record is repeated: Kafka drops retried batches. The embedded broker ignores
     // sequence numbers and keeps them.
@@ -174,7 +176,7 @@ async fn broker_outage_keeps_creates_and_order() {
         "broker away for {seconds} s: {created} creates, none failed; {} events waited, \
          published {:.1} s after it was back",
         head - published,
-        drained.as_secs_f64()
+        drain_time.as_secs_f64()
     ));
 }
 
@@ -185,8 +187,8 @@ async fn silent_database_is_retried_without_gap() {
     let (wire, url) = Wire::to(&database).await;
     let pool = event_store::pool(&url, SessionKind::Reader, 2).unwrap();
     let relay = RunningRelay::start(&pool, &broker.config());
-    let account_id = super::with_links(&database, 1).await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    let account_id = with_links(&database, 1).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
 
     // The relay waits for the broker, and only renews its lease.
     broker.cluster().broker_down(1).unwrap();
@@ -209,7 +211,7 @@ async fn silent_database_is_retried_without_gap() {
     wire.until_unheard().await;
     wire.mend();
     broker.cluster().broker_up(1).unwrap();
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&broker.config(), database.pool()).await;
     relay.stop().await;
 }
@@ -233,7 +235,7 @@ async fn leader_change_leaves_no_gap() {
                 .partition_leader(TOPIC, partition, Some(leader))
                 .unwrap();
         }
-        load::drained(database.pool(), DRAIN_TIME_MAX).await;
+        drained(database.pool(), DRAIN_TIME_MAX).await;
     }
     Stream::assert_is_the_log(&kafka, database.pool()).await;
     relay.stop().await;
@@ -251,7 +253,7 @@ async fn survives(error: RDKafkaRespErr) {
         for balance_after in 1..=3 {
             let granted = granted(account_id, balance_after);
             testing::append_events(database.pool(), account_id, &[granted]).await;
-            load::drained(database.pool(), DRAIN_TIME_MAX).await;
+            drained(database.pool(), DRAIN_TIME_MAX).await;
         }
     }
     Stream::assert_is_the_log(&kafka, database.pool()).await;
@@ -290,10 +292,10 @@ async fn outage_reports_backlog_and_age() {
         eventually(what, async || is_so().then_some(())).await;
     };
     let database = TestDatabase::create().await;
-    let account_id = super::with_links(&database, 1).await;
+    let account_id = with_links(&database, 1).await;
     let broker = TestBroker::embedded();
     let relay = RunningRelay::start(database.pool(), &broker.config());
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     broker.cluster().broker_down(1).unwrap();
     for (slug, events) in [("during", 2.0), ("later", 4.0)] {
         let links = [(slug, "https://example.com")];
@@ -308,7 +310,7 @@ async fn outage_reports_backlog_and_age() {
     .await;
     until("it is held up", &|| sum("held_up_seconds") > 0.0).await;
     broker.cluster().broker_up(1).unwrap();
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     let shown = [
         "backlog_events",
         "oldest_unpublished_age_seconds",

@@ -1,134 +1,21 @@
-//! The relay: cursors and records. Failures of brokers and processes are in `relay/`.
+//! Publishing: cursors and records.
 
-mod apache;
-mod broker;
-mod kill;
-mod leases;
-pub(crate) mod load;
-mod outage;
-mod process;
-mod producers;
-mod refused;
-mod restored;
-mod retries;
-mod running;
+use linkledger_command_api::relay::{cursor, publisher::KafkaPublisher};
+use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::Shard};
+use linkledger_testing::TestDatabase;
+use rdkafka::mocking::MockCluster;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
+use crate::{
+    stage::{Recorder, consume, relay, step_until_stored, with_links},
+    support::{TestApp, create, destination, fresh_key, send},
 };
-
-use async_trait::async_trait;
-use linkledger_command_api::relay::{
-    Relay, cursor,
-    publisher::{EventPublisher, KafkaPublisher, Published},
-};
-use linkledger_core::{
-    cloud_event::{PublishedEvent, TOPIC},
-    id::AccountId,
-    kafka_config::KafkaConfig,
-    shard::Shard,
-};
-use linkledger_testing as testing;
-use linkledger_testing::{TestBroker, TestDatabase};
-use rdkafka::{
-    Message as _, TopicPartitionList,
-    consumer::{BaseConsumer, Consumer as _},
-    message::Headers as _,
-    mocking::MockCluster,
-};
-use tokio::sync::Notify;
-
-use crate::support::{TestApp, create, destination, fresh_key, send};
-
-/// Publisher that acknowledges all events, or a number of events before a failure.
-#[derive(Clone, Default)]
-pub(crate) struct Recorder {
-    taken: Arc<Mutex<Vec<i64>>>,
-    takes: Arc<Mutex<Option<usize>>>,
-}
-
-#[async_trait]
-impl EventPublisher for Recorder {
-    fn for_retries(self: Arc<Self>) -> Arc<dyn EventPublisher> {
-        self
-    }
-
-    async fn publish(&self, events: &[PublishedEvent]) -> Published {
-        let mut published = Published::default();
-        let takes = self.takes.lock().unwrap().take();
-        for event in events.iter().take(takes.unwrap_or(usize::MAX)) {
-            self.taken.lock().unwrap().push(event.event.position);
-            published.acknowledged[event.event.shard.index()] = Some(event.event.position);
-        }
-        if takes.is_some() {
-            published.failure = Some(anyhow::anyhow!("on purpose"));
-        }
-        published
-    }
-}
-
-impl Recorder {
-    pub(crate) fn taken(&self) -> Vec<i64> {
-        self.taken.lock().unwrap().clone()
-    }
-}
-
-pub(crate) fn relay<P: EventPublisher>(
-    database: &TestDatabase,
-    publisher: P,
-    owner: &str,
-) -> Relay<P> {
-    let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
-    Relay::new(pool, publisher, owner.to_owned(), appended)
-}
-
-pub(crate) async fn with_links(database: &TestDatabase, count: usize) -> AccountId {
-    with_links_of(database, "slug", count).await
-}
-
-async fn with_links_of(database: &TestDatabase, name: &str, count: usize) -> AccountId {
-    let account_id = testing::account(database.pool(), 1_000).await;
-    let slugs: Vec<String> = (0..count).map(|n| format!("{name}-{n}")).collect();
-    let links: Vec<_> = slugs
-        .iter()
-        .map(|slug| (slug.as_str(), "https://example.com"))
-        .collect();
-    testing::append_links(database.pool(), account_id, &links).await;
-    account_id
-}
-
-pub(crate) async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
-    sqlx::query_scalar("SELECT position FROM event_store.relay_cursors WHERE shard = $1")
-        .bind(shard.number())
-        .fetch_one(database.pool())
-        .await
-        .unwrap()
-}
-
-/// Steps until the stored cursor has reached the position.
-pub(crate) async fn step_until_stored<P: EventPublisher>(
-    relay: &mut Relay<P>,
-    database: &TestDatabase,
-    (shard, position): (Shard, i64),
-) {
-    let until = Instant::now() + Duration::from_mins(2);
-    while stored(database, shard).await < position {
-        assert!(
-            Instant::now() < until,
-            "the cursor does not reach {position}"
-        );
-        relay.step().await.unwrap();
-    }
-}
 
 #[tokio::test]
 async fn partial_broker_failure_resends_only_unacknowledged() {
     let database = TestDatabase::create().await;
     let shard = Shard::of(with_links(&database, 3).await);
     let recorder = Recorder::default();
-    *recorder.takes.lock().unwrap() = Some(4);
+    recorder.take_only(4);
     let mut relay = relay(&database, recorder.clone(), "one");
     let error = relay.step().await.unwrap_err();
     assert_eq!(
@@ -230,40 +117,6 @@ async fn topic_with_wrong_partition_count_is_refused() {
     let error = relay(&database, publisher, "one").step().await.unwrap_err();
     let expected = format!("the topic {TOPIC} has 4 partitions instead of 16");
     assert!(format!("{error:#}").contains(&expected), "{error:#}");
-}
-
-/// Consumes records from the beginning; returns partition, headers and value of each.
-pub(crate) fn consume(
-    broker: &TestBroker,
-    count: usize,
-) -> Vec<(i32, HashMap<String, String>, String)> {
-    let consumer: BaseConsumer = broker
-        .client()
-        .set("group.id", "test")
-        .set("auto.offset.reset", "earliest")
-        .create()
-        .unwrap();
-    let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_range(broker.topic(), 0, 15);
-    partitions
-        .set_all_offsets(rdkafka::Offset::Beginning)
-        .unwrap();
-    consumer.assign(&partitions).unwrap();
-    (0..count)
-        .map(|_| {
-            let record = consumer
-                .poll(Duration::from_mins(2))
-                .expect("a record")
-                .unwrap();
-            let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
-            let headers = record.headers().unwrap().iter();
-            let mut headers: HashMap<_, _> = headers
-                .map(|header| (header.key.to_owned(), text(header.value)))
-                .collect();
-            headers.insert("key".to_owned(), text(record.key()));
-            (record.partition(), headers, text(record.payload()))
-        })
-        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,8 +9,8 @@ use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
 
 use crate::{
-    admin,
-    relay::{Recorder, relay, step_until_stored, with_links},
+    cli,
+    stage::{Recorder, relay, step_until_stored, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -18,7 +18,7 @@ pub(crate) const PAUSE: [&str; 4] = ["relay", "pause", "--reason", "Kafka is upg
 pub(crate) const RESUME: [&str; 2] = ["relay", "resume"];
 
 pub(crate) fn status(database: &TestDatabase) -> Value {
-    admin::json(database.url(), &["relay", "status"])
+    cli::json(database.url(), &["relay", "status"])
 }
 
 /// Steps until the condition holds.
@@ -45,8 +45,8 @@ async fn pause_holds_across_restarts_and_keeps_order() {
     assert_eq!(status(&database)["producers"], json!(["one"]));
 
     let paused = |changed| json!({ "paused": true, "changed": changed });
-    assert_eq!(admin::json(url, &PAUSE), paused(true));
-    assert_eq!(admin::json(url, &PAUSE), paused(false));
+    assert_eq!(cli::json(url, &PAUSE), paused(true));
+    assert_eq!(cli::json(url, &PAUSE), paused(false));
     step_until(&mut running, "its producer has ended", async || {
         status(&database)["producers"] == json!([])
     })
@@ -65,8 +65,8 @@ async fn pause_holds_across_restarts_and_keeps_order() {
     assert!(of_shard["oldest_age_seconds"].as_f64().unwrap() >= 0.0);
 
     let resumed = |changed| json!({ "paused": false, "changed": changed });
-    assert_eq!(admin::json(url, &RESUME), resumed(true));
-    assert_eq!(admin::json(url, &RESUME), resumed(false));
+    assert_eq!(cli::json(url, &RESUME), resumed(true));
+    assert_eq!(cli::json(url, &RESUME), resumed(false));
     let mut restarted = relay(&database, recorder.clone(), "one");
     step_until_stored(&mut restarted, &database, (shard, 4)).await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4]);
@@ -91,7 +91,7 @@ async fn api_accepts_creates_during_a_pause() {
         .await;
     };
     stored(2).await;
-    admin::json(app.database.url(), &PAUSE);
+    cli::json(app.database.url(), &PAUSE);
     testing::eventually("the producer has ended", || async {
         (status(&app.database)["producers"] == json!([])).then_some(())
     })
@@ -101,10 +101,10 @@ async fn api_accepts_creates_during_a_pause() {
         assert_eq!(created.status, 201);
     }
     assert_eq!(status(&app.database)["backlog_events"], 10);
-    let text = admin::run(app.database.url(), &["relay", "status"]);
+    let text = cli::run(app.database.url(), &["relay", "status"]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.starts_with("Paused since "), "{text}");
     assert!(text.contains(" by operator: Kafka is upgraded\n10 events wait, the oldest for "));
-    admin::json(app.database.url(), &RESUME);
+    cli::json(app.database.url(), &RESUME);
     stored(12).await;
 }

@@ -8,10 +8,11 @@ use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::{
+use crate::{
     broker::{self, alter_topic},
-    load::{self, DRAIN_TIME_MAX, Load},
+    load::{self, Load},
     process::Process,
+    stage::{DRAIN_TIME_MAX, drained, relay, step_until_stored, with_links, with_links_of},
 };
 
 /// Timeout for the death of a broker whose disk is full.
@@ -24,13 +25,13 @@ async fn too_small_message_limit_stops_relay() {
     }
     let kafka = broker::apache(ApacheKafkaOptions::default()).await;
     let database = TestDatabase::create().await;
-    super::with_links(&database, 3).await;
+    with_links(&database, 3).await;
     let publisher = KafkaPublisher::new(&broker::config(&kafka), "lz4").unwrap();
-    let mut relay = super::relay(&database, publisher, "one");
+    let mut relay = relay(&database, publisher, "one");
     assert_eq!(relay.step().await.unwrap(), 6);
     // The relay has a producer already, which has accepted the topic.
     alter_topic(&kafka, "max.message.bytes", "300").await;
-    super::with_links_of(&database, "later", 3).await;
+    with_links_of(&database, "later", 3).await;
     // The refusal ends the producer; the next producer refuses the topic.
     relay.step().await.ok();
     for _ in 0..3 {
@@ -41,7 +42,7 @@ async fn too_small_message_limit_stops_relay() {
     let heads = linkledger_core::event_store::log::heads(database.pool()).await;
     for (shard, head) in linkledger_core::shard::Shard::all().zip(heads.unwrap()) {
         if head > 0 {
-            super::step_until_stored(&mut relay, &database, (shard, head)).await;
+            step_until_stored(&mut relay, &database, (shard, head)).await;
         }
     }
     Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
@@ -76,7 +77,7 @@ async fn topic_refusing_under_load_has_no_gap() {
     }
     load::published_more(database.pool(), 50).await;
     load.stop().await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
 }
 
@@ -96,7 +97,7 @@ async fn broker_killed_under_load_has_no_gap() {
     }
     load::published_more(database.pool(), 100).await;
     load.stop().await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
 }
 
@@ -125,7 +126,7 @@ async fn full_broker_disk_keeps_order() {
     fs::remove_file(&ballast).unwrap();
     kafka.restart().await.unwrap();
     load.stop().await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     Stream::assert_is_the_log(&broker::config(&kafka), database.pool()).await;
     kafka.stop().await.unwrap();
 }

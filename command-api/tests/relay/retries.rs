@@ -11,12 +11,11 @@ use rdkafka::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{
-    load::{self, DRAIN_TIME_MAX},
+use crate::{
+    pause::status,
     running::RunningRelay,
-    stored, with_links, with_links_of,
+    stage::{DRAIN_TIME_MAX, drained, stored, with_links, with_links_of},
 };
-use crate::relay_pause::status;
 
 /// Two events for each link; the retry sends them one by one.
 const LINKS: usize = 20;
@@ -74,9 +73,9 @@ async fn records(broker: &TestBroker, shard: Shard) -> i64 {
 /// Waits until the relay named `two` has published all events, also later ones. Events of the
 /// interrupted retry may be on the topic twice; consumers skip the second record.
 async fn assert_published_without_gap(database: &TestDatabase, broker: &TestBroker) {
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     with_links_of(database, "later", LINKS).await;
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     assert_eq!(status(database)["shards"][0]["owner"], "two");
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
     assert!((1..=EVENTS).contains(&repeated), "{repeated}");

@@ -9,11 +9,10 @@ use rdkafka::{
 
 use super::more_links;
 use crate::{
-    admin,
-    relay::{relay, step_until_stored, stored},
-    relay_pause::{PAUSE, status, step_until},
-    relay_refill::{EVENTS, published_to, publisher, refill, refilled, refusal},
-    topic::topic,
+    cli::{self, topic},
+    pause::{PAUSE, status, step_until},
+    refill::{EVENTS, published_to, publisher, refill, refilled, refusal},
+    stage::{relay, step_until_stored, stored},
 };
 
 fn admin_client(broker: &TestBroker) -> AdminClient<DefaultClientContext> {
@@ -80,7 +79,7 @@ async fn recreated_topic_is_refilled() {
     assert_eq!(stored(&database, shard).await, EVENTS + 4);
 
     // Records that were sent before the refusal prevent a refill.
-    admin::json(database.url(), &PAUSE);
+    cli::json(database.url(), &PAUSE);
     step_until(&mut running, "its producer has ended", async || {
         status(&database)["producers"] == serde_json::json!([])
     })
@@ -91,7 +90,7 @@ async fn recreated_topic_is_refilled() {
         create_anew(&broker).await;
         refilled(&refill(&database, &broker, &["--from", "0"]));
     }
-    admin::json(database.url(), &["relay", "resume"]);
+    cli::json(database.url(), &["relay", "resume"]);
     let mut running = relay(&database, publisher(&broker), "one");
     step_until_stored(&mut running, &database, (shard, EVENTS + 10)).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;

@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use axum::Router;
-use linkledger_core::{api_key::Scope, event_store::log};
+use linkledger_core::api_key::Scope;
 use linkledger_testing as testing;
-use linkledger_testing::{TestDatabase, eventually_within};
+use linkledger_testing::TestDatabase;
 use sqlx::PgPool;
 use tokio::{task::JoinHandle, time::interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{create, destination, fresh_key, send};
+use crate::{
+    stage::published_of,
+    support::{create, destination, fresh_key, send},
+};
 
 /// Number of accounts: enough for several shards.
 const ACCOUNTS: usize = 8;
 /// Interval between appends: the embedded broker keeps all records, and some event is always in
 /// flight.
 const PACE: Duration = Duration::from_millis(10);
-
-/// Timeout for the relay to publish the whole log.
-pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 
 /// Running load.
 pub(crate) struct Load {
@@ -84,22 +84,6 @@ impl Load {
         self.stop.cancel();
         self.working.await.unwrap()
     }
-}
-
-/// Returns the sums of the published positions and of the heads.
-pub(crate) async fn published_of(pool: &PgPool) -> (i64, i64) {
-    let published = "SELECT coalesce(sum(position), 0)::bigint FROM event_store.relay_cursors";
-    let published: i64 = sqlx::query_scalar(published).fetch_one(pool).await.unwrap();
-    (published, log::heads(pool).await.unwrap().iter().sum())
-}
-
-/// Waits until the whole log is published.
-pub(crate) async fn drained(pool: &PgPool, within: Duration) {
-    eventually_within(within, "all is published", async || {
-        let (published, head) = published_of(pool).await;
-        (published == head).then_some(())
-    })
-    .await;
 }
 
 /// Waits until `events` more are published.

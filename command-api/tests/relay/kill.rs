@@ -1,12 +1,11 @@
 //! Processes that are killed at any step of the relay, or stopped while another process takes over.
 
-use std::time::Duration;
-
 use linkledger_testing::{TestBroker, TestDatabase, eventually, stream::Stream};
 
-use super::{
+use crate::{
     load::{self, Load, report},
     process::Process,
+    stage::{DRAIN_TIME_MAX, drained, published_of},
 };
 
 /// Fail points of the relay, in order.
@@ -20,7 +19,6 @@ const FAIL_POINTS: [&str; 5] = [
 /// Number of kills at each fail point, unless [`KILLS_VARIABLE`] is set.
 const KILLS: usize = 2;
 const KILLS_VARIABLE: &str = "LINKLEDGER_TEST_KILLS";
-const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_at_any_step_leaves_no_gap() {
@@ -37,9 +35,9 @@ async fn kill_at_any_step_leaves_no_gap() {
     }
     load.stop().await;
     let _process = Process::start(&database, &broker.config(), "one", None);
-    load::drained(database.pool(), DRAIN_TIME_MAX).await;
+    drained(database.pool(), DRAIN_TIME_MAX).await;
     let repeated = Stream::assert_is_the_log(&broker.config(), database.pool()).await;
-    let (published, _) = load::published_of(database.pool()).await;
+    let (published, _) = published_of(database.pool()).await;
     report(&format!(
         "killed {} times: {published} events, none missing, {repeated} repeated",
         kills * FAIL_POINTS.len()
@@ -75,7 +73,7 @@ async fn stopped_process_repeats_only_successors_records() {
     load::published_more(pool, 100).await;
     second.go_on();
     load.stop().await;
-    load::drained(pool, DRAIN_TIME_MAX).await;
+    drained(pool, DRAIN_TIME_MAX).await;
     let stream = Stream::read(&broker.config()).await;
     let repeated = stream.assert_equals_log(pool).await;
     report(&format!("two pauses: {repeated} records repeated"));

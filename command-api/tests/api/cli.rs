@@ -1,0 +1,39 @@
+//! Runs commands of operators as processes.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs a command on the database.
+pub(crate) fn run(url: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .output()
+        .expect("the command runs")
+}
+
+/// Runs a command that succeeds, and returns its JSON.
+pub(crate) fn json(url: &str, arguments: &[&str]) -> Value {
+    let output = run(url, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("one JSON value")
+}
+
+/// Runs a command that fails with the exit code, and returns its message.
+pub(crate) fn error(url: &str, arguments: &[&str], exit_code: i32) -> String {
+    let output = run(url, arguments);
+    assert_eq!(output.status.code(), Some(exit_code), "{output:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Runs a command of `topic`, with brokers in place of a database.
+pub(crate) fn topic(brokers: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_command-api"))
+        .arg("topic")
+        .args(arguments)
+        .env("KAFKA_BROKERS", brokers)
+        .output()
+        .expect("the command runs")
+}
