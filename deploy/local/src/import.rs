@@ -129,6 +129,11 @@ impl ImportOptions {
             "the credits ran out; ask the operator for credits, and run the same command again to create \
              the missing links"
                 .to_owned()
+        } else if let Some(missing) = file.missing() {
+            let missing = counted(missing, "link");
+            format!(
+                "the file lacks {missing} of its source; append what is missing, and run the same command again"
+            )
         } else if summary.refused() > 0 && !self.allow_refused {
             let refused = grouped(summary.refused().cast_signed());
             let all = counted(file.lines.len() as u64, file.unit);

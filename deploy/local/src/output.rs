@@ -25,7 +25,7 @@ pub(crate) struct WrongUse(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct LinkNotFound(pub(crate) String);
 
-/// Error of a command of many requests, of which the service refused some.
+/// Error of an import whose links are not all there: some were refused, or the file lacks some.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);

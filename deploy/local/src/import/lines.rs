@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{
     decoding::{FileText, decode},
     formats::{SourceFormat, SourceLink, distinct},
+    record::shown,
 };
 
 /// Namespace of the idempotency keys. It must never change: with another namespace, a second run of
@@ -38,13 +39,29 @@ pub(super) struct ImportFile {
 impl ImportFile {
     /// Returns warnings of what the source has, and the file lacks.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let links = || grouped(distinct(self.lines.iter().map(|line| &line.source)).cast_signed());
         let missing = self.announced.map(|total| {
-            let (links, total) = (links(), counted(total, "link"));
+            let (links, total) = (grouped(self.distinct().cast_signed()), counted(total, "link"));
             format!("the file has {links} of {total}: export the others too, and append them to the file")
         });
         let untold = self.untold.map(|what| format!("the file lacks {what}"));
         missing.into_iter().chain(untold).collect()
+    }
+
+    /// Returns the number of links that the source says it has, and the file lacks.
+    pub(super) fn missing(&self) -> Option<u64> {
+        let missing = self.announced?.saturating_sub(self.distinct());
+        (missing > 0).then_some(missing)
+    }
+
+    fn distinct(&self) -> u64 {
+        distinct(self.lines.iter().map(|line| &line.source))
+    }
+
+    /// Returns number and address of a record: the old address, or else the destination.
+    pub(super) fn place(&self, source: &SourceLink) -> String {
+        let address = source.old_address.as_ref();
+        let address = address.unwrap_or(&source.link.destination_url);
+        format!("{} {} ({})", self.unit, source.number, shown(address))
     }
 }
 

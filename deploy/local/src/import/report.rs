@@ -59,9 +59,8 @@ pub(super) fn text(file: &ImportFile) -> String {
             }
             count += 1;
             if count <= SHOWN_MAX as u64 {
-                let (unit, number) = (file.unit, source.number);
-                writeln!(shown, "  {unit} {number}: {change}")
-                    .expect("writing to a string never fails");
+                let place = file.place(source);
+                writeln!(shown, "  {place}: {change}").expect("writing to a string never fails");
             }
         }
     }
@@ -114,7 +113,9 @@ mod tests {
             "{report}"
         );
         assert!(
-            report.contains("  line 1: destination \"e0.com\" became \"https://e0.com\"\n"),
+            report.contains(
+                "  line 1 (https://e0.com): destination \"e0.com\" became \"https://e0.com\"\n"
+            ),
             "{report}"
         );
         assert_eq!(report.matches("  line ").count(), 20);

@@ -9,7 +9,6 @@ use linkledger_core::{
 
 use super::{
     lines::ImportFile,
-    record::shown,
     sending::{INSUFFICIENT_CREDITS, ImportOutcome, LineOutcome},
 };
 use crate::{client::batch::BatchMode, output::note};
@@ -24,18 +23,21 @@ pub(super) struct ImportSummary {
     existing: u64,
     /// Number of refused lines for each error code.
     refused: BTreeMap<String, u64>,
+    /// Number of lines whose outcome is unknown, since the import stopped.
+    unknown: u64,
 }
 
 impl ImportSummary {
     pub(super) fn of(outcome: &ImportOutcome) -> Self {
         let mut summary = Self::default();
-        for line in outcome.lines.iter().flatten() {
+        for line in &outcome.lines {
             match line {
-                LineOutcome::Created { .. } => summary.created += 1,
-                LineOutcome::Existing { .. } => summary.existing += 1,
-                LineOutcome::Refused { code, .. } => {
+                Some(LineOutcome::Created { .. }) => summary.created += 1,
+                Some(LineOutcome::Existing { .. }) => summary.existing += 1,
+                Some(LineOutcome::Refused { code, .. }) => {
                     *summary.refused.entry(code.clone()).or_default() += 1;
                 }
+                None => summary.unknown += 1,
             }
         }
         summary
@@ -54,9 +56,10 @@ impl ImportSummary {
     /// Returns the last lines of the output: the number of lines of each outcome and error code, and
     /// after a dry run the credits.
     pub(super) fn text(&self, outcome: &ImportOutcome, mode: BatchMode, took: Duration) -> String {
-        let lines = counted(self.created + self.existing + self.refused(), "line");
-        let [created, existing, refused] =
-            [self.created, self.existing, self.refused()].map(|count| grouped(count.cast_signed()));
+        let lines = counted(outcome.lines.len() as u64, "line");
+        let [created, existing, refused, unknown] =
+            [self.created, self.existing, self.refused(), self.unknown]
+                .map(|count| grouped(count.cast_signed()));
         let seconds = took.as_secs_f64();
         let verb = match mode {
             BatchMode::Partial => "created",
@@ -64,8 +67,12 @@ impl ImportSummary {
         };
         let mut text = format!(
             "{lines} in {seconds:.1} s: {created} {verb}, {existing} created before, \
-             {refused} refused\n"
+             {refused} refused"
         );
+        if self.unknown > 0 {
+            write!(text, ", {unknown} unknown").expect("writing to a string never fails");
+        }
+        text.push('\n');
         for (code, count) in &self.refused {
             let code = printable(code);
             writeln!(text, "  {count:>8}  {code}").expect("writing to a string never fails");
@@ -104,14 +111,9 @@ pub(super) fn note_refused(file: &ImportFile, outcome: &ImportOutcome) {
             continue;
         }
         noted += 1;
-        let source = &line.source;
-        let address = source
-            .old_address
-            .as_ref()
-            .unwrap_or(&source.link.destination_url);
-        let (unit, number, address) = (file.unit, source.number, shown(address));
+        let place = file.place(&line.source);
         let (code, detail) = (printable(code), printable(detail));
-        note(&format!("{unit} {number} ({address}): {detail} ({code})"));
+        note(&format!("{place}: {detail} ({code})"));
     }
     if more > 0 {
         note(&format!(
@@ -144,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn summary_counts_known_outcomes() {
+    fn summary_counts_every_line() {
         let outcome = outcome(1, Some(3));
         let summary = ImportSummary::of(&outcome);
         let took = Duration::from_millis(1_234);
         assert_eq!(
             summary.text(&outcome, BatchMode::Partial, took),
-            "4 lines in 1.2 s: 1 created, 1 created before, 2 refused\n         2  slug_taken\n"
+            "5 lines in 1.2 s: 1 created, 1 created before, 2 refused, 1 unknown\n         2  slug_taken\n"
         );
         let text = summary.text(&outcome, BatchMode::DryRun, took);
         assert!(text.contains("1 would be created"), "{text}");

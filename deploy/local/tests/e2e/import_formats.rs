@@ -24,7 +24,7 @@ const FILES: [(&str, &str, i32, &str, &str); 6] = [
         "shlink.json",
         6,
         "2 created, 0 created before, 1 refused",
-        "became \"spring sale\"",
+        "link 2 (https://other.test/spring): tag \"Spring Sale\" became \"spring sale\"",
     ),
     (
         "kutt",
@@ -127,7 +127,7 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
         "{output:?}"
     );
     assert!(printed.contains("10  slug_taken"), "{output:?}");
-    let dropped = "line 151: external id \"id-3\" was dropped: an earlier line has the same one";
+    let dropped = "line 151 (slug-149): external id \"id-3\" was dropped: an earlier line";
     assert!(printed.contains(dropped), "{output:?}");
     assert!(
         printed.contains("Cost: 150 credits; balance: 50; missing: 100"),
@@ -170,8 +170,10 @@ fn known_outcomes_outlive_a_failing_item() {
     ];
     let output = command(&server.url, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(6), "{output:?}");
-    assert!(text(&output.stdout).contains("1 line in"), "{output:?}");
-    assert!(text(&output.stdout).contains("1 created"), "{output:?}");
+    let summary = text(&output.stdout);
+    assert!(summary.starts_with("2 lines in"), "{output:?}");
+    let counts = "1 created, 0 created before, 0 refused, 1 unknown\n";
+    assert!(summary.ends_with(counts), "{output:?}");
     assert!(
         text(&output.stderr).contains("the import stopped"),
         "{output:?}"
@@ -269,10 +271,26 @@ fn broken_file_is_refused_before_any_request() {
     assert!(server.requests().is_empty());
 }
 
+/// Answers a batch with these items.
+fn items(status: u16, items: &[Value]) -> Reply {
+    let answer = json!({ "items": items, "credits_charged": 1, "credits_balance": 9 });
+    Reply::json(status, &answer)
+}
+
 /// Answers a batch of one create with this item.
 fn item(item: &Value) -> Reply {
-    let answer = json!({ "items": [item], "credits_charged": 1, "credits_balance": 9 });
-    Reply::json(207, &answer)
+    items(207, std::slice::from_ref(item))
+}
+
+/// Item of a created link.
+fn created(short_url: &str) -> Value {
+    json!({ "status": 201, "replayed": false, "link": { "short_url": short_url } })
+}
+
+/// Item of a refused create.
+fn refused(status: u16, code: &str) -> Value {
+    let problem = json!({ "code": code, "detail": "Do this.", "status": status });
+    json!({ "status": status, "replayed": false, "problem": problem })
 }
 
 /// Imports a link with an external id. Returns the output and the report.
@@ -299,10 +317,7 @@ fn external_id_reply(code: Option<&str>, replayed: bool) -> Reply {
     let link = json!({ "short_url": "http://s.test/a-a" });
     item(&match code {
         None => json!({ "status": 201, "replayed": replayed, "link": link }),
-        Some(code) => {
-            let problem = json!({ "code": code, "detail": "Taken.", "status": 409 });
-            json!({ "status": 409, "replayed": false, "problem": problem })
-        }
+        Some(code) => refused(409, code),
     })
 }
 
@@ -352,16 +367,67 @@ fn taken_slug_is_named_with_the_old_address() {
         "destination_url,short_url\nhttps://a.example,https://old.test/Spring\n",
     )
     .unwrap();
-    let problem = json!({ "code": "slug_taken", "detail": "Choose another slug.", "status": 409 });
-    let server = ScriptedServer::start(vec![item(
-        &json!({ "status": 409, "replayed": false, "problem": problem }),
-    )]);
+    let server = ScriptedServer::start(vec![item(&refused(409, "slug_taken"))]);
     let output = command(&server.url, &["import", file.to_str().unwrap()])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     let line = "line 2 (https://old.test/Spring): The slug \"Spring\" is taken by a link that exists already";
     assert!(text(&output.stderr).contains(line), "{output:?}");
+}
+
+#[test]
+fn summary_counts_lines_without_credits() {
+    let folder = data_folder();
+    let file = folder.path().join("addresses.txt");
+    fs::write(&file, "https://a.example/\nhttps://b.example/\n").unwrap();
+    let unpaid = refused(402, "insufficient_credits");
+    let answers = items(207, &[created("http://s.test/a"), unpaid]);
+    let server = ScriptedServer::start(vec![answers]);
+    let arguments = ["import", file.to_str().unwrap(), "--allow-refused"];
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("2 lines in"), "{output:?}");
+    let counts = "1 created, 0 created before, 1 refused\n         1  insufficient_credits\n";
+    assert!(printed.ends_with(counts), "{output:?}");
+}
+
+#[test]
+fn file_that_lacks_pages_is_never_done() {
+    let folder = data_folder();
+    let file = folder.path().join("kutt.json");
+    let page = |slug: &str| {
+        let link = json!({
+            "address": slug, "link": format!("https://k.test/{slug}"), "target": "https://e.com/", "visit_count": 0,
+        });
+        json!({ "limit": 1, "skip": 0, "total": 2, "data": [link] }).to_string()
+    };
+    let import = |server: &ScriptedServer, option: &str| {
+        let arguments = ["import", file.to_str().unwrap(), option];
+        command(&server.url, &arguments).output().unwrap()
+    };
+    let [a, b] = ["http://s.test/a-a", "http://s.test/b-b"].map(created);
+
+    fs::write(&file, page("a-a")).unwrap();
+    for (option, status) in [("--dry-run", 200), ("--allow-refused", 207)] {
+        let server = ScriptedServer::start(vec![items(status, std::slice::from_ref(&a))]);
+        let output = import(&server, option);
+        assert_eq!(output.status.code(), Some(6), "{output:?}");
+        assert!(
+            text(&output.stderr).ends_with(
+                "warning: the file has 1 of 2 links: export the others too, and append them to the file\n\
+                 error: the file lacks 1 link of its source; append what is missing, and run the same command again\n"
+            ),
+            "{output:?}"
+        );
+    }
+
+    fs::write(&file, page("a-a") + &page("b-b")).unwrap();
+    let server = ScriptedServer::start(vec![items(207, &[a, b])]);
+    let output = import(&server, "--allow-refused");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stderr), "");
 }
 
 #[test]
