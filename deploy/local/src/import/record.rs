@@ -19,6 +19,8 @@ pub(super) struct RawRecord {
     pub(super) slug: Option<String>,
     /// Old short address.
     pub(super) short_url: Option<String>,
+    /// Old address beside which a slug can differ on purpose; `short_url` is then absent.
+    pub(super) moved_from: Option<String>,
     /// True if each record of the source has an old address.
     pub(super) needs_slug: bool,
     pub(super) destination_url: String,
@@ -77,7 +79,8 @@ impl RawRecord {
 
     /// Returns the old address as people know the address: whole, or else the slug.
     pub(super) fn old_address(&self) -> Option<&str> {
-        let address = self.short_url.as_deref().or(self.slug.as_deref());
+        let address = self.moved_from.as_deref().or(self.short_url.as_deref());
+        let address = address.or(self.slug.as_deref());
         address.map(trimmed).filter(|address| !address.is_empty())
     }
 

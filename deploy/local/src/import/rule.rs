@@ -53,10 +53,12 @@ impl RuleState {
     pub(super) fn decide(&mut self, mut record: RawRecord) -> SourceLink {
         let mut changes = std::mem::take(&mut record.changes);
         // A password in an address is for nobody's screen.
-        for address in [&mut record.slug, &mut record.short_url]
-            .into_iter()
-            .flatten()
-        {
+        let addresses = [
+            &mut record.slug,
+            &mut record.short_url,
+            &mut record.moved_from,
+        ];
+        for address in addresses.into_iter().flatten() {
             *address = old_address::without_user(address);
         }
         let old_address = record.old_address().map(ToOwned::to_owned);
@@ -114,6 +116,7 @@ impl RuleState {
         let texts = [
             &record.slug,
             &record.short_url,
+            &record.moved_from,
             &record.title,
             &record.external_id,
         ];
@@ -205,7 +208,8 @@ fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<Strin
     fn present(text: Option<&str>) -> Option<&str> {
         text.filter(|text| !trimmed(text).is_empty())
     }
-    let address = present(record.short_url.as_deref());
+    let moved_from = present(record.moved_from.as_deref());
+    let address = moved_from.or(present(record.short_url.as_deref()));
     if let Some(host) = address.and_then(old_address::host) {
         changes.push(Change::LeftBehind {
             what: format!("domain {}", shown(host)).into(),
@@ -217,7 +221,12 @@ fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<Strin
     if let Some(given) = present(record.slug.as_deref()).or(own_slug) {
         let slug = old_address::checked(trimmed(given), given)?;
         if let Some(address) = address.filter(|_| !record.is_own) {
-            check_same(&slug, address)?;
+            match check_same(&slug, address) {
+                Err(_) if moved_from.is_some() => {
+                    changes.push(Change::became("old address", address, &slug));
+                }
+                checked => checked?,
+            }
         }
         if loses_invisible(given) {
             changes.push(Change::became("slug", given, &slug));

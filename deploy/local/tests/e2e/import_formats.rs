@@ -431,6 +431,38 @@ fn file_that_lacks_pages_is_never_done() {
 }
 
 #[test]
+fn report_has_the_old_address_beside_a_new_slug() {
+    let folder = data_folder();
+    let [file, report] = ["links.csv", "report.csv"].map(|name| folder.path().join(name));
+    fs::write(
+        &file,
+        "destination_url,old_address,slug\n\
+         https://a.example,https://sho.rt/2023/review,review-2023\n\
+         https://b.example,https://sho.rt/2024/review,spring\n",
+    )
+    .unwrap();
+    let moved = created("http://s.test/review-2023");
+    let answers = items(207, &[moved, refused(409, "slug_taken")]);
+    let server = ScriptedServer::start(vec![answers]);
+    let arguments = ["import", file.to_str().unwrap(), "--out"];
+    let arguments = [&arguments[..], &[report.to_str().unwrap()]].concat();
+    let output = command(&server.url, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let sent = server.request().json();
+    assert_eq!(sent["items"][0]["slug"], "review-2023");
+    assert_eq!(sent["items"][0].get("old_address"), None);
+    let moved = "(https://sho.rt/2023/review): old address \"https://sho.rt/2023/review\" became \"review-2023\"";
+    assert!(text(&output.stdout).contains(moved), "{output:?}");
+    let rows = fs::read_to_string(report).unwrap();
+    let rows: Vec<&str> = rows.lines().skip(1).collect();
+    let created =
+        "2,https://sho.rt/2023/review,https://a.example,http://s.test/review-2023,created,,,";
+    assert!(rows[0].starts_with(created), "{rows:?}");
+    let refused = "3,https://sho.rt/2024/review,https://b.example,,refused,slug_taken,";
+    assert!(rows[1].starts_with(refused), "{rows:?}");
+}
+
+#[test]
 fn rows_without_a_header_are_no_list_of_addresses() {
     let folder = data_folder();
     let file = folder.path().join("links.csv");

@@ -18,6 +18,8 @@ const IGNORED: [&str; 7] = [
     "etag",
     DISABLED_BY,
 ];
+/// Column with the address that visitors use so far, which may differ from the new slug.
+const OLD_ADDRESS: &str = "old_address";
 /// Column with the id of a link of this service.
 const ID: &str = "id";
 /// Column with the role that a link is disabled by.
@@ -30,7 +32,8 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     SourceFormat::Csv.check_columns(&table)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
     let [_, _, _, title, ..] = columns;
-    let [disabled_by, id] = [DISABLED_BY, ID].map(|name| table.column(&[name]));
+    let [disabled_by, id, old_address] =
+        [DISABLED_BY, ID, OLD_ADDRESS].map(|name| table.column(&[name]));
     while let Some(row) = table.next_row()? {
         let mut record = record(&row, columns);
         if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
@@ -38,6 +41,11 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
             record.title = row
                 .whole_cell(title)
                 .map(|title| unguarded(title).into_owned());
+        }
+        if let Some(old) = row.cell(old_address).map(unguarded) {
+            record.slug = record.slug.or(record.short_url.take());
+            record.moved_from = Some(old.into_owned());
+            record.needs_slug = true;
         }
         if row.cell(disabled_by).is_some() {
             record.refusal = Some(Refusal::disabled());
@@ -56,7 +64,9 @@ pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
 pub(super) fn expected() -> String {
     let [destination_url, optional @ ..] = LINK_MEMBERS;
     let optional = optional.join(", ");
-    format!("the column {destination_url}, and beside the columns of an export only {optional}")
+    format!(
+        "the column {destination_url}, and beside the columns of an export only {optional}, {OLD_ADDRESS}"
+    )
 }
 
 /// Returns words about the first column that neither a link nor an export has; `None` if the table lacks the
@@ -64,7 +74,8 @@ pub(super) fn expected() -> String {
 pub(super) fn unknown_column(table: &CsvTable<'_>) -> Option<String> {
     let unknown = table.unknown_column(&known_columns())?;
     let distance = |name: &str| strsim::osa_distance(&spelling(name), &spelling(unknown));
-    let nearest = LINK_MEMBERS.into_iter().min_by_key(|name| distance(name));
+    let names = LINK_MEMBERS.into_iter().chain([OLD_ADDRESS]);
+    let nearest = names.min_by_key(|name| distance(name));
     let nearest = nearest.filter(|name| distance(name) <= MISSPELT_MAX && !table.has(&[name]));
     let advice = nearest.map_or_else(
         || "take the column away".to_owned(),
@@ -78,7 +89,7 @@ fn has_destination(table: &CsvTable<'_>) -> bool {
 }
 
 fn known_columns() -> Vec<&'static str> {
-    [&LINK_MEMBERS[..], &IGNORED].concat()
+    [&LINK_MEMBERS[..], &IGNORED, &[OLD_ADDRESS]].concat()
 }
 
 fn record(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> RawRecord {
@@ -110,7 +121,10 @@ fn record(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> RawReco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::{formats::tests::parsed, link::ImportedLink};
+    use crate::import::{
+        formats::tests::{change_lines, parsed},
+        link::ImportedLink,
+    };
 
     #[test]
     fn columns_become_members_without_guards() {
@@ -165,6 +179,31 @@ mod tests {
                 ""
             ]
         );
+    }
+
+    #[test]
+    fn old_address_stays_beside_a_new_slug() {
+        let text = "destination_url,old_address,slug,short_url\n\
+                    https://a.example/,https://s.test/2023/review,review-2023,\n\
+                    https://a.example/,https://s.test/go/x,,x\n\
+                    https://a.example/,https://s.test/same,,\n\
+                    https://a.example/,https://s.test/2023/other,,\n\
+                    https://a.example/,,plain,\n";
+        let links = parsed(SourceFormat::Csv, text).links;
+        let slugs: Vec<_> = links.iter().map(|it| it.link.slug.as_deref()).collect();
+        let plain = Some("plain");
+        assert_eq!(
+            slugs,
+            [Some("review-2023"), Some("x"), Some("same"), None, plain]
+        );
+        let old: Vec<_> = links.iter().map(|it| it.old_address.as_deref()).collect();
+        assert_eq!(old[0], Some("https://s.test/2023/review"));
+        assert_eq!((old[3], old[4]), (Some("https://s.test/2023/other"), plain));
+        let became = "old address \"https://s.test/2023/review\" became \"review-2023\"";
+        assert_eq!(change_lines(&links[0])[1], became);
+        assert_eq!(change_lines(&links[2]), ["not carried over: domain s.test"]);
+        let code = links[3].refusal.as_ref().map(|it| it.code);
+        assert_eq!(code, Some("slug_invalid_character"));
     }
 
     #[test]
