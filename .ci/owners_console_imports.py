@@ -125,6 +125,7 @@ def files_that_are_none(console, proxy, api_url):
 def texts_that_are_no_list(console, proxy, api_url):
     for text, words in (
         (f"destination_url,tag\nhttps://{RUN}-tag.example.com/,spring\n", "There is no column “tag”. Is it tags?"),
+        ("destination_url" + ";" * 1_000, "The header has more than 1,000 columns."),
         ("https://example.com/menu;menu\nhttps://example.com/map;map\n", "Write as the first line: destination_url;slug"),
     ):
         console.open("#/create")
@@ -137,11 +138,12 @@ def texts_that_are_no_list(console, proxy, api_url):
 def changes_old_to_new(console, proxy, api_url):
     console.open("#/create")
     console.find("#rows").clear()
-    console.find("#rows").send_keys(f"destination_url;slug;tags\n;;\n{RUN}-fit.example.com;;VIP\nexample.com;a/b;\n")
+    console.find("#rows").send_keys(f"destination_url;slug;tags;old_address\n;;;\n{RUN}-fit.example.com;{RUN}-fit;VIP;https://sho.rt/2023/fit\nexample.com;a/b;;\n")
     console.find(".import form .primary").click()
     console.says("1 new link", ".counts")
     console.says("tag “VIP” became “vip”", ".import")
     console.says(f"became “https://{RUN}-fit.example.com”", ".import")
+    console.says(f"old address “https://sho.rt/2023/fit” became “{RUN}-fit”", ".import")
     console.says("1 row refused", ".counts")
 
 

@@ -99,14 +99,19 @@ export class Rule {
     const refuse = (code, title = REFUSED[code]) => ({ code, title });
     let fault = reason && refuse("record_invalid", reason);
     set("destination_url", "destination", addressOf(given("destination_url")));
-    const address = withoutUser(trim(given("short_url")));
+    const moved = withoutUser(trim(given("old_address")));
+    const address = moved || withoutUser(trim(given("short_url")));
     const { host, path, query } = partsOf(address);
     const isOwn = textOf("id").startsWith("lnk_");
     if (host) changes.push(`not carried over: domain ${host}`);
     // The addresses of this service may begin with a path, and end with the slug.
-    const slug = withoutUser(trim(given("slug"))) || (isOwn ? path?.split("/").pop() : path);
+    const chosen = withoutUser(trim(given("slug"))) || (moved && trim(given("short_url")));
+    const slug = chosen || (isOwn ? path?.split("/").pop() : path);
     if (slug) members.slug = slug;
-    if (address !== "" && !isOwn) {
+    if (moved && chosen) {
+      // Visitors of the old address are redirected.
+      if (query || path?.toLowerCase() !== slug.toLowerCase()) changes.push(`old address “${address}” became “${slug}”`);
+    } else if (address !== "" && !isOwn) {
       if (query) fault ??= refuse("slug_has_query");
       if (!path) fault ??= refuse("slug_missing");
       if (path?.toLowerCase() !== slug?.toLowerCase()) fault ??= refuse("slug_differs", `The slug is “${slug}”, the short address “${address}”: one link has one slug`);

@@ -1,12 +1,13 @@
 // Rows of a pasted text or a file: cells, and the file as a whole. What becomes of a row is decided by import_rule.js.
 
 import { addressOf, trim } from "./addresses.js";
+import { count } from "./format.js";
 import { Rule } from "./import_rule.js";
 import { MEMBERS } from "./link_members.js";
 
 const DESTINATION = "destination_url";
 /** Columns of members of a link; an address is read where no slug is given. */
-const READ = [...MEMBERS.map(({ name }) => name), "short_url"];
+const READ = [...MEMBERS.map(({ name }) => name), "short_url", "old_address"];
 /** Columns of exports that an import does not need, as `linkledger import` leaves them out. */
 const IGNORED = ["created_at", "clicks", "bots", "visitors", "etag"];
 const LEFT_OUT = ["id", "disabled_by", ...IGNORED];
@@ -16,6 +17,8 @@ const ADDRESS = /^[a-z0-9]+:\/\//i;
 /** Share of the lines that look like rows of a table without its header, and of their slugs that differ. */
 const NEARLY_ALL = 0.8;
 const OPEN_QUOTES_MAX = 20;
+/** Maximum number of columns; a table with more is no list of links. */
+const COLUMNS_MAX = 1000;
 /** Number of changed letters up to which a name is taken for a misspelt one. */
 const MISSPELT_MAX = 3;
 
@@ -122,8 +125,9 @@ const distance = (one, other) => {
   return row.at(-1) ?? one.length;
 };
 
-/** Returns the fault of a head: a repeated or unknown column. A misspelt `slug` would give links other addresses. */
+/** Returns the fault of a head: too many columns, a repeated or an unknown one. A misspelt `slug` moves links. */
 const faultOfHead = (names) => {
+  if (names.length > COLUMNS_MAX) return `The header has more than ${count(COLUMNS_MAX, "column")}.`;
   const given = names.map(spelling).filter(Boolean);
   const isRead = (name) => !IGNORED.some((ignored) => spelling(ignored) === name);
   const repeated = given.find((name, index) => given.indexOf(name) !== index && isRead(name));

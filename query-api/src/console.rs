@@ -132,3 +132,30 @@ fn file(content_type: &'static str, content: &'static str) -> MethodRouter {
     let file = Arc::new(StaticFile::new(content_type, content));
     get(async move |request: HeaderMap| (HEADERS, file.answer(&request)))
 }
+
+#[cfg(test)]
+mod tests {
+    use linkledger_core::link::{
+        details::{EXPIRY_AHEAD_MAX, EXTERNAL_ID_LENGTH_MAX, TITLE_LENGTH_MAX},
+        tag::{TAG_LENGTH_MAX, TAGS_MAX},
+    };
+
+    use super::*;
+
+    /// A script can't read the limits, so their copies are compared.
+    #[test]
+    fn imports_of_the_console_have_the_limits_of_the_api() {
+        let mut scripts = SCRIPTS.iter();
+        let (_, rule) = scripts.find(|(name, _)| *name == "import_rule.js").unwrap();
+        let days = EXPIRY_AHEAD_MAX.whole_days();
+        for line in [
+            format!("const TITLE_MAX = {TITLE_LENGTH_MAX};\n"),
+            format!("const TAGS_MAX = {TAGS_MAX};\n"),
+            format!("const TAG_MAX = {TAG_LENGTH_MAX};\n"),
+            format!("{{1,{EXTERNAL_ID_LENGTH_MAX}}}$/;\n"),
+            format!("const EXPIRY_AHEAD_MAX = {days} * 24 * 3600 * 1000;\n"),
+        ] {
+            assert!(rule.contains(&line), "{line}");
+        }
+    }
+}

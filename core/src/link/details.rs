@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use changes::{DetailChanges, DetailsPatch, ValueChange, ValueUpdate};
 pub use values::{
-    EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TITLE_LENGTH_MAX, TITLE_PATTERN,
-    parse_external_id, parse_title,
+    EXPIRY_AHEAD_MAX, EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TITLE_LENGTH_MAX,
+    TITLE_PATTERN, parse_external_id, parse_title,
 };
 
 #[cfg(feature = "schema")]

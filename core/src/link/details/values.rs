@@ -16,7 +16,7 @@ pub const EXTERNAL_ID_LENGTH_MAX: usize = 128;
 /// Regular expression of external ids.
 pub const EXTERNAL_ID_PATTERN: &str = "^[A-Za-z0-9._:/-]+$";
 /// Longest time from now to an expiry: 100 years, with 25 leap days.
-const EXPIRY_AHEAD_MAX: Duration = Duration::days(36_525);
+pub const EXPIRY_AHEAD_MAX: Duration = Duration::days(36_525);
 
 /// Parses a title.
 ///
