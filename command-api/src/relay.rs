@@ -34,10 +34,11 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use linkledger_core::{
     clock::{Clock, SetBackWatch, SystemClock},
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     event_store::{
         errors::is_of_stored_data,
         log::{self, ReadFrom},
+        log_meta,
         time_limit::within,
     },
     fail_point,
@@ -93,6 +94,8 @@ pub struct Relay<P> {
     shards: LeasedShards,
     stopped: StoppedShards,
     producer: ProducerRegistration,
+    /// Key of the records' codes; read with each acquisition of the lease, since the log may have been restored.
+    record_key: Option<RecordKey>,
     /// Time of the last renewal; none if the last renewal has found a reason against publishing.
     renewed_at: Option<Instant>,
     /// True until the first renewal: an unexpired lease of the same owner is that of an earlier run.
@@ -113,6 +116,7 @@ impl<P: EventPublisher> Relay<P> {
             stopped: StoppedShards::default(),
             producer: ProducerRegistration::new(pool.clone(), owner),
             pool,
+            record_key: None,
             publisher: Arc::new(publisher),
             appended,
             batch_interval_max: Duration::ZERO,
@@ -248,6 +252,7 @@ impl<P: EventPublisher> Relay<P> {
         if answered(self.shards.acquire(self.takes_own)).await? {
             // The cursors are compared with the topic before a new producer sends anything.
             self.end_producer().await?;
+            self.record_key = None;
         }
         if self.shards.log_epoch == Some(end.epoch) {
             let last = self.shards.last_published();
@@ -318,9 +323,18 @@ impl<P: EventPublisher> Relay<P> {
                 self.stop_unreadable(*shard, &event, anyhow!("the log lacks the event"));
             }
         }
-        let log_epoch = end.epoch;
-        let published = |event| PublishedEvent { event, log_epoch };
+        let key = self.record_key().await?;
+        let published = |event| PublishedEvent::new(event, end.epoch).signed(&key);
         Ok(events.into_iter().map(published).collect())
+    }
+
+    async fn record_key(&mut self) -> anyhow::Result<RecordKey> {
+        if let Some(key) = &self.record_key {
+            return Ok(key.clone());
+        }
+        let key = answered(log_meta::record_key(&self.pool)).await;
+        let key = key.context("cannot read the key of the records")?;
+        Ok(self.record_key.insert(key).clone())
     }
 }
 

@@ -6,13 +6,17 @@
 
 mod ascii;
 mod json;
+mod mac;
 mod record;
 
 use std::fmt::{self, Write as _};
 
 use crate::{envelope::RecordedEvent, event::Subject, id::LinkId, timestamp};
 
-pub use self::record::{Headers, RecordError};
+pub use self::{
+    mac::{RecordKey, RecordMac},
+    record::{Headers, RecordError},
+};
 
 /// The topic of the public event stream.
 pub const TOPIC: &str = "linkledger.events.v1";
@@ -22,6 +26,8 @@ pub const SEQUENCE: &str = "ce_sequence";
 pub const LOG_EPOCH: &str = "ce_logepoch";
 /// Header: state of the link after the event, as JSON, on every event of a link but its creation.
 const LINK_STATE: &str = "ce_linkstate";
+/// Header: message authentication code, for the projector.
+const MAC: &str = "ce_mac";
 
 const CONTENT_TYPE: &str = "content-type";
 /// Prefix of the header of each attribute.
@@ -29,7 +35,7 @@ const PREFIX: &str = "ce_";
 const TYPE_PREFIX: &str = "linkledger.";
 
 /// Maximal number of headers of a record.
-pub const HEADERS_MAX: usize = 14;
+pub const HEADERS_MAX: usize = 15;
 /// Maximal size of a record in bytes, with key and headers: a change of all details, each as long as
 /// allowed, and the state after it.
 pub const RECORD_BYTES_MAX: u32 = 100 * 1024;
@@ -43,9 +49,32 @@ pub struct PublishedEvent {
     pub event: RecordedEvent,
     /// The epoch of the log.
     pub log_epoch: i32,
+    /// Message authentication code of the record. An event outside of Kafka has none.
+    pub mac: Option<RecordMac>,
 }
 
 impl PublishedEvent {
+    /// Returns the event without a message authentication code.
+    pub const fn new(event: RecordedEvent, log_epoch: i32) -> Self {
+        Self {
+            event,
+            log_epoch,
+            mac: None,
+        }
+    }
+
+    /// Returns the event with its message authentication code, as the relay publishes it.
+    #[must_use]
+    pub fn signed(mut self, key: &RecordKey) -> Self {
+        self.mac = Some(key.mac(&self));
+        self
+    }
+
+    /// Returns true if the relay of the log with this key has published the record as it is.
+    pub fn is_authentic(&self, key: &RecordKey) -> bool {
+        self.mac.is_some_and(|mac| key.verifies(self, mac))
+    }
+
     /// Returns the record's key: the account, so that events of an account stay in order.
     pub fn key(&self) -> String {
         self.event.account_id.to_string()
@@ -64,6 +93,14 @@ impl PublishedEvent {
     /// Allocating a dozen strings for each of thousands of records a second would cost more than
     /// writing the headers.
     pub fn each_header(&self, mut write_header: impl FnMut(&'static str, &str)) {
+        self.each_attribute(&mut write_header);
+        if let Some(mac) = self.mac {
+            write_header(MAC, &mac.to_string());
+        }
+    }
+
+    /// Calls `write_header` with each header but the message authentication code.
+    fn each_attribute(&self, mut write_header: impl FnMut(&'static str, &str)) {
         let event = &self.event;
         let (event_type, version) = (&event.event_type, event.schema_version);
         let mut buffer = String::with_capacity(HEADER_LENGTH_USUAL);

@@ -63,8 +63,12 @@ BEGIN
     -- All services: position of the migrations, and heads of the log.
     GRANT SELECT ON event_store._sqlx_migrations TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT SELECT ON event_store.log_meta, event_store.log_shards TO linkledger_command_api,
+    GRANT SELECT ON event_store.log_shards TO linkledger_command_api,
         linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT SELECT (singleton, log_id, epoch, link_price) ON event_store.log_meta TO linkledger_command_api,
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+    -- Who publishes records, and who verifies them.
+    GRANT SELECT (record_key) ON event_store.log_meta TO linkledger_relay, linkledger_projector;
 
     -- command-api decides commands: it appends events and never changes an event.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;

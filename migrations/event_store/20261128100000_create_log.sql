@@ -6,6 +6,10 @@ CREATE TABLE event_store.log_meta (
     -- Identity of the log, which read tables on another server store: the address of another installation is
     -- noticed. A restored backup is the same log, and keeps the id.
     log_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Key of the codes (HMAC-SHA-256) that the relay gives its records and the projector verifies: whoever may write
+    -- to the topic only cannot make an event. Drawn by the server, 244 random bits. No other role may read it.
+    record_key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
+        CONSTRAINT log_meta_record_key_length CHECK (octet_length(record_key) = 32),
     -- Raised after a restore that lost events: positions are comparable within one epoch only.
     epoch integer NOT NULL CONSTRAINT log_meta_epoch_positive CHECK (epoch > 0),
     -- Price of a link, in credits: the setting of the command-api that started last, which query-api shows.

@@ -48,6 +48,32 @@ pub fn check(cursors: &PerShard<Cursor>, topic: &Topic) -> Result<(), RelayRefus
     Ok(())
 }
 
+/// Checks records after the cursors that no relay of this log has published. Nothing comes from such a record; but a
+/// topic that has nothing else may be that of another log, whose sequences would come twice.
+///
+/// # Errors
+/// Returns [`RelayRefusal::OtherLog`] if nothing of this log was published to the topic.
+pub fn check_foreign(
+    cursors: &PerShard<Cursor>,
+    topic: &Topic,
+    foreign: u64,
+) -> Result<(), RelayRefusal> {
+    if foreign == 0 {
+        return Ok(());
+    }
+    let name = topic.name.clone();
+    if cursors.iter().all(|cursor| cursor.position == 0) {
+        return Err(RelayRefusal::OtherLog { topic: name });
+    }
+    tracing::warn!(
+        kafka.topic = name,
+        foreign,
+        "the topic has records that no relay of this log has published: somebody else writes to it; \
+         the projector drops such records, consumers cannot (docs/kafka.md, \"TLS, SASL and rights\")"
+    );
+    Ok(())
+}
+
 /// Returns the offsets after the cursor of each shard, at most the last 10,000 of a partition. A record
 /// at such an offset was published by a process that ended before that process stored the cursor.
 pub fn spans_after_cursors(cursors: &PerShard<Cursor>, topic: &Topic) -> Vec<Span> {

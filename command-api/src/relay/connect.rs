@@ -58,11 +58,13 @@ impl<P: EventPublisher> Relay<P> {
         binding::check(&cursors, topic)?;
         let spans = binding::spans_after_cursors(&cursors, topic);
         if !spans.is_empty() {
-            let from = Arc::clone(&self.publisher);
-            let Some(records) = self.wait_for(from.read_back(&spans)).await? else {
+            let (from, key) = (Arc::clone(&self.publisher), self.record_key().await?);
+            let Some(found) = self.wait_for(from.read_back(&spans, &key)).await? else {
                 return Ok(false);
             };
-            answered(continuity::judge_records(&self.pool, &records?)).await?;
+            let found = found?;
+            binding::check_foreign(&cursors, topic, found.foreign)?;
+            answered(continuity::judge_records(&self.pool, &found.records)).await?;
         }
         answered(self.shards.bind(lease, topic)).await?;
         // The binding has deleted all stored reasons.

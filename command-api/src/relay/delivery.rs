@@ -302,10 +302,7 @@ mod tests {
             metadata: Metadata::default(),
             recorded_at: OffsetDateTime::UNIX_EPOCH,
         };
-        PublishedEvent {
-            event,
-            log_epoch: 1,
-        }
+        PublishedEvent::new(event, 1)
     }
 
     #[test]

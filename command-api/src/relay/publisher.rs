@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use linkledger_core::{
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     event_store::log::PerShard,
     kafka_config::KafkaConfig,
     kafka_errors::{KafkaErrors, LostBrokers, STATISTICS_INTERVAL},
@@ -24,7 +24,7 @@ use super::{
     delivery::{Connection, Pace},
     topic::{
         self, BATCH_BYTES_MAX, Topic, TopicSettings,
-        tail::{self, Record, Span},
+        tail::{self, Span, Tail},
     },
 };
 
@@ -91,9 +91,9 @@ pub trait EventPublisher: Send + Sync {
         Ok(None)
     }
 
-    /// Reads the records in the given spans of offsets from the topic.
-    async fn read_back(&self, _spans: &[Span]) -> anyhow::Result<Vec<Record>> {
-        Ok(Vec::new())
+    /// Reads the records in the given spans of offsets from the topic, and verifies them with the key.
+    async fn read_back(&self, _spans: &[Span], _key: &RecordKey) -> anyhow::Result<Tail> {
+        Ok(Tail::default())
     }
 
     /// Closes all producers; nothing is sent after the return. Returns true if all requests since the
@@ -229,8 +229,8 @@ impl EventPublisher for KafkaPublisher {
         Ok(Some(topic))
     }
 
-    async fn read_back(&self, spans: &[Span]) -> anyhow::Result<Vec<Record>> {
-        let read = tail::read(&self.kafka, spans).await;
+    async fn read_back(&self, spans: &[Span], key: &RecordKey) -> anyhow::Result<Tail> {
+        let read = tail::read(&self.kafka, spans, key).await;
         read.map_err(|error| self.trouble.explain(error))
     }
 

@@ -86,6 +86,16 @@ pub enum RelayRefusal {
         /// Shard of the record.
         shard: Shard,
     },
+    /// Nothing of this log was published to the topic, and it has records.
+    #[error(
+        "the topic {topic} has records, and none of them is of this log: it is the topic of another log, or \
+         somebody else has written to it; give this log a topic of its own (--kafka-topic), or delete the topic, \
+         then: `command-api topic create`"
+    )]
+    OtherLog {
+        /// Name of the topic.
+        topic: String,
+    },
     /// The relay may not read the records after the cursors, so it cannot compare them with the log.
     #[error(
         "the topic {topic} has records after the cursors, as after a crash or a restore, and the \
@@ -135,6 +145,7 @@ impl RelayRefusal {
             Self::OtherCluster { .. } => "other_cluster",
             Self::RecordsGone { .. } => "records_gone",
             Self::BeganAgain { .. } => "began_again",
+            Self::OtherLog { .. } => "other_log",
             Self::Unreadable { .. } => "topic_unreadable",
             Self::EventsLost { .. } => "events_lost",
             Self::OtherEpoch { .. } => "other_epoch",

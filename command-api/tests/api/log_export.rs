@@ -73,13 +73,7 @@ fn contents(folder: &Path) -> Vec<Vec<u8>> {
 async fn lines(database: &TestDatabase, shard: Shard) -> String {
     let from = ReadFrom { shard, after: 0 };
     let events = log::read_after(database.pool(), &[from], 1_000).await;
-    let line = |event| {
-        let published = PublishedEvent {
-            event,
-            log_epoch: 1,
-        };
-        published.to_json().unwrap() + "\n"
-    };
+    let line = |event| PublishedEvent::new(event, 1).to_json().unwrap() + "\n";
     events.unwrap().into_iter().map(line).collect()
 }
 

@@ -53,10 +53,9 @@ async fn dropped_close_is_finished_by_the_next() {
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
     let events = log::read_after(database.pool(), &from, 100).await.unwrap();
-    let log_epoch = 1;
     let events: Vec<_> = events
         .into_iter()
-        .map(|event| PublishedEvent { event, log_epoch })
+        .map(|event| PublishedEvent::new(event, 1))
         .collect();
     assert!(publisher.publish(&events).await.failure.is_none());
 

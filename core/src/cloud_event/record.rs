@@ -1,6 +1,6 @@
 //! Reads an event from a Kafka record.
 
-use super::{HEADERS_MAX, LINK_STATE, LOG_EPOCH, PublishedEvent, SEQUENCE, TYPE_PREFIX};
+use super::{HEADERS_MAX, LINK_STATE, LOG_EPOCH, MAC, PublishedEvent, SEQUENCE, TYPE_PREFIX};
 use crate::{
     envelope::{Metadata, RecordedEvent},
     event::Subject,
@@ -78,9 +78,11 @@ impl PublishedEvent {
             },
             recorded_at,
         };
+        let mac = headers.get(MAC).map(|mac| parsed(MAC, mac)).transpose()?;
         Ok(Self {
             event,
             log_epoch: counted(LOG_EPOCH, get(LOG_EPOCH)?)?,
+            mac,
         })
     }
 }

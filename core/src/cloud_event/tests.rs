@@ -32,7 +32,7 @@ fn state() -> LinkState {
 }
 
 /// Returns an event of a link, as published with the state after it.
-fn published_of_link() -> PublishedEvent {
+pub(super) fn published_of_link() -> PublishedEvent {
     let mut published = published(5);
     published.event.metadata.link = Some(state().into());
     published
@@ -55,10 +55,7 @@ pub(super) fn published(stream_id: u128) -> PublishedEvent {
         },
         recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
     };
-    PublishedEvent {
-        event,
-        log_epoch: 1,
-    }
+    PublishedEvent::new(event, 1)
 }
 
 #[test]
@@ -102,7 +99,8 @@ fn record_of_link_has_the_state_after_it() {
 
 #[test]
 fn record_has_at_most_headers_max() {
-    assert_eq!(published_of_link().headers().len(), HEADERS_MAX);
+    let signed = published_of_link().signed(&RecordKey::new(b"key"));
+    assert_eq!(signed.headers().len(), HEADERS_MAX);
 }
 
 /// Returns details with the longest values: each character of an address takes two bytes of JSON,
@@ -194,7 +192,8 @@ fn event_round_trips_through_record() {
     let mut of_later_release = published(5);
     let unknown = serde_json::json!({ "frozen": true });
     of_later_release.event.metadata.link = Some(StateAfter::Unknown(unknown));
-    for published in [published(2), published_of_link(), of_later_release] {
+    let signed = published_of_link().signed(&RecordKey::new(b"key"));
+    for published in [published(2), published_of_link(), of_later_release, signed] {
         let headers = published.headers();
         let headers = headers
             .iter()

@@ -2,6 +2,8 @@
 
 use sqlx::PgPool;
 
+use crate::cloud_event::RecordKey;
+
 /// Epoch of the log, and price of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogMeta {
@@ -32,6 +34,17 @@ pub async fn read(pool: &PgPool) -> sqlx::Result<LogMeta> {
     )
     .fetch_one(pool)
     .await
+}
+
+/// Reads the key of the codes of the log's records.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn record_key(pool: &PgPool) -> sqlx::Result<RecordKey> {
+    let key = sqlx::query_scalar!("SELECT record_key FROM event_store.log_meta")
+        .fetch_one(pool)
+        .await?;
+    Ok(RecordKey::new(&key))
 }
 
 /// Stores the price of a link, which query-api shows.

@@ -270,9 +270,8 @@ mod tests {
     fn sequences(sequences: &[(i32, Position)]) -> Result<Vec<(i32, Position)>, Hole> {
         let records: Vec<_> = sequences
             .iter()
-            .map(|(log_epoch, position)| PublishedEvent {
-                log_epoch: *log_epoch,
-                event: RecordedEvent {
+            .map(|(log_epoch, position)| {
+                let event = RecordedEvent {
                     shard: Shard::new(3).unwrap(),
                     position: *position,
                     stream_id: Uuid::nil(),
@@ -284,7 +283,8 @@ mod tests {
                     payload: "{}".to_owned(),
                     metadata: Metadata::default(),
                     recorded_at: datetime!(2026-11-20 09:51:00 UTC),
-                },
+                };
+                PublishedEvent::new(event, *log_epoch)
             })
             .collect();
         let applied = apply_in_order(&records)?.into_iter();

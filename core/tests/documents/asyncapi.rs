@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use linkledger_core::{
-    cloud_event::{PublishedEvent, TOPIC},
+    cloud_event::{PublishedEvent, RecordKey, TOPIC},
     envelope::{Metadata, RecordedEvent},
     event::{Event, Subject},
     id::{AccountId, EventId, LinkId},
@@ -138,6 +138,10 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
         ),
         "ce_logepoch": text("Epoch of the log; sequences of different epochs cannot be compared.", number),
         "ce_streamversion": text("Version of the event in its subject's stream, from 1.", number),
+        "ce_mac": text(
+            "Code by which the projector tells records of the relay from those of anybody else; consumers ignore it.",
+            "^[0-9a-f]{32}$",
+        ),
         "ce_traceparent": text(
             "W3C trace context of the request that caused the event, if there was one.",
             "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
@@ -190,9 +194,8 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
         Event::Link(event) if has_state(event_type) => Some(state_after(event)),
         Event::Link(_) | Event::Account(_) | Event::Credits(_) => None,
     };
-    PublishedEvent {
-        log_epoch: 1,
-        event: RecordedEvent {
+    PublishedEvent::new(
+        RecordedEvent {
             shard: Shard::of(account_id),
             position: 42,
             stream_id: event.subject().stream_id(),
@@ -211,7 +214,9 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
             },
             recorded_at: datetime!(2026-11-20 09:51:00.123 UTC),
         },
-    }
+        1,
+    )
+    .signed(&RecordKey::new(b"key of the examples"))
 }
 
 /// Returns the names of the headers of all records, sorted.

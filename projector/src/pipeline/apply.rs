@@ -17,11 +17,7 @@ use linkledger_core::{
 };
 use sqlx::{PgConnection, PgPool};
 
-pub use self::{
-    isolate::{is_in_log, isolate},
-    plan::ApplyPlan,
-    summary::ApplySummary,
-};
+pub use self::{isolate::isolate, plan::ApplyPlan, summary::ApplySummary};
 use crate::{
     pipeline::{
         checkpoint::{self, CheckpointAdvance, CheckpointLock, Role},

@@ -57,6 +57,7 @@ pub struct Consumer {
     /// Offset of the next record of each partition, if not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
+    unreadable: UnreadableRecords,
     /// Kind and time of the last warning.
     last_warning: Option<(KafkaErrorKind, Instant)>,
 }
@@ -73,6 +74,7 @@ impl Consumer {
             topic: settings.kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
+            unreadable: UnreadableRecords::default(),
             last_warning: None,
         })
     }
@@ -91,7 +93,6 @@ impl Consumer {
             return Ok(self.rejoin().await);
         }
         let mut events = Vec::new();
-        let mut unreadable = UnreadableRecords::default();
         let errors = &self.inner.context().errors;
         let mut stream = self.inner.stream();
         let mut next = tokio::select! {
@@ -107,7 +108,7 @@ impl Consumer {
                         self.next_offsets[shard.index()] = Some(message.offset() + 1);
                         match record::event_of(shard, &message) {
                             Ok(event) => events.push(event),
-                            Err(error) => unreadable.add(&error, &message),
+                            Err(error) => self.unreadable.add(&error, &message),
                         }
                     }
                 }
@@ -124,7 +125,7 @@ impl Consumer {
             };
         }
         drop(stream);
-        unreadable.report();
+        self.unreadable.report_if_due();
         let assignment_changes = self.inner.context().take_assignment_changes();
         self.drop_offsets(&assignment_changes);
         if events.is_empty() && assignment_changes.is_empty() {

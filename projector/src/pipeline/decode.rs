@@ -24,14 +24,6 @@ impl BatchEvent {
         }
     }
 
-    /// Returns the recorded event if the event cannot be applied.
-    pub fn as_poison(&self) -> Option<&RecordedEvent> {
-        match self {
-            Self::Decoded(_) => None,
-            Self::Poison(recorded, _) => Some(recorded),
-        }
-    }
-
     /// Returns the recorded event: its position, account, metadata and raw payload.
     pub fn recorded(&self) -> &RecordedEvent {
         match self {

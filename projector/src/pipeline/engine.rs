@@ -17,8 +17,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     databases::Databases,
+    envelope::RecordedEvent,
     event_store::{log::PerShard, time_limit::within},
     metrics::PROJECTION_APPLY_SECONDS,
     shard::{Position, Shard},
@@ -43,6 +44,10 @@ const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum number of events of one transaction, which then takes far less than a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
 
+/// Shortest time between two lines of the log on records that are no events of this log: a flooded topic must not
+/// flood the log.
+pub(crate) const FOREIGN_LOG_INTERVAL: Duration = Duration::from_mins(1);
+
 /// Fewest events for which a cycle uses two parallel transactions.
 const PARALLEL_EVENTS_MIN: usize = 2_000;
 
@@ -52,6 +57,10 @@ type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 /// Applies events to the read models.
 pub struct Engine {
     databases: Databases,
+    /// Key that verifies the records of the topic, once it was read.
+    record_key: Option<RecordKey>,
+    /// Time of the last line of the log on records that no relay of this log has published.
+    foreign_logged_at: Option<Instant>,
     assignments: BTreeMap<Shard, ShardAssignment>,
     /// Shards that another process, or none, serves: their checkpoints at the last look.
     unassigned_floors: BTreeMap<Shard, Position>,
@@ -67,6 +76,8 @@ impl Engine {
     pub fn new(databases: Databases) -> Self {
         Self {
             databases,
+            record_key: None,
+            foreign_logged_at: None,
             assignments: BTreeMap::new(),
             unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
@@ -139,6 +150,7 @@ impl Engine {
     /// Returns an error if the database fails, or lacks a checkpoint or an event. The
     /// caller need not deliver the events again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
+        let delivered = within(CYCLE_TIME_MAX, self.authentic(delivered)).await?;
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
         let mut delivered_until = PerShard::<Position>::default();
         for published in delivered {
@@ -167,7 +179,11 @@ impl Engine {
         let mut admitted = self.admit_delivered(delivered).await?;
         self.drop_events_missing_from_log(&mut admitted).await?;
         self.admit_backfill(&mut admitted).await?;
-        let decoded = self.decode_admitted(admitted).await?;
+        let decode = |(shard, events): (Shard, Vec<RecordedEvent>)| {
+            let events = events.into_iter().map(BatchEvent::decode);
+            (shard, events.collect())
+        };
+        let decoded = admitted.into_iter().map(decode).collect();
         let progress_of = |shard| self.assignments[&shard].progress.clone();
         let batches = self.batches(decoded, progress_of).await?;
         self.apply(batches).await?;
@@ -256,7 +272,7 @@ impl Engine {
                 }
                 Err(error) if retry::is_refusal(&error) || retry::is_table_fault(&error) => {
                     tracing::debug!(%error, "the database refused a batch: isolating the cause");
-                    apply::isolate(&self.databases, &batches, ApplyTarget::LIVE).await?;
+                    apply::isolate(&self.databases.read, &batches, ApplyTarget::LIVE).await?;
                     self.forget_progress(&batches);
                     return Ok(());
                 }

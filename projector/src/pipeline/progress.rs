@@ -199,7 +199,10 @@ impl ShardProgress {
         delivered: Vec<PublishedEvent>,
     ) -> Result<AdmittedEvents, LaterEpoch> {
         let mut events = Vec::with_capacity(delivered.len());
-        for PublishedEvent { event, log_epoch } in delivered {
+        for PublishedEvent {
+            event, log_epoch, ..
+        } in delivered
+        {
             if log_epoch > self.epoch {
                 return Err(LaterEpoch {
                     shard: self.shard,

@@ -1,10 +1,15 @@
 //! Deliveries of the topic: in order, repeated, incomplete, and with foreign records.
 
-use linkledger_core::shard::Shard;
+use linkledger_core::{
+    cloud_event::{PublishedEvent, RecordKey},
+    shard::Shard,
+};
 use linkledger_projector::config::GroupProtocol;
 use rdkafka::message::OwnedHeaders;
 
-use crate::{stage::Stage, tables::Tables};
+use crate::{
+    events::destination_changed, restored::cycle_until_idle, stage::Stage, tables::Tables,
+};
 
 #[tokio::test]
 async fn published_events_reach_all_read_tables() {
@@ -53,21 +58,43 @@ async fn gaps_and_foreign_records_are_repaired_from_log() {
 }
 
 #[tokio::test]
-async fn record_beyond_head_stops_nothing() {
+async fn forged_and_altered_records_change_nothing() {
     let stage = Stage::set().await;
-    stage.account_with_links("bogus", 5).await;
+    let pool = stage.database.pool();
+    let account_id = stage.account_with_links("victim", 1).await;
+    let link = stage.append_links(account_id, "changed", 1).await.remove(0);
+    let change = destination_changed(&link, "https://example.com/1");
+    stage.append(account_id, &[change]).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    let mut bogus = log[2].clone();
-    bogus.event.position = 1_000_000;
-    engine.cycle(vec![log[0].clone(), bogus]).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let other_log = RecordKey::new(&[7; 32]);
+    let elsewhere = |it: &mut PublishedEvent| {
+        it.event.payload = it.event.payload.replace("example.com/1", "evil.example/");
+    };
+    let forgeries: [&dyn Fn(&mut PublishedEvent); 6] = [
+        &elsewhere,
+        &|it| {
+            elsewhere(it);
+            it.mac = None;
+        },
+        &|it| *it = it.clone().signed(&other_log),
+        &|it| it.event.metadata.link = None,
+        &|it| it.event.position = 1_000_000,
+        &|it| it.log_epoch = i32::MAX,
+    ];
+    for (nth, forge) in forgeries.iter().enumerate() {
+        let mut forged = log.last().unwrap().clone();
+        forge(&mut forged);
+        stage
+            .append_links(account_id, &format!("later-{nth}"), 2)
+            .await;
+        let log = stage.log().await;
+        let mut engine = stage.engine();
+        // Before and after the events of the relay, and in their place.
+        let delivered = [&log[..1], &[forged.clone()], &log[2..], &[forged]].concat();
+        engine.cycle(delivered).await.unwrap();
+        cycle_until_idle(&mut engine).await;
+        assert_eq!(Tables::read(pool).await, Tables::of_log(&log), "{nth}");
     }
-    assert_eq!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&log)
-    );
 }
 
 #[tokio::test]
@@ -81,7 +108,7 @@ async fn records_of_later_epoch_are_replaced_by_log() {
         record.event.payload = "{}".to_owned();
     }
     let mut engine = stage.engine();
-    engine.cycle(later).await.unwrap();
+    engine.cycle(stage.signed(later).await).await.unwrap();
     while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }

@@ -192,23 +192,3 @@ async fn unknown_state_of_link_parks_only_its_account() {
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
     assert_nothing_is_wrong(&stage).await;
 }
-
-#[tokio::test]
-async fn record_without_state_is_read_from_the_log() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("state", 1).await;
-    let link = stage.append_links(account_id, "changed", 1).await.remove(0);
-    let change = destination_changed(&link, "https://e.com/1");
-    stage.append(account_id, &[change]).await;
-    let log = stage.log().await;
-    let mut forged = log.clone();
-    forged.last_mut().unwrap().event.metadata.link = None;
-    let mut engine = stage.engine();
-    engine.cycle(forged).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
-    }
-    assert_eq!(parkings(pool, account_id).await, []);
-    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
-}

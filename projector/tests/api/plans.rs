@@ -146,16 +146,14 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let mut news: Vec<PublishedEvent> = news
         .unwrap()
         .into_iter()
-        .map(|event| PublishedEvent {
-            event,
-            log_epoch: 1,
-        })
+        .map(|event| PublishedEvent::new(event, 1))
         .collect();
     assert_eq!(news.len(), 1 + 9 * LINKS);
     // The account is parked in between, and released at the end.
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
+    let news = stage.signed(news).await;
     let mut engine = Engine::new(pool.clone().into());
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {

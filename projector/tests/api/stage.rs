@@ -10,6 +10,7 @@ use linkledger_core::{
     event_store::{
         self, SessionKind, accounts,
         log::{self, ReadFrom},
+        log_meta,
     },
     id::AccountId,
     internal_listener::InternalHosts,
@@ -171,11 +172,16 @@ impl Stage {
         let events = log::read_after(self.database.pool(), &from, 1_000_000)
             .await
             .unwrap();
-        let published = |event| PublishedEvent {
-            event,
-            log_epoch: 1,
-        };
-        events.into_iter().map(published).collect()
+        let events = events
+            .into_iter()
+            .map(|event| PublishedEvent::new(event, 1));
+        self.signed(events.collect()).await
+    }
+
+    /// Returns the events with the codes that the relay gives them: for tests that change events.
+    pub(crate) async fn signed(&self, events: Vec<PublishedEvent>) -> Vec<PublishedEvent> {
+        let key = log_meta::record_key(self.database.pool()).await.unwrap();
+        events.into_iter().map(|it| it.signed(&key)).collect()
     }
 
     /// Publishes the events in the given order.

@@ -218,11 +218,7 @@ impl Log {
     }
 
     fn line(&self, shard: Shard, event: &StoredEvent<'_>) -> serde_json::Result<String> {
-        let published = PublishedEvent {
-            event: event.to_recorded(shard),
-            log_epoch: self.epoch,
-        };
-        published.to_json()
+        PublishedEvent::new(event.to_recorded(shard), self.epoch).to_json()
     }
 }
 

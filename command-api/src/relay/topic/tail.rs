@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     event_store::log::{EventPlace, PerShard},
     kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
@@ -43,7 +43,16 @@ pub struct Span {
     to: i64,
 }
 
-/// Record on the topic.
+/// Records at the end of a topic.
+#[derive(Debug, Default)]
+pub struct Tail {
+    /// Records that a relay of this log has published.
+    pub records: Vec<Record>,
+    /// Number of records that no relay of this log has published.
+    pub foreign: u64,
+}
+
+/// Record that a relay of this log has published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Id of the event, and its place in the log.
@@ -67,12 +76,12 @@ impl Span {
     }
 }
 
-/// Reads the records at `spans`, and skips records that are not linkledger's.
+/// Reads the records at `spans`.
 ///
 /// # Errors
 /// Returns [`RelayRefusal::Unreadable`] without the right to read, or an error if the cluster does
 /// not answer before the timeout.
-pub async fn read(kafka: &KafkaConfig, spans: &[Span]) -> anyhow::Result<Vec<Record>> {
+pub async fn read(kafka: &KafkaConfig, spans: &[Span], key: &RecordKey) -> anyhow::Result<Tail> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
     config
         .set("client.id", "linkledger-relay")
@@ -84,8 +93,9 @@ pub async fn read(kafka: &KafkaConfig, spans: &[Span]) -> anyhow::Result<Vec<Rec
         .set("allow.auto.create.topics", "false")
         .set("queued.max.messages.kbytes", "16384");
     let (topic, brokers, spans) = (kafka.topic.clone(), &kafka.brokers, spans.to_vec());
+    let key = key.clone();
     // The close of a consumer blocks too.
-    let read = spawn_blocking(move || read_spans(&config, &topic, &spans)).await;
+    let read = spawn_blocking(move || read_spans(&config, &topic, &spans, &key)).await;
     let read = read.context("reading the topic has panicked")?;
     read.with_context(|| format!("cannot read the published records from Kafka at {brokers}"))
 }
@@ -94,7 +104,8 @@ fn read_spans(
     config: &ClientConfig,
     topic: &TopicName,
     spans: &[Span],
-) -> anyhow::Result<Vec<Record>> {
+    key: &RecordKey,
+) -> anyhow::Result<Tail> {
     let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet)?;
     let mut partitions = TopicPartitionList::new();
     let mut ends = PerShard::<Option<i64>>::default();
@@ -104,7 +115,7 @@ fn read_spans(
         ends[span.shard.index()] = Some(span.to);
     }
     consumer.assign(&partitions)?;
-    let mut records = Vec::new();
+    let mut tail = Tail::default();
     let begun = Instant::now();
     while ends.iter().any(Option::is_some) {
         if begun.elapsed() >= READ_TIMEOUT {
@@ -113,7 +124,10 @@ fn read_spans(
         let (partition, next) = match consumer.poll(POLL_TIMEOUT) {
             None => continue,
             Some(Ok(message)) => {
-                records.extend(record(&message));
+                match record(&message, key) {
+                    Some(record) => tail.records.push(record),
+                    None => tail.foreign += 1,
+                }
                 (message.partition(), message.offset() + 1)
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => (partition, i64::MAX),
@@ -132,17 +146,18 @@ fn read_spans(
             ends[shard.index()] = None;
         }
     }
-    Ok(records)
+    Ok(tail)
 }
 
-fn record(message: &BorrowedMessage<'_>) -> Option<Record> {
+fn record(message: &BorrowedMessage<'_>, key: &RecordKey) -> Option<Record> {
     let shard = Shard::new(message.partition().into())?;
     let headers = message.headers()?.iter().filter_map(|header| {
         let value = std::str::from_utf8(header.value?).ok()?;
         Some((header.key, value))
     });
-    let read = PublishedEvent::from_record(shard, &headers.collect(), String::new()).ok()?;
-    Some(Record {
+    let payload = std::str::from_utf8(message.payload()?).ok()?.to_owned();
+    let read = PublishedEvent::from_record(shard, &headers.collect(), payload).ok()?;
+    read.is_authentic(key).then(|| Record {
         place: EventPlace::of(&read.event),
         log_epoch: read.log_epoch,
     })

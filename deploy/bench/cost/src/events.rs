@@ -119,11 +119,12 @@ fn apply(
 async fn rounds(pool: &PgPool) -> anyhow::Result<Vec<Vec<Record>>> {
     let mut rounds: Vec<Vec<Record>> = Vec::new();
     let log_epoch = log_meta::epoch(pool).await?;
+    let key = log_meta::record_key(pool).await?;
     for shard in Shard::all() {
         let from = [ReadFrom { shard, after: 0 }];
         let events = log::read_after(pool, &from, i64::from(u16::MAX)).await?;
         for (index, event) in events.into_iter().enumerate() {
-            let published = PublishedEvent { event, log_epoch };
+            let published = PublishedEvent::new(event, log_epoch).signed(&key);
             let round = index / EVENTS_PER_SHARD;
             rounds.resize_with(rounds.len().max(round + 1), Vec::new);
             rounds[round].push(Record {

@@ -4,7 +4,10 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
-    event_store::log::{self, ReadFrom},
+    event_store::{
+        log::{self, ReadFrom},
+        log_meta,
+    },
     link::{Destination, DestinationRules, LinkDraft, Slug},
     shard::Shard,
 };
@@ -48,10 +51,10 @@ async fn projected() -> TestDatabase {
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
     let events = log::read_after(pool, &from, 1_000).await.unwrap();
-    let delivered = events.into_iter().map(|event| PublishedEvent {
-        event,
-        log_epoch: 1,
-    });
+    let key = log_meta::record_key(pool).await.unwrap();
+    let delivered = events
+        .into_iter()
+        .map(|event| PublishedEvent::new(event, 1).signed(&key));
     let mut engine = Engine::new(pool.clone().into());
     engine.assign(&shards);
     engine.cycle(delivered.collect()).await.unwrap();

@@ -155,7 +155,7 @@ impl ShardLoad {
                 }
                 Ok(Err(_conflict)) => return Ok(false),
                 Err(error) if retry::is_refusal(&error) => {
-                    isolate(&self.loader.databases, &[batch], to).await?;
+                    isolate(&self.loader.databases.read, &[batch], to).await?;
                     standing = self.standing().await?;
                 }
                 Err(error) => return Err(error).context("cannot apply events"),

@@ -1,5 +1,7 @@
 //! Reads the event from a record of the topic.
 
+use std::mem;
+
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordError},
     metrics::RECORDS_UNREADABLE_TOTAL,
@@ -10,6 +12,9 @@ use rdkafka::{
     Message as _,
     message::{BorrowedMessage, Headers as _},
 };
+use tokio::time::Instant;
+
+use crate::pipeline::engine::FOREIGN_LOG_INTERVAL;
 
 /// Reason for which a record carries no event of the log.
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +25,6 @@ pub(super) enum UnreadableRecord {
     /// The value is absent, or not text.
     #[error("the record's value is not text")]
     Value,
-    /// The producer of the record computes shards in another way.
-    #[error("the record's account does not belong to this partition")]
-    Partition,
 }
 
 /// Returns the event of a record in the partition of `shard`.
@@ -43,23 +45,26 @@ pub(super) fn event_of(
         .flat_map(|headers| headers.iter())
         .filter_map(|header| Some((header.key, std::str::from_utf8(header.value?).ok()?)))
         .collect();
-    let published = PublishedEvent::from_record(shard, &headers, payload.to_owned())?;
-    if Shard::of(published.event.account_id) != shard {
-        return Err(UnreadableRecord::Partition);
-    }
-    Ok(published)
+    Ok(PublishedEvent::from_record(
+        shard,
+        &headers,
+        payload.to_owned(),
+    )?)
 }
 
-/// Records of one delivery that carry no event. The records are treated as absent: events that the
-/// topic lacks are read from the event store.
+/// Records that carry no event. The records are treated as absent: events that the topic lacks are read
+/// from the event store.
 #[derive(Default)]
 pub(super) struct UnreadableRecords {
+    /// Number of records since the last line of the log.
     count: u64,
     first: Option<String>,
+    logged_at: Option<Instant>,
 }
 
 impl UnreadableRecords {
     pub(super) fn add(&mut self, error: &UnreadableRecord, message: &BorrowedMessage<'_>) {
+        counter!(RECORDS_UNREADABLE_TOTAL).increment(1);
         self.count += 1;
         self.first.get_or_insert_with(|| {
             let (partition, offset) = (message.partition(), message.offset());
@@ -67,12 +72,16 @@ impl UnreadableRecords {
         });
     }
 
-    /// Logs one line for all unreadable records: a flooded topic must not flood the log.
-    pub(super) fn report(self) {
-        if let Some(first) = self.first {
-            counter!(RECORDS_UNREADABLE_TOTAL).increment(self.count);
+    /// Logs one line a minute for all unreadable records.
+    pub(super) fn report_if_due(&mut self) {
+        let is_logged = |at: Instant| at.elapsed() < FOREIGN_LOG_INTERVAL;
+        if self.logged_at.is_some_and(is_logged) {
+            return;
+        }
+        if let Some(first) = self.first.take() {
+            self.logged_at = Some(Instant::now());
             tracing::warn!(
-                count = self.count,
+                count = mem::take(&mut self.count),
                 first,
                 "the topic has records that are not events of the log"
             );

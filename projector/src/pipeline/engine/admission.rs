@@ -7,7 +7,6 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
-        errors::is_of_stored_data,
         log::{self, EventPlace},
         log_meta,
     },
@@ -16,21 +15,59 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 use metrics::counter;
+use tokio::time::Instant;
 
 use super::{
-    Engine,
+    Engine, FOREIGN_LOG_INTERVAL,
     shard_refusal::{ShardRefusal, unreadable_event},
 };
-use crate::pipeline::{
-    apply,
-    decode::BatchEvent,
-    progress::{AdmittedEvents, LaterEpoch},
-};
+use crate::pipeline::progress::{AdmittedEvents, LaterEpoch};
 
 /// Consecutive events of each shard.
 pub(super) type EventsByShard = BTreeMap<Shard, Vec<RecordedEvent>>;
 
 impl Engine {
+    /// Returns the records that the relay of this log has published. All others are as if they were missing: whoever
+    /// else may write to the topic must not change a read table.
+    pub(super) async fn authentic(
+        &mut self,
+        delivered: Vec<PublishedEvent>,
+    ) -> anyhow::Result<Vec<PublishedEvent>> {
+        if delivered.is_empty() {
+            return Ok(delivered);
+        }
+        let key = match &self.record_key {
+            Some(key) => key,
+            None => {
+                let key = log_meta::record_key(&self.databases.log).await;
+                let key = key.context("cannot read the key of the records")?;
+                self.record_key.insert(key)
+            }
+        };
+        let mut authentic = delivered;
+        let foreign = authentic.extract_if(.., |record| !record.is_authentic(key));
+        let mut first = None;
+        for record in foreign {
+            let event = &record.event;
+            counter!(RECORDS_FOREIGN_TOTAL, "shard" => event.shard.to_string()).increment(1);
+            first.get_or_insert((event.shard, event.position, event.event_id));
+        }
+        let is_logged = |at: Instant| at.elapsed() < FOREIGN_LOG_INTERVAL;
+        if let Some((shard, position, event_id)) = first
+            && !self.foreign_logged_at.is_some_and(is_logged)
+        {
+            self.foreign_logged_at = Some(Instant::now());
+            tracing::error!(
+                %shard,
+                position,
+                event.id = %event_id,
+                "the topic has records that no relay of this log has published: somebody else writes to it; \
+                 they are dropped, and the log is read instead"
+            );
+        }
+        Ok(authentic)
+    }
+
     /// Returns the delivered events that are next in each shard.
     pub(super) async fn admit_delivered(
         &mut self,
@@ -139,39 +176,6 @@ impl Engine {
             let description = unreadable_event(shard, after, error);
             assignment.refuse(shard, ShardRefusal::Unreadable { after, description });
         }
-    }
-
-    /// Decodes the payloads of the admitted events. If an undecodable event differs from the
-    /// log, the events of the shard are dropped, and read from the event store instead.
-    pub(super) async fn decode_admitted(
-        &mut self,
-        admission: EventsByShard,
-    ) -> anyhow::Result<BTreeMap<Shard, Vec<BatchEvent>>> {
-        let mut decoded = BTreeMap::new();
-        for (shard, events) in admission {
-            let events: Vec<BatchEvent> = events.into_iter().map(BatchEvent::decode).collect();
-            let poison: Vec<_> = events.iter().filter_map(BatchEvent::as_poison).collect();
-            match apply::is_in_log(&self.databases.log, shard, &poison).await {
-                Ok(true) => {
-                    decoded.insert(shard, events);
-                    continue;
-                }
-                Ok(false) => {}
-                Err(error) if is_of_stored_data(&error) => {
-                    let after = poison.first().map_or(0, |event| event.position - 1);
-                    self.refuse_unreadable(shard, after, &error);
-                    continue;
-                }
-                Err(error) => return Err(error).context("cannot read the event store"),
-            }
-            tracing::warn!(%shard, "the topic differs from the log: reading the log instead");
-            let progress = self
-                .progress(shard)
-                .expect("a shard with admitted events has progress");
-            let last = events.last().expect("an admitted shard has events");
-            progress.extend_backfill(last.recorded().position);
-        }
-        Ok(decoded)
     }
 }
 

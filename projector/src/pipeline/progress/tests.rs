@@ -43,10 +43,7 @@ fn event(position: Position) -> RecordedEvent {
 }
 
 fn published(positions: &[Position], log_epoch: i32) -> Vec<PublishedEvent> {
-    let published = |position: &Position| PublishedEvent {
-        event: event(*position),
-        log_epoch,
-    };
+    let published = |position: &Position| PublishedEvent::new(event(*position), log_epoch);
     positions.iter().map(published).collect()
 }
 
