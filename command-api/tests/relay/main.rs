@@ -9,6 +9,7 @@ mod broker;
 #[expect(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../api/cli.rs"]
 mod cli;
+mod foreign;
 mod kill;
 mod leases;
 mod load;
