@@ -50,7 +50,10 @@ impl Serve for ShortHost {
         let (head, _) = request.into_parts();
         let handle = async |head: &Parts, _| self.handle(head).await;
         let mut response = self.answers.answer(&head, handle).await;
-        let api = route_table::is_of_api(head.uri.path()).then_some(&*self.base_url);
+        let is_missing = response.status() == StatusCode::NOT_FOUND;
+        // Not for each redirect: the search would cost a quarter of it.
+        let is_of_api = is_missing && route_table::is_of_api(head.uri.path());
+        let api = is_of_api.then_some(&*self.base_url);
         page::render_problem_as_page(&mut response, &head.headers, api);
         response
     }

@@ -110,9 +110,9 @@ mod tests {
             |it| it.mac = Some("0".parse().unwrap()),
         ];
         for (nth, change) in changes.iter().enumerate() {
-            let mut changed = signed.clone();
-            change(&mut changed);
-            assert!(!changed.is_authentic(&key()), "change {nth}");
+            let mut record = signed.clone();
+            change(&mut record);
+            assert!(!record.is_authentic(&key()), "change {nth}");
         }
         assert!(!signed.is_authentic(&RecordKey::new(&[8; 32])));
     }

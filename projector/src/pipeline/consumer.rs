@@ -27,7 +27,8 @@ use rdkafka::{
 use tokio::{task::spawn_blocking, time::Instant};
 
 pub use self::group::AssignmentChange;
-use self::{group::GroupContext, record::UnreadableRecords};
+use self::group::GroupContext;
+use super::unreadable_records::UnreadableRecords;
 use crate::config::Config;
 
 /// Shortest time between two commits of the offsets.
@@ -108,7 +109,10 @@ impl Consumer {
                         self.next_offsets[shard.index()] = Some(message.offset() + 1);
                         match record::event_of(shard, &message) {
                             Ok(event) => events.push(event),
-                            Err(error) => self.unreadable.add(&error, &message),
+                            Err(error) => self.unreadable.add(|| {
+                                let (partition, offset) = (message.partition(), message.offset());
+                                format!("{error} (partition {partition}, offset {offset})")
+                            }),
                         }
                     }
                 }
@@ -125,7 +129,7 @@ impl Consumer {
             };
         }
         drop(stream);
-        self.unreadable.report_if_due();
+        self.unreadable.log_if_due();
         let assignment_changes = self.inner.context().take_assignment_changes();
         self.drop_offsets(&assignment_changes);
         if events.is_empty() && assignment_changes.is_empty() {

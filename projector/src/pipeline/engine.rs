@@ -36,6 +36,7 @@ use crate::pipeline::{
     heartbeat::AssignmentReport,
     progress::ShardProgress,
     retry,
+    unreadable_records::UnreadableRecords,
 };
 
 /// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
@@ -43,10 +44,6 @@ use crate::pipeline::{
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum number of events of one transaction, which then takes far less than a second.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
-
-/// Shortest time between two lines of the log on records that are no events of this log: a flooded topic must not
-/// flood the log.
-pub(crate) const FOREIGN_LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Fewest events for which a cycle uses two parallel transactions.
 const PARALLEL_EVENTS_MIN: usize = 2_000;
@@ -59,8 +56,8 @@ pub struct Engine {
     databases: Databases,
     /// Key that verifies the records of the topic, once it was read.
     record_key: Option<RecordKey>,
-    /// Time of the last line of the log on records that no relay of this log has published.
-    foreign_logged_at: Option<Instant>,
+    /// Records that no relay of this log has published.
+    foreign: UnreadableRecords,
     assignments: BTreeMap<Shard, ShardAssignment>,
     /// Shards that another process, or none, serves: their checkpoints at the last look.
     unassigned_floors: BTreeMap<Shard, Position>,
@@ -77,7 +74,7 @@ impl Engine {
         Self {
             databases,
             record_key: None,
-            foreign_logged_at: None,
+            foreign: UnreadableRecords::default(),
             assignments: BTreeMap::new(),
             unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,

@@ -29,7 +29,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 /// Replaces every problem by a page, unless the request prefers JSON. A header of every answer forbids
-/// search engines to index the short host. `api` is the address of the API if the path is one of its paths.
+/// search engines to index the short host. `api` is the address of the API if its path was looked for here.
 pub(super) fn render_problem_as_page(
     response: &mut Response,
     request: &HeaderMap,
@@ -97,7 +97,6 @@ fn page(status: StatusCode, api: Option<&str>) -> String {
              the request has made a mistake.",
         ),
     };
-    let api = api.filter(|_| status == StatusCode::NOT_FOUND);
     let api = api.map(|api| format!("\n<p>The API is at {}</p>", api.replace('&', "&amp;")));
     let api = api.unwrap_or_default();
     format!(

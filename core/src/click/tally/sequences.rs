@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::click::RecorderId;
 
+/// Largest distance between the sequences of a recorder: more records than a topic keeps. Without a limit, one record
+/// of somebody else could make the number of lost clicks overflow.
+const JUMP_MAX: u64 = 1_000_000_000;
+
 /// Highest counted sequence of each recorder in one partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sequences(BTreeMap<RecorderId, SequenceState>);
@@ -44,6 +48,12 @@ impl Sequences {
     pub fn has(&self, recorder_id: RecorderId, sequence: u64) -> bool {
         let state = self.0.get(&recorder_id);
         state.is_some_and(|state| sequence <= state.counted)
+    }
+
+    /// Returns true for a sequence that no recorder can have reached: somebody else has written the record.
+    pub fn is_beyond_reach(&self, recorder_id: RecorderId, sequence: u64) -> bool {
+        let counted = self.0.get(&recorder_id).map_or(0, |state| state.counted);
+        sequence.saturating_sub(counted) > JUMP_MAX
     }
 
     /// Advances to a sequence. Returns false for a repeat.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     envelope::RecordedEvent,
     event_store::{
         log::{self, EventPlace},
@@ -15,10 +15,9 @@ use linkledger_core::{
     shard::{Position, Shard},
 };
 use metrics::counter;
-use tokio::time::Instant;
 
 use super::{
-    Engine, FOREIGN_LOG_INTERVAL,
+    Engine,
     shard_refusal::{ShardRefusal, unreadable_event},
 };
 use crate::pipeline::progress::{AdmittedEvents, LaterEpoch};
@@ -36,36 +35,28 @@ impl Engine {
         if delivered.is_empty() {
             return Ok(delivered);
         }
-        let key = match &self.record_key {
-            Some(key) => key,
-            None => {
-                let key = log_meta::record_key(&self.databases.log).await;
-                let key = key.context("cannot read the key of the records")?;
-                self.record_key.insert(key)
-            }
-        };
+        let key = self.record_key().await?;
         let mut authentic = delivered;
-        let foreign = authentic.extract_if(.., |record| !record.is_authentic(key));
-        let mut first = None;
-        for record in foreign {
-            let event = &record.event;
-            counter!(RECORDS_FOREIGN_TOTAL, "shard" => event.shard.to_string()).increment(1);
-            first.get_or_insert((event.shard, event.position, event.event_id));
+        for record in authentic.extract_if(.., |record| !record.is_authentic(&key)) {
+            let event = record.event;
+            self.foreign.add(|| {
+                format!(
+                    "no relay of this log has published {} (shard {}, position {})",
+                    event.event_id, event.shard, event.position
+                )
+            });
         }
-        let is_logged = |at: Instant| at.elapsed() < FOREIGN_LOG_INTERVAL;
-        if let Some((shard, position, event_id)) = first
-            && !self.foreign_logged_at.is_some_and(is_logged)
-        {
-            self.foreign_logged_at = Some(Instant::now());
-            tracing::error!(
-                %shard,
-                position,
-                event.id = %event_id,
-                "the topic has records that no relay of this log has published: somebody else writes to it; \
-                 they are dropped, and the log is read instead"
-            );
-        }
+        self.foreign.log_if_due();
         Ok(authentic)
+    }
+
+    async fn record_key(&mut self) -> anyhow::Result<RecordKey> {
+        if let Some(key) = &self.record_key {
+            return Ok(key.clone());
+        }
+        let key = log_meta::record_key(&self.databases.log).await;
+        let key = key.context("cannot read the key of the records")?;
+        Ok(self.record_key.insert(key).clone())
     }
 
     /// Returns the delivered events that are next in each shard.
