@@ -33,7 +33,8 @@ const RIGHTS: [Privilege; 11] = [
     ("event_store.log_segments", "INSERT"),
 ];
 /// Rights that the relay needs, which may connect with a separate user.
-const RELAY_RIGHTS: [Privilege; 3] = [
+const RELAY_RIGHTS: [Privilege; 4] = [
+    ("event_store.log_meta", "SELECT (record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.relay_cursors", "UPDATE"),
     ("event_store.relay_producers", "DELETE"),

@@ -24,7 +24,7 @@ pub const TOPIC: &str = "linkledger.events.v1";
 pub const SEQUENCE: &str = "ce_sequence";
 /// Header: epoch of the log, within which sequences can be compared.
 pub const LOG_EPOCH: &str = "ce_logepoch";
-/// Header: state of the link after the event, as JSON, on every event of a link but its creation.
+/// Header: state of the link after the event, as JSON, on every event of a link but most creations.
 const LINK_STATE: &str = "ce_linkstate";
 /// Header: message authentication code, for the projector.
 const MAC: &str = "ce_mac";
@@ -68,11 +68,6 @@ impl PublishedEvent {
     pub fn signed(mut self, key: &RecordKey) -> Self {
         self.mac = Some(key.mac(&self));
         self
-    }
-
-    /// Returns true if the relay of the log with this key has published the record as it is.
-    pub fn is_authentic(&self, key: &RecordKey) -> bool {
-        self.mac.is_some_and(|mac| key.verifies(self, mac))
     }
 
     /// Returns the record's key: the account, so that events of an account stay in order.

@@ -119,7 +119,7 @@ metrics! {
     OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "Age of the oldest snapshot that a transaction on the database server holds; 0 if none is held. Dead rows are kept as long: no snapshot should be held over 1 s.";
     VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Wrong rows that the last verification of the live generation found, after a repair if there was one; 0 if never verified.";
     VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "Time of the last verification, in seconds since 1970; 0 if never verified.";
-    RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that cannot be read as events; missing events are read from the event store.";
+    RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that no relay of this log has published, or that are damaged; missing events are read from the event store.";
     CLICKS_LAG_RECORDS = Gauge "clicks_lag_records" ["counting"] "Records of clicks on the topic that are not counted yet, in the partitions of this process.";
     CLICKS_COMPLETE_UNTIL_AGE_SECONDS = Gauge "clicks_complete_until_age_seconds" ["counting"] "Age of the instant before which every click is in the figures.";
     CLICKS_LAST_BATCH_AGE_SECONDS = Gauge "clicks_last_batch_age_seconds" ["counting"] "Age of the last batch of any process; grows while nobody clicks.";

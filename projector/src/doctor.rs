@@ -13,7 +13,7 @@ use crate::{clicks, config::ProjectorSettings, operations::status, surfaces::con
 
 /// Sample of the rights that the service needs: older grants lack some of them.
 const RIGHTS: [Privilege; 15] = [
-    ("event_store.log_meta", "SELECT"),
+    ("event_store.log_meta", "SELECT (record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.accounts", "SELECT"),
     ("event_store.relay_cursors", "SELECT"),

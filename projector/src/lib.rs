@@ -94,7 +94,7 @@ pub fn start(
         let allows_unsafe = config.allow_unsafe_postgres;
         admission::admit(settings, SessionKind::Projector, allows_unsafe).await?;
         begin_counters();
-        let consumer = Consumer::join(&config)?;
+        let consumer = Consumer::join(&config, databases.log.clone())?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
         clicks::start(&config, counting_stop, tasks)?;

@@ -13,4 +13,3 @@ pub mod progress;
 pub mod redirect_changes;
 pub mod retry;
 pub mod run;
-mod unreadable_records;

@@ -6,7 +6,10 @@ use linkledger_core::{event_store::log::PerShard, shard::Shard};
 use super::{
     cursor::Cursor,
     refusal::RelayRefusal,
-    topic::{Topic, tail::Span},
+    topic::{
+        Topic,
+        tail::{Span, Tail},
+    },
 };
 
 /// Checks that the cluster has, or had, the records up to the cursors.
@@ -48,28 +51,28 @@ pub fn check(cursors: &PerShard<Cursor>, topic: &Topic) -> Result<(), RelayRefus
     Ok(())
 }
 
-/// Checks records after the cursors that no relay of this log has published. Nothing comes from such a record; but a
-/// topic that has nothing else may be that of another log, whose sequences would come twice.
+/// Checks the events after the cursors that no relay of this log has published. Nothing comes from them; but a topic
+/// that has no others may be that of another log, whose sequences would come twice.
 ///
 /// # Errors
 /// Returns [`RelayRefusal::OtherLog`] if nothing of this log was published to the topic.
 pub fn check_foreign(
     cursors: &PerShard<Cursor>,
     topic: &Topic,
-    foreign: u64,
+    tail: &Tail,
 ) -> Result<(), RelayRefusal> {
-    if foreign == 0 {
+    if tail.foreign == 0 {
         return Ok(());
     }
     let name = topic.name.clone();
-    if cursors.iter().all(|cursor| cursor.position == 0) {
+    if tail.records.is_empty() && cursors.iter().all(|cursor| cursor.position == 0) {
         return Err(RelayRefusal::OtherLog { topic: name });
     }
     tracing::warn!(
         kafka.topic = name,
-        foreign,
-        "the topic has records that no relay of this log has published: somebody else writes to it; \
-         the projector drops such records, consumers cannot (docs/kafka.md, \"TLS, SASL and rights\")"
+        foreign = tail.foreign,
+        "the topic has events that no relay of this log has published: somebody else writes to it; the projector \
+         drops them, other consumers cannot (docs/kafka.md, \"What others may write\")"
     );
     Ok(())
 }
@@ -87,10 +90,11 @@ pub fn spans_after_cursors(cursors: &PerShard<Cursor>, topic: &Topic) -> Vec<Spa
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::shard::Position;
+    use linkledger_core::{event_store::log::EventPlace, id::EventId, shard::Position};
+    use uuid::Uuid;
 
     use super::{
-        super::topic::{TopicSettings, Watermarks},
+        super::topic::{TopicSettings, Watermarks, tail::Record},
         *,
     };
 
@@ -144,6 +148,30 @@ mod tests {
             (bound(0, Some("former"), None), topic(0, 0)),
         ] {
             assert_eq!(reason(&cursors, &topic), None, "{cursors:?} {topic:?}");
+        }
+    }
+
+    #[test]
+    fn topic_with_events_of_another_log_only_is_refused() {
+        let (published, nothing) = (bound(7, None, None), bound(0, None, None));
+        let record = || Record {
+            place: EventPlace {
+                shard: Shard::new(3).unwrap(),
+                position: 1,
+                event_id: EventId::from_uuid(Uuid::nil()),
+            },
+            log_epoch: 1,
+        };
+        for (cursors, own, foreign, is_refused) in [
+            (&nothing, false, 0, false),
+            (&nothing, false, 1, true),
+            // A crash before the first position was stored.
+            (&nothing, true, 1, false),
+            (&published, false, 1, false),
+        ] {
+            let records = own.then(record).into_iter().collect();
+            let checked = check_foreign(cursors, &topic(0, 7), &Tail { records, foreign });
+            assert_eq!(checked.is_err(), is_refused, "{own} {foreign}");
         }
     }
 

@@ -63,8 +63,8 @@ impl<P: EventPublisher> Relay<P> {
                 return Ok(false);
             };
             let found = found?;
-            binding::check_foreign(&cursors, topic, found.foreign)?;
             answered(continuity::judge_records(&self.pool, &found.records)).await?;
+            binding::check_foreign(&cursors, topic, &found)?;
         }
         answered(self.shards.bind(lease, topic)).await?;
         // The binding has deleted all stored reasons.

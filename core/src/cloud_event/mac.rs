@@ -1,14 +1,18 @@
 //! Message authentication code of a record: whoever may write to the topic cannot make or change an event.
 //!
-//! HMAC-SHA-256 (RFC 2104), cut to 128 bits, over all other attributes of the record, its shard among them, and
-//! the payload. Each log has a key of its own, which only relay and projector may read.
+//! HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the shard, all other attributes as they are written, and the payload.
+//! Each log has a key of its own, which only relay and projector may read.
 
 use std::fmt;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::PublishedEvent;
+use super::{MAC, PREFIX, PublishedEvent, record::Headers};
+use crate::shard::Shard;
+
+/// Name that stands for the payload among the attributes.
+const PAYLOAD: &str = "data";
 
 /// Key of the message authentication codes of a log's records.
 #[derive(Clone)]
@@ -18,35 +22,59 @@ pub struct RecordKey(Hmac<Sha256>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMac(u128);
 
+/// Running computation of a code.
+struct Code(Hmac<Sha256>);
+
 impl RecordKey {
     /// Returns the key with these bytes, of which there should be 32.
     pub fn new(bytes: &[u8]) -> Self {
         Self(Hmac::new_from_slice(bytes).expect("HMAC takes keys of any length"))
     }
 
+    /// Returns true if the relay of the log with this key has published the record, as it is, to the partition of the
+    /// shard.
+    ///
+    /// Looks at the bytes that were received, not at what they mean: a value that is read and written again may be
+    /// another one. An attribute of a later release counts too.
+    pub fn verifies(&self, shard: Shard, headers: &Headers<'_>, payload: &str) -> bool {
+        let Some(RecordMac(mac)) = headers.get(MAC).and_then(|mac| mac.parse().ok()) else {
+            return false;
+        };
+        let mut code = self.code(shard);
+        for (name, value) in headers.iter().filter(|(name, _)| *name != MAC) {
+            code.add(name, value);
+        }
+        code.add(PAYLOAD, payload);
+        // Takes as long for each wrong code.
+        code.0.verify_truncated_left(&mac.to_be_bytes()).is_ok()
+    }
+
     /// Returns the code of an event's record.
     pub(super) fn mac(&self, event: &PublishedEvent) -> RecordMac {
-        let bytes = self.hmac(event).finalize().into_bytes();
+        let mut code = self.code(event.event.shard);
+        event.each_attribute(|name, value| code.add(name, value));
+        code.add(PAYLOAD, &event.event.payload);
+        let bytes = code.0.finalize().into_bytes();
         let half = bytes.first_chunk().expect("SHA-256 has 32 bytes");
         RecordMac(u128::from_be_bytes(*half))
     }
 
-    /// Returns true if the code is that of the event's record. Takes as long for each wrong code.
-    pub(super) fn verifies(&self, event: &PublishedEvent, RecordMac(mac): RecordMac) -> bool {
-        let verified = self.hmac(event).verify_truncated_left(&mac.to_be_bytes());
-        verified.is_ok()
+    fn code(&self, shard: Shard) -> Code {
+        let mut code = Code(self.0.clone());
+        code.0.update(&shard.number().to_be_bytes());
+        code
     }
+}
 
-    fn hmac(&self, event: &PublishedEvent) -> Hmac<Sha256> {
-        let mut hmac = self.0.clone();
-        event.each_attribute(|name, value| {
-            // With its length, so that no value can pass for the header after it.
-            hmac.update(name.as_bytes());
-            hmac.update(&(value.len() as u64).to_be_bytes());
-            hmac.update(value.as_bytes());
-        });
-        hmac.update(event.event.payload.as_bytes());
-        hmac
+impl Code {
+    /// Adds an attribute, or the payload, with its length: none can pass for two, or for the begin of the next.
+    fn add(&mut self, name: &str, value: &str) {
+        if name == PAYLOAD || name.starts_with(PREFIX) {
+            for part in [name, value] {
+                self.0.update(&(part.len() as u64).to_be_bytes());
+                self.0.update(part.as_bytes());
+            }
+        }
     }
 }
 
@@ -74,46 +102,92 @@ impl std::str::FromStr for RecordMac {
 #[cfg(test)]
 mod tests {
     use super::{super::tests::published_of_link, *};
-    use crate::{id::AccountId, shard::Shard};
+
+    type Record = (Vec<(&'static str, String)>, String);
 
     fn key() -> RecordKey {
         RecordKey::new(&[7; 32])
     }
 
+    fn signed() -> Record {
+        let signed = published_of_link().signed(&key());
+        (signed.headers(), signed.event.payload)
+    }
+
+    fn verifies(key: &RecordKey, shard: i64, (headers, payload): &Record) -> bool {
+        let headers = headers.iter().map(|(name, value)| (*name, value.as_str()));
+        key.verifies(Shard::new(shard).unwrap(), &headers.collect(), payload)
+    }
+
     #[test]
     fn code_is_hmac_sha256_of_attributes_and_payload() {
-        let signed = published_of_link().signed(&key());
+        let (headers, _) = signed();
         // Computed by Python's module `hmac`.
-        let expected = "b10154b430f3286ca50ed21ac1b67d67";
-        assert_eq!(signed.mac.unwrap().to_string(), expected);
+        let expected = "9edc2ed6d4d41b31d59bf6d57fe02c66";
+        assert_eq!(headers.last().unwrap().1, expected);
     }
 
     #[test]
     fn any_change_of_a_record_is_noticed() {
-        let signed = published_of_link().signed(&key());
-        assert!(signed.is_authentic(&key()));
-        let changes: &[fn(&mut PublishedEvent)] = &[
-            |it| it.log_epoch += 1,
-            |it| it.event.shard = Shard::new(4).unwrap(),
-            |it| it.event.position += 1,
-            |it| it.event.stream_id = uuid::Uuid::nil(),
-            |it| it.event.version += 1,
-            |it| it.event.account_id = AccountId::from_uuid(uuid::Uuid::nil()),
-            |it| it.event.event_id = crate::id::EventId::from_uuid(uuid::Uuid::nil()),
-            |it| it.event.event_type.push('x'),
-            |it| it.event.schema_version += 1,
-            |it| it.event.payload.push(' '),
-            |it| it.event.metadata.traceparent = None,
-            |it| it.event.metadata.link = None,
-            |it| it.event.recorded_at += time::Duration::milliseconds(1),
-            |it| it.mac = None,
-            |it| it.mac = Some("0".parse().unwrap()),
-        ];
-        for (nth, change) in changes.iter().enumerate() {
-            let mut record = signed.clone();
-            change(&mut record);
-            assert!(!record.is_authentic(&key()), "change {nth}");
+        let sound = signed();
+        assert!(verifies(&key(), 3, &sound));
+        assert!(!verifies(&key(), 4, &sound), "another partition");
+        assert!(!verifies(&RecordKey::new(&[8; 32]), 3, &sound));
+        let is_attribute = |name: &str| name.starts_with(PREFIX);
+        for nth in 0..sound.0.len() {
+            if !is_attribute(sound.0[nth].0) {
+                continue;
+            }
+            let (mut altered, mut lacking, mut doubled) =
+                (sound.clone(), sound.clone(), sound.clone());
+            altered.0[nth].1.push('0');
+            let (name, _) = lacking.0.remove(nth);
+            let twice = doubled.0[nth].clone();
+            doubled.0.insert(0, twice);
+            for record in [altered, lacking, doubled] {
+                // The last of two equal codes counts.
+                assert!(!verifies(&key(), 3, &record) || name == MAC, "{name}");
+            }
         }
-        assert!(!signed.is_authentic(&RecordKey::new(&[8; 32])));
+        let mut longer = sound.clone();
+        longer.1.push(' ');
+        assert!(!verifies(&key(), 3, &longer));
+    }
+
+    #[test]
+    fn attribute_cannot_move_into_the_payload() {
+        let sound = signed();
+        let at = |name| sound.0.iter().position(|(it, _)| *it == name).unwrap();
+        let (state, traceparent) = (at("ce_linkstate"), at("ce_traceparent"));
+        assert_eq!(state, traceparent + 1, "both come last before the code");
+        let mut moved = sound.clone();
+        let mut payload = String::new();
+        for (name, value) in moved.0.drain(traceparent..=state) {
+            for part in [name, value.as_str()] {
+                let length = (part.len() as u64).to_be_bytes();
+                payload.push_str(std::str::from_utf8(&length).unwrap_or_default());
+                payload.push_str(part);
+            }
+        }
+        moved.1.insert_str(0, &payload);
+        assert!(!verifies(&key(), 3, &moved));
+    }
+
+    #[test]
+    fn attribute_of_a_later_release_is_verified() {
+        // As the relay of that release computes it.
+        let mut later = signed();
+        let mut code = key().code(Shard::new(3).unwrap());
+        later.0.insert(1, ("ce_later", "x".to_owned()));
+        for (name, value) in later.0.iter().filter(|(name, _)| *name != MAC) {
+            code.add(name, value);
+        }
+        code.add(PAYLOAD, &later.1);
+        let bytes = code.0.finalize().into_bytes();
+        let mac = RecordMac(u128::from_be_bytes(*bytes.first_chunk().unwrap()));
+        later.0.last_mut().unwrap().1 = mac.to_string();
+        assert!(verifies(&key(), 3, &later));
+        later.0[1].1.push('y');
+        assert!(!verifies(&key(), 3, &later));
     }
 }

@@ -26,9 +26,19 @@ pub struct Headers<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Headers<'a> {
     /// Returns the value of the header with this name. If several have the name, the last counts.
-    fn get(&self, name: &str) -> Option<&'a str> {
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().rfind(|(key, _)| *key == name);
         found.map(|(_, value)| *value)
+    }
+
+    /// Returns names and values in the order of the record.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().copied()
+    }
+
+    /// Returns true if the record has a message authentication code.
+    pub fn has_mac(&self) -> bool {
+        self.get(MAC).is_some()
     }
 }
 

@@ -62,10 +62,10 @@ async fn lacking(pool: &PgPool, needed: &[Privilege]) -> sqlx::Result<Vec<String
              SELECT name, privilege, substring(privilege FROM '[(](.*)[)]') AS of_column
              FROM unnest($1::text[], $2::text[]) AS given (name, privilege)
          ) AS needed
-         WHERE NOT CASE needed.privilege
-                   WHEN 'DELETE' THEN has_table_privilege(needed.name, needed.privilege)
-                   WHEN 'UPDATE (' || needed.of_column || ')'
-                       THEN has_column_privilege(needed.name, needed.of_column, 'UPDATE')
+         WHERE NOT CASE
+                   WHEN needed.of_column IS NOT NULL
+                       THEN has_column_privilege(needed.name, needed.of_column, split_part(needed.privilege, ' ', 1))
+                   WHEN needed.privilege = 'DELETE' THEN has_table_privilege(needed.name, needed.privilege)
                    ELSE has_any_column_privilege(needed.name, needed.privilege) END
             OR NOT has_schema_privilege(split_part(needed.name, '.', 1), 'USAGE')",
     )

@@ -5,7 +5,9 @@
 //! authoritative.
 
 mod group;
+mod key;
 mod record;
+mod unreadable_records;
 
 use std::{future::Future, mem, time::Duration};
 
@@ -24,11 +26,12 @@ use rdkafka::{
     consumer::{CommitMode, Consumer as _, StreamConsumer},
     error::KafkaError,
 };
+use sqlx::PgPool;
 use tokio::{task::spawn_blocking, time::Instant};
 
 pub use self::group::AssignmentChange;
-use self::group::GroupContext;
-use super::unreadable_records::UnreadableRecords;
+use self::{group::GroupContext, unreadable_records::UnreadableRecords};
+
 use crate::config::Config;
 
 /// Shortest time between two commits of the offsets.
@@ -58,23 +61,26 @@ pub struct Consumer {
     /// Offset of the next record of each partition, if not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
+    key: key::KnownKey,
     unreadable: UnreadableRecords,
     /// Kind and time of the last warning.
     last_warning: Option<(KafkaErrorKind, Instant)>,
 }
 
 impl Consumer {
-    /// Joins the group in the background, so that the brokers may be down at the start.
+    /// Joins the group in the background, so that the brokers may be down at the start. The database of the log has the
+    /// key of the records.
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub fn join(settings: &Config) -> anyhow::Result<Self> {
+    pub fn join(settings: &Config, log: PgPool) -> anyhow::Result<Self> {
         Ok(Self {
             inner: subscribed(settings)?,
             settings: settings.clone(),
             topic: settings.kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
+            key: key::KnownKey::new(log),
             unreadable: UnreadableRecords::default(),
             last_warning: None,
         })
@@ -101,13 +107,19 @@ impl Consumer {
             first = stream.next() => first,
             () = deadline => None,
         };
+        let key = match next {
+            Some(_) => self.key.get().await,
+            None => None,
+        };
         let mut records = 0;
         while let Some(result) = next {
             match result {
                 Ok(message) => {
-                    if let Some(shard) = Shard::new(message.partition().into()) {
+                    if let Some(shard) = Shard::new(message.partition().into())
+                        && let Some(key) = &key
+                    {
                         self.next_offsets[shard.index()] = Some(message.offset() + 1);
-                        match record::event_of(shard, &message) {
+                        match record::event_of(shard, &message, key) {
                             Ok(event) => events.push(event),
                             Err(error) => self.unreadable.add(|| {
                                 let (partition, offset) = (message.partition(), message.offset());
@@ -129,7 +141,10 @@ impl Consumer {
             };
         }
         drop(stream);
-        self.unreadable.log_if_due();
+        if self.unreadable.log_if_due() {
+            // The log may have another key now.
+            self.key.forget();
+        }
         let assignment_changes = self.inner.context().take_assignment_changes();
         self.drop_offsets(&assignment_changes);
         if events.is_empty() && assignment_changes.is_empty() {
@@ -254,6 +269,8 @@ fn subscribed(settings: &Config) -> anyhow::Result<StreamConsumer<GroupContext>>
         .set("auto.offset.reset", "earliest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
+        // Somebody else's open transaction must not hide records.
+        .set("isolation.level", "read_uncommitted")
         .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
         // Fetching ahead would split the records of one transaction into many small fetches.
         .set("queued.min.messages", "1")

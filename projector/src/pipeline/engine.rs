@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordKey},
+    cloud_event::PublishedEvent,
     databases::Databases,
     envelope::RecordedEvent,
     event_store::{log::PerShard, time_limit::within},
@@ -36,7 +36,6 @@ use crate::pipeline::{
     heartbeat::AssignmentReport,
     progress::ShardProgress,
     retry,
-    unreadable_records::UnreadableRecords,
 };
 
 /// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
@@ -54,10 +53,6 @@ type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 /// Applies events to the read models.
 pub struct Engine {
     databases: Databases,
-    /// Key that verifies the records of the topic, once it was read.
-    record_key: Option<RecordKey>,
-    /// Records that no relay of this log has published.
-    foreign: UnreadableRecords,
     assignments: BTreeMap<Shard, ShardAssignment>,
     /// Shards that another process, or none, serves: their checkpoints at the last look.
     unassigned_floors: BTreeMap<Shard, Position>,
@@ -73,8 +68,6 @@ impl Engine {
     pub fn new(databases: Databases) -> Self {
         Self {
             databases,
-            record_key: None,
-            foreign: UnreadableRecords::default(),
             assignments: BTreeMap::new(),
             unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
@@ -147,7 +140,6 @@ impl Engine {
     /// Returns an error if the database fails, or lacks a checkpoint or an event. The
     /// caller need not deliver the events again: the next cycle reads them from the event store.
     pub async fn cycle(&mut self, delivered: Vec<PublishedEvent>) -> anyhow::Result<()> {
-        let delivered = within(CYCLE_TIME_MAX, self.authentic(delivered)).await?;
         let mut by_shard: BTreeMap<Shard, Vec<PublishedEvent>> = BTreeMap::new();
         let mut delivered_until = PerShard::<Position>::default();
         for published in delivered {

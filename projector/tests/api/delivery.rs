@@ -1,14 +1,10 @@
 //! Deliveries of the topic: in order, repeated, incomplete, and with foreign records.
 
-use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordKey},
-    link::LinkState,
-    shard::Shard,
-};
+use linkledger_core::shard::Shard;
 use linkledger_projector::config::GroupProtocol;
-use rdkafka::message::OwnedHeaders;
+use rdkafka::message::{Header, OwnedHeaders};
 
-use crate::{events::destination_changed, stage::Stage, tables::Tables};
+use crate::{events::destination_changed, poisoned::parkings, stage::Stage, tables::Tables};
 
 #[tokio::test]
 async fn published_events_reach_all_read_tables() {
@@ -56,47 +52,64 @@ async fn gaps_and_foreign_records_are_repaired_from_log() {
     projector.stop().await;
 }
 
+/// Headers and value of a record.
+type Record = (Vec<(&'static str, String)>, String);
+
+fn set((headers, _): &mut Record, name: &str, value: &str) {
+    let header = headers.iter_mut().find(|(it, _)| *it == name);
+    value.clone_into(&mut header.unwrap().1);
+}
+
 #[tokio::test]
 async fn forged_and_altered_records_change_nothing() {
-    let other_log = RecordKey::new(&[7; 32]);
-    let elsewhere = |it: &mut PublishedEvent| {
-        let link = it.event.link_after().unwrap().unwrap();
-        let state = LinkState {
-            destination_url: "https://evil.example/".to_owned(),
-            ..link.state
-        };
-        it.event.metadata.link = Some(state.into());
-    };
-    let forgeries: [&dyn Fn(&mut PublishedEvent); 6] = [
-        &elsewhere,
+    let evil = r#"{"slug":"evil","created_at":"2026-11-20T09:51:00.123Z","destination_url":"https://evil.example/"}"#;
+    let forgeries: &[&dyn Fn(&mut Record)] = &[
+        &|it| set(it, "ce_linkstate", evil),
         &|it| {
-            elsewhere(it);
-            it.mac = None;
+            set(it, "ce_linkstate", evil);
+            it.0.retain(|(name, _)| *name != "ce_mac");
         },
-        &|it| {
-            elsewhere(it);
-            *it = it.clone().signed(&other_log);
-        },
-        &|it| it.event.metadata.link = None,
-        &|it| it.event.payload = "{".to_owned(),
-        &|it| it.log_epoch = i32::MAX,
+        &|it| it.0.push(("ce_linkstate", evil.to_owned())),
+        &|it| it.0.retain(|(name, _)| *name != "ce_linkstate"),
+        &|it| "{".clone_into(&mut it.1),
+        &|it| set(it, "ce_logepoch", &i32::MAX.to_string()),
+        &|it| set(it, "ce_sequence", "00000000000001000000"),
+        // The same instant for a reader of milliseconds.
+        &|it| set(it, "ce_time", &it.0[6].1.replace('Z', "999Z")),
     ];
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("victim", 1).await;
+    let projector = stage.projector("group").await;
+    stage.publish(&stage.log().await).await;
     for (nth, forge) in forgeries.iter().enumerate() {
-        let stage = Stage::set().await;
-        let account_id = stage.account_with_links("victim", 1).await;
-        let link = stage.append_links(account_id, "changed", 1).await.remove(0);
+        let name = format!("link-{nth}");
+        let link = stage.append_links(account_id, &name, 1).await.remove(0);
         let change = destination_changed(&link, "https://example.com/1");
         stage.append(account_id, &[change]).await;
         let log = stage.log().await;
-        let mut forged = log.last().unwrap().clone();
+        let [before @ .., last] = &log[log.len() - 3..] else {
+            unreachable!("three are asked for")
+        };
+        stage.publish(before).await;
+        let mut forged = (last.headers(), last.event.payload.clone());
         forge(&mut forged);
-        let mut engine = stage.engine();
         // Of two records with one position, the first would count.
-        let delivered = [&[forged.clone()], &log[..], &[forged]].concat();
-        engine.cycle(delivered).await.unwrap();
-        let pool = stage.database.pool();
-        assert_eq!(Tables::read(pool).await, Tables::of_log(&log), "{nth}");
+        let headers = forged.0.iter().map(|(key, value)| Header {
+            key,
+            value: Some(value),
+        });
+        let headers = headers.fold(OwnedHeaders::new(), OwnedHeaders::insert);
+        stage
+            .publish_record(last.event.shard, headers, &forged.1)
+            .await;
+        stage.publish(std::slice::from_ref(last)).await;
     }
+    stage.eventually_complete().await;
+    projector.stop().await;
+    let pool = stage.database.pool();
+    assert_eq!(parkings(pool, account_id).await, []);
+    let log = stage.log().await;
+    assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }
 
 #[tokio::test]
@@ -110,7 +123,7 @@ async fn records_of_later_epoch_are_replaced_by_log() {
         record.event.payload = "{}".to_owned();
     }
     let mut engine = stage.engine();
-    engine.cycle(stage.signed(later).await).await.unwrap();
+    engine.cycle(later).await.unwrap();
     while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }

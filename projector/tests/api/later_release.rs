@@ -69,8 +69,10 @@ async fn unknown_event_is_received_from_topic() {
     let mut log = stage.log().await;
     log[0].event.event_type = "SomethingNew".to_owned();
     log[1].event.schema_version = 2;
+    let log = stage.signed(log).await;
     stage.publish(&log).await;
-    let mut consumer = Consumer::join(&stage.config("later")).unwrap();
+    let pool = stage.database.pool().clone();
+    let mut consumer = Consumer::join(&stage.config("later"), pool).unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < log.len() {
         let deadline = sleep(Duration::from_mins(2));

@@ -196,28 +196,6 @@ async fn refused_rows_of_batch_park_only_their_accounts() {
 }
 
 #[tokio::test]
-async fn event_forged_on_topic_parks_nobody() {
-    // The first payload can't be decoded; the rows of the second are refused.
-    for (sound, forged) in [("{", "["), ("/example", r"/\u0000example")] {
-        let stage = Stage::set().await;
-        let (account_id, _) = neighbours(&stage).await;
-        let log = stage.log().await;
-        let mut delivered = log.clone();
-        let payload = &mut delivered[7].event.payload;
-        *payload = payload.replacen(sound, forged, 1);
-        assert_ne!(delivered, log);
-        let mut engine = stage.engine();
-        engine.cycle(delivered).await.unwrap();
-        while engine.has_work() {
-            engine.cycle(Vec::new()).await.unwrap();
-        }
-        let pool = stage.database.pool();
-        assert_eq!(parkings(pool, account_id).await, []);
-        assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
-    }
-}
-
-#[tokio::test]
 async fn parked_account_survives_restart_and_takeover() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();

@@ -153,7 +153,6 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
-    let news = stage.signed(news).await;
     let mut engine = Engine::new(pool.clone().into());
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {

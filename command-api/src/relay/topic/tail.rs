@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordKey},
+    cloud_event::{Headers, PublishedEvent, RecordKey},
     event_store::log::{EventPlace, PerShard},
     kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
@@ -48,7 +48,7 @@ pub struct Span {
 pub struct Tail {
     /// Records that a relay of this log has published.
     pub records: Vec<Record>,
-    /// Number of records that no relay of this log has published.
+    /// Number of other records that say that they are events of a log.
     pub foreign: u64,
 }
 
@@ -76,6 +76,28 @@ impl Span {
     }
 }
 
+impl Tail {
+    /// Adds a record, unless it is no event.
+    fn add(&mut self, message: &BorrowedMessage<'_>, key: &RecordKey) -> Option<()> {
+        let shard = Shard::new(message.partition().into())?;
+        let headers = message.headers()?.iter().filter_map(|header| {
+            let value = std::str::from_utf8(header.value?).ok()?;
+            Some((header.key, value))
+        });
+        let headers = headers.collect::<Headers<'_>>();
+        let payload = std::str::from_utf8(message.payload()?).ok()?;
+        let read = PublishedEvent::from_record(shard, &headers, String::new()).ok()?;
+        if key.verifies(shard, &headers, payload) {
+            let place = EventPlace::of(&read.event);
+            let log_epoch = read.log_epoch;
+            self.records.push(Record { place, log_epoch });
+        } else if headers.has_mac() {
+            self.foreign += 1;
+        }
+        Some(())
+    }
+}
+
 /// Reads the records at `spans`.
 ///
 /// # Errors
@@ -91,6 +113,8 @@ pub async fn read(kafka: &KafkaConfig, spans: &[Span], key: &RecordKey) -> anyho
         // Retention may have removed the first records meanwhile.
         .set("auto.offset.reset", "earliest")
         .set("allow.auto.create.topics", "false")
+        // Somebody else's open transaction must not hide records.
+        .set("isolation.level", "read_uncommitted")
         .set("queued.max.messages.kbytes", "16384");
     let (topic, brokers, spans) = (kafka.topic.clone(), &kafka.brokers, spans.to_vec());
     let key = key.clone();
@@ -124,10 +148,7 @@ fn read_spans(
         let (partition, next) = match consumer.poll(POLL_TIMEOUT) {
             None => continue,
             Some(Ok(message)) => {
-                match record(&message, key) {
-                    Some(record) => tail.records.push(record),
-                    None => tail.foreign += 1,
-                }
+                tail.add(&message, key);
                 (message.partition(), message.offset() + 1)
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => (partition, i64::MAX),
@@ -147,20 +168,6 @@ fn read_spans(
         }
     }
     Ok(tail)
-}
-
-fn record(message: &BorrowedMessage<'_>, key: &RecordKey) -> Option<Record> {
-    let shard = Shard::new(message.partition().into())?;
-    let headers = message.headers()?.iter().filter_map(|header| {
-        let value = std::str::from_utf8(header.value?).ok()?;
-        Some((header.key, value))
-    });
-    let payload = std::str::from_utf8(message.payload()?).ok()?.to_owned();
-    let read = PublishedEvent::from_record(shard, &headers.collect(), payload).ok()?;
-    read.is_authentic(key).then(|| Record {
-        place: EventPlace::of(&read.event),
-        log_epoch: read.log_epoch,
-    })
 }
 
 /// Client context that logs messages of librdkafka at debug level only: relevant errors are

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::click::RecorderId;
 
-/// Largest distance between the sequences of a recorder: more records than a topic keeps. Without a limit, one record
-/// of somebody else could make the number of lost clicks overflow.
+/// Largest distance between two sequences of a recorder in one partition: weeks of clicks. Without a limit, one record of
+/// somebody else could make the number of lost clicks overflow.
 const JUMP_MAX: u64 = 1_000_000_000;
 
 /// Highest counted sequence of each recorder in one partition.
@@ -50,10 +50,10 @@ impl Sequences {
         state.is_some_and(|state| sequence <= state.counted)
     }
 
-    /// Returns true for a sequence that no recorder can have reached: somebody else has written the record.
+    /// Returns true for a sequence that a known recorder cannot have reached: somebody else has written the record.
     pub fn is_beyond_reach(&self, recorder_id: RecorderId, sequence: u64) -> bool {
-        let counted = self.0.get(&recorder_id).map_or(0, |state| state.counted);
-        sequence.saturating_sub(counted) > JUMP_MAX
+        let known = self.0.get(&recorder_id);
+        known.is_some_and(|state| sequence.saturating_sub(state.counted) > JUMP_MAX)
     }
 
     /// Advances to a sequence. Returns false for a repeat.
@@ -62,7 +62,8 @@ impl Sequences {
         if sequence <= state.counted {
             return false;
         }
-        state.missing += sequence - state.counted - 1;
+        // Of a recorder that was not known, the records before may have expired.
+        state.missing += (sequence - state.counted - 1).min(JUMP_MAX);
         state.counted = sequence;
         state.is_changed = true;
         true

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linkledger_core::{
-    cloud_event::PublishedEvent,
+    cloud_event::{PublishedEvent, RecordKey},
     event_store::{
         SessionKind,
         log::{self, ReadFrom},
@@ -30,7 +30,8 @@ struct Record {
 }
 
 pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Counted> {
-    let mut rounds = runtime.block_on(rounds(&server.pool))?.into_iter();
+    let key = runtime.block_on(log_meta::record_key(&server.pool))?;
+    let mut rounds = runtime.block_on(rounds(&server.pool, &key))?.into_iter();
     let connecting = async { server.counted_pool(SessionKind::Projector, 2) };
     let pool = runtime.block_on(connecting)?;
     let mut engine = Engine::new(pool.into());
@@ -40,13 +41,13 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     ))?;
     engine.assign(&Shard::all().collect::<Vec<_>>());
     for round in rounds.by_ref().take(WARM_UP_ROUNDS) {
-        runtime.block_on(engine.cycle(decode(&round)?))?;
+        runtime.block_on(engine.cycle(decode(&round, &key)?))?;
         runtime.block_on(set_heads(&server.pool, ends(&round)))?;
     }
     let mut counting = runtime.block_on(server.begin())?;
     let (mut round_trips, mut done) = (Vec::new(), 0);
     for round in rounds {
-        let events = decode(&round)?;
+        let events = decode(&round, &key)?;
         // Work that depends on the clock is done here, uncounted: a slower machine has more such
         // work.
         runtime.block_on(engine.cycle(Vec::new()))?;
@@ -94,15 +95,21 @@ async fn set_heads(
     Ok(())
 }
 
-/// Decodes the records of a round. callgrind counts this function.
+/// Verifies and decodes the records of a round. callgrind counts this function.
 #[inline(never)]
-fn decode(round: &[Record]) -> anyhow::Result<Vec<PublishedEvent>> {
+fn decode(round: &[Record], key: &RecordKey) -> anyhow::Result<Vec<PublishedEvent>> {
     let published = round.iter().map(|record| {
         let headers = record.headers.iter();
         let headers = headers.map(|(name, value)| (*name, &**value)).collect();
-        PublishedEvent::from_record(record.shard, &headers, record.payload.clone())
+        let (shard, payload) = (record.shard, &record.payload);
+        anyhow::ensure!(key.verifies(shard, &headers, payload), "the code is wrong");
+        Ok(PublishedEvent::from_record(
+            shard,
+            &headers,
+            payload.clone(),
+        )?)
     });
-    Ok(published.collect::<Result<_, _>>()?)
+    published.collect()
 }
 
 /// Applies the events of a round. callgrind counts this function.
@@ -116,15 +123,14 @@ fn apply(
 }
 
 /// Returns the whole log, in rounds with the same number of events of each shard.
-async fn rounds(pool: &PgPool) -> anyhow::Result<Vec<Vec<Record>>> {
+async fn rounds(pool: &PgPool, key: &RecordKey) -> anyhow::Result<Vec<Vec<Record>>> {
     let mut rounds: Vec<Vec<Record>> = Vec::new();
     let log_epoch = log_meta::epoch(pool).await?;
-    let key = log_meta::record_key(pool).await?;
     for shard in Shard::all() {
         let from = [ReadFrom { shard, after: 0 }];
         let events = log::read_after(pool, &from, i64::from(u16::MAX)).await?;
         for (index, event) in events.into_iter().enumerate() {
-            let published = PublishedEvent::new(event, log_epoch).signed(&key);
+            let published = PublishedEvent::new(event, log_epoch).signed(key);
             let round = index / EVENTS_PER_SHARD;
             rounds.resize_with(rounds.len().max(round + 1), Vec::new);
             rounds[round].push(Record {

@@ -11,7 +11,8 @@ use crate::config::GroupProtocol;
 #[tokio::test(flavor = "multi_thread")]
 async fn member_without_brokers_joins_the_group_again() {
     let broker = TestBroker::embedded();
-    let consumer = Consumer::join(&Config {
+    let no_records = PgPool::connect_lazy("postgres://localhost/").unwrap();
+    let config = Config {
         databases: DatabaseSettings::one(String::new()),
         allow_unsafe_postgres: true,
         kafka: broker.config(),
@@ -21,8 +22,8 @@ async fn member_without_brokers_joins_the_group_again() {
         fetch_wait_max_ms: 2,
         connections_max: 2,
         internal_hosts: InternalHosts::default(),
-    });
-    let consumer = Mutex::new(consumer.unwrap());
+    };
+    let consumer = Mutex::new(Consumer::join(&config, no_records).unwrap());
     let changes = async || {
         let soon = tokio::time::sleep(Duration::from_millis(10));
         let delivery = consumer.lock().await.receive(1, soon).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordKey},
+    cloud_event::PublishedEvent,
     envelope::RecordedEvent,
     event_store::{
         log::{self, EventPlace},
@@ -26,39 +26,6 @@ use crate::pipeline::progress::{AdmittedEvents, LaterEpoch};
 pub(super) type EventsByShard = BTreeMap<Shard, Vec<RecordedEvent>>;
 
 impl Engine {
-    /// Returns the records that the relay of this log has published. All others are as if they were missing: whoever
-    /// else may write to the topic must not change a read table.
-    pub(super) async fn authentic(
-        &mut self,
-        delivered: Vec<PublishedEvent>,
-    ) -> anyhow::Result<Vec<PublishedEvent>> {
-        if delivered.is_empty() {
-            return Ok(delivered);
-        }
-        let key = self.record_key().await?;
-        let mut authentic = delivered;
-        for record in authentic.extract_if(.., |record| !record.is_authentic(&key)) {
-            let event = record.event;
-            self.foreign.add(|| {
-                format!(
-                    "no relay of this log has published {} (shard {}, position {})",
-                    event.event_id, event.shard, event.position
-                )
-            });
-        }
-        self.foreign.log_if_due();
-        Ok(authentic)
-    }
-
-    async fn record_key(&mut self) -> anyhow::Result<RecordKey> {
-        if let Some(key) = &self.record_key {
-            return Ok(key.clone());
-        }
-        let key = log_meta::record_key(&self.databases.log).await;
-        let key = key.context("cannot read the key of the records")?;
-        Ok(self.record_key.insert(key).clone())
-    }
-
     /// Returns the delivered events that are next in each shard.
     pub(super) async fn admit_delivered(
         &mut self,

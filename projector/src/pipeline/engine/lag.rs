@@ -53,7 +53,6 @@ impl Engine {
             .is_some_and(|id| id != end.log_id)
         {
             // The address leads to another log now: it is compared when checkpoints are read again.
-            self.record_key = None;
             for assignment in self.assignments.values_mut() {
                 assignment.forget_progress(0);
             }

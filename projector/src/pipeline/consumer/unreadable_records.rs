@@ -26,13 +26,14 @@ impl UnreadableRecords {
         self.first.get_or_insert_with(describe);
     }
 
-    /// Logs one line for all records since the last line, if it is due.
-    pub(super) fn log_if_due(&mut self) {
+    /// Logs one line for all records since the last line, if it is due. Returns true if it did.
+    pub(super) fn log_if_due(&mut self) -> bool {
         let is_recent = |at: Instant| at.elapsed() < LOG_INTERVAL;
         if self.logged_at.is_some_and(is_recent) {
-            return;
+            return false;
         }
-        if let Some(first) = self.first.take() {
+        let first = self.first.take();
+        if let Some(first) = &first {
             self.logged_at = Some(Instant::now());
             tracing::warn!(
                 count = mem::take(&mut self.count),
@@ -41,5 +42,6 @@ impl UnreadableRecords {
                  records; they are dropped, and the log is read instead"
             );
         }
+        first.is_some()
     }
 }
