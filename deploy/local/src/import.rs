@@ -182,6 +182,9 @@ impl ImportOptions {
         if let Some(path) = &self.out {
             write(path, WrittenLines::All)?;
         }
+        if let Some(product) = &file.recognised {
+            note(&format!("the file was taken for --from {product}"));
+        }
         for warning in file.warnings() {
             note(&format!("warning: {warning}"));
         }

@@ -67,6 +67,17 @@ pub(super) struct SourceLink {
     pub(super) changes: Vec<Change>,
     /// Reason to refuse the link without asking the service.
     pub(super) refusal: Option<Refusal>,
+    /// An earlier link of the file that has the same slug.
+    pub(super) repeat: Option<Repeat>,
+}
+
+/// What a link repeats: only one of the two can have the slug.
+#[derive(Debug)]
+pub(super) struct Repeat {
+    /// Index of the earlier link in the file.
+    pub(super) earlier: usize,
+    /// Reason to refuse the later link, unless the earlier one is refused.
+    pub(super) refusal: Refusal,
 }
 
 /// The content of a file.
@@ -206,6 +217,14 @@ impl SourceFormat {
     }
 
     /// Returns the name of the format for `--from`.
+    /// Returns the name of the product whose exports have the format; `None` for the formats of this service.
+    pub(super) fn product(self) -> Option<String> {
+        match self {
+            Self::Addresses | Self::Csv | Self::Ndjson => None,
+            Self::Shlink | Self::Kutt | Self::Yourls | Self::Dub | Self::Bitly => Some(self.name()),
+        }
+    }
+
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())

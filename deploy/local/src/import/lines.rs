@@ -34,6 +34,8 @@ pub(super) struct ImportFile {
     untold: Option<&'static str>,
     /// Word for a numbered part of the file.
     pub(super) unit: &'static str,
+    /// Name of the product whose export the file was taken for, if no option names it.
+    pub(super) recognised: Option<String>,
 }
 
 impl ImportFile {
@@ -74,8 +76,10 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
         text,
         has_replaced_bytes,
     } = decode(bytes).with_context(|| format!("{shown}"))?;
-    let format = format.map_or_else(|| SourceFormat::detect(&text), Ok);
-    let format = format.with_context(|| format!("{shown}"))?;
+    let detected = format.map_or_else(|| SourceFormat::detect(&text), Ok);
+    let detected = detected.with_context(|| format!("{shown}"))?;
+    let recognised = detected.product().filter(|_| format.is_none());
+    let format = detected;
     let parsed = format
         .parse(&text, has_replaced_bytes)
         .with_context(|| format!("{shown}"))?;
@@ -84,6 +88,7 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
         announced: parsed.announced,
         untold: parsed.untold,
         unit: format.unit(&text),
+        recognised,
     })
 }
 
@@ -96,6 +101,7 @@ pub(super) fn of_text(text: &str, format: SourceFormat) -> ImportFile {
         announced: parsed.announced,
         untold: parsed.untold,
         unit: format.unit(text),
+        recognised: None,
     }
 }
 

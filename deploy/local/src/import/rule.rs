@@ -10,7 +10,7 @@ use linkledger_core::link::details::parse_title;
 use super::{
     blank::{loses_invisible, trimmed},
     destination, expiry,
-    formats::SourceLink,
+    formats::{Repeat, SourceLink},
     labels,
     link::{ImportedLink, LinkDetails, slug_of_export},
     old_address,
@@ -26,6 +26,8 @@ pub(super) struct RuleState {
     /// Record that has a slug, by the slug in lower case.
     slugs: HashMap<String, Taken>,
     external_ids: HashSet<String>,
+    /// Number of decided records.
+    decided: usize,
     /// True if U+FFFD stands in the text for bytes that are no UTF-8.
     has_replaced_bytes: bool,
     /// Word for a numbered part of the file.
@@ -35,6 +37,7 @@ pub(super) struct RuleState {
 /// The record that has a slug.
 #[derive(Debug)]
 struct Taken {
+    index: usize,
     number: usize,
     address: String,
     destination_url: String,
@@ -71,10 +74,9 @@ impl RuleState {
         let slug = keep(slug_of(&record, &mut changes), &mut refusal);
         let expires_at = record.expires_at.as_deref().unwrap_or_default();
         let expires_at = keep(expiry::fitted(expires_at, &mut changes), &mut refusal);
-        if refusal.is_none() {
-            let taken = slug.as_deref();
-            refusal = taken.and_then(|slug| self.take(slug, &record, &destination_url));
-        }
+        let taken = slug.as_deref().filter(|_| refusal.is_none());
+        let repeat = taken.and_then(|slug| self.take(slug, &record, &destination_url));
+        self.decided += 1;
         let given_id = record.external_id.as_deref().filter(|_| refusal.is_none());
         let expired_url = expired_url(&record, expires_at.is_some(), &mut changes);
         let details = LinkDetails {
@@ -108,6 +110,7 @@ impl RuleState {
             },
             changes,
             refusal,
+            repeat,
         }
     }
 
@@ -133,12 +136,13 @@ impl RuleState {
         })
     }
 
-    /// Takes the slug for the record. Slugs that differ in letter case only are one.
-    fn take(&mut self, slug: &str, record: &RawRecord, destination: &str) -> Option<Refusal> {
+    /// Takes the slug for the record, or returns the record that has it. Slugs that differ in letter case only are one.
+    fn take(&mut self, slug: &str, record: &RawRecord, destination: &str) -> Option<Repeat> {
         let address = record.old_address().unwrap_or(slug);
         let key = slug.to_ascii_lowercase();
         let Some(earlier) = self.slugs.get(&key) else {
             let taken = Taken {
+                index: self.decided,
                 number: record.number,
                 address: address.to_owned(),
                 destination_url: destination.to_owned(),
@@ -146,18 +150,29 @@ impl RuleState {
             self.slugs.insert(key, taken);
             return None;
         };
-        let (unit, number) = (self.unit, earlier.number);
-        if earlier.address == address && earlier.destination_url == destination {
-            let detail =
-                format!("{unit} {number} of the file is the same link: see what became of it.");
-            return Some(Refusal::new("slug_taken", detail));
+        let refusal = Refusal::new(
+            "slug_taken",
+            earlier.reason(self.unit, address, destination),
+        );
+        Some(Repeat {
+            earlier: earlier.index,
+            refusal,
+        })
+    }
+}
+
+impl Taken {
+    /// Returns why the record with the address and the destination can't have the slug too.
+    fn reason(&self, unit: &str, address: &str, destination: &str) -> String {
+        let number = self.number;
+        if self.address == address && self.destination_url == destination {
+            return format!("{unit} {number} of the file is the same link: see what became of it.");
         }
-        let (earlier, address) = (shown(&earlier.address), shown(address));
-        let detail = format!(
+        let (earlier, address) = (shown(&self.address), shown(address));
+        format!(
             "{unit} {number} of the file has the slug already: \"{earlier}\" and \"{address}\" would be one \
              address, since neither letter case nor domain tells slugs apart."
-        );
-        Some(Refusal::new("slug_taken", detail))
+        )
     }
 }
 
@@ -288,14 +303,20 @@ mod tests {
     #[test]
     fn two_old_addresses_never_become_one() {
         let mut state = state();
-        assert_eq!(state.decide(record(1, "https://a.test/Abc")).refusal, None);
+        assert!(
+            state
+                .decide(record(1, "https://a.test/Abc"))
+                .repeat
+                .is_none()
+        );
         for address in [
             "https://a.test/aBC",
             "https://b.test/Abc",
             "https://a.test/Abc/",
         ] {
-            let refusal = state.decide(record(2, address)).refusal.unwrap();
-            assert_eq!(refusal.code, "slug_taken");
+            let repeat = state.decide(record(2, address)).repeat.unwrap();
+            let refusal = repeat.refusal;
+            assert_eq!((repeat.earlier, refusal.code), (0, "slug_taken"));
             let names_both = refusal.detail.contains("\"https://a.test/Abc\"")
                 && refusal.detail.contains(address);
             assert!(
@@ -308,8 +329,9 @@ mod tests {
     #[test]
     fn repeated_record_is_the_same_link() {
         let mut state = state();
-        assert_eq!(state.decide(record(1, "https://a.test/x")).refusal, None);
-        let refusal = state.decide(record(2, "https://a.test/x")).refusal.unwrap();
+        assert!(state.decide(record(1, "https://a.test/x")).repeat.is_none());
+        let repeated = state.decide(record(2, "https://a.test/x"));
+        let refusal = repeated.repeat.unwrap().refusal;
         assert!(
             refusal
                 .detail
@@ -320,7 +342,7 @@ mod tests {
             destination_url: "https://example.org/".to_owned(),
             ..record(3, "https://a.test/x")
         };
-        let refusal = state.decide(other).refusal.unwrap();
+        let refusal = state.decide(other).repeat.unwrap().refusal;
         assert!(
             refusal.detail.contains("has the slug already"),
             "{refusal:?}"

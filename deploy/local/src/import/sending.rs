@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{
     lines::ImportLine,
     link::ImportedLink,
-    record::{Change, shown},
+    record::{Change, Refusal, shown},
 };
 use crate::client::{
     ApiClient, ApiRefusal, CallFailure,
@@ -64,9 +64,8 @@ struct CreatedLink {
 /// Error code of a slug that another link has.
 const SLUG_TAKEN: &str = "slug_taken";
 
-/// Sends the links that are not refused already, and waits until lists contain the created ones. A link whose external
-/// id another link has is sent again without the id: a label never refuses a link. An earlier run may have done so, and
-/// then the link itself has the slug: so a link with an external id whose slug is taken is sent in that way too.
+/// Sends the links that are not refused already, and waits until lists contain the created ones. Of links with one slug
+/// the first one gets the slug; if it is refused, the later ones are sent in order.
 pub(super) async fn send_all(
     client: &ApiClient,
     lines: &mut [ImportLine],
@@ -81,36 +80,39 @@ pub(super) async fn send_all(
         concurrency,
         bar,
     };
-    let indices = 0..lines.len();
-    let sent: Vec<usize> = indices
+    let open: Vec<usize> = (0..lines.len())
         .filter(|index| all.lines[*index].is_none())
         .collect();
-    bar.inc((lines.len() - sent.len()) as u64);
-    sending.send(lines, &sent, &mut all).await;
+    bar.inc((lines.len() - open.len()) as u64);
+    let (repeats, firsts) = open
+        .into_iter()
+        .partition(|index| lines[*index].source.repeat.is_some());
+    sending.send_with_labels(lines, firsts, &mut all).await;
     if all.failure.is_none() {
-        let again = without_external_ids(lines, &mut all);
-        let indices: Vec<usize> = again.iter().map(|(index, _)| *index).collect();
-        sending.send(lines, &indices, &mut all).await;
-        for (index, earlier) in again {
-            keep_refusal(&mut lines[index], &mut all.lines[index], earlier);
-        }
+        let sent = all.refuse_repeats(lines, repeats);
+        let in_order = Sending {
+            concurrency: NonZeroUsize::MIN,
+            ..sending
+        };
+        in_order.send_with_labels(lines, sent, &mut all).await;
     }
     all
 }
 
-/// Takes away the external ids for which links were refused, or may have been in an earlier run. Returns the indices of
-/// these links, whose outcomes are open again, and the refusals.
+/// Takes away the external ids for which sent links were refused, or may have been in an earlier run. Returns the
+/// indices of these links, whose outcomes are open again, and the refusals.
 fn without_external_ids(
     lines: &mut [ImportLine],
+    sent: &[usize],
     all: &mut ImportOutcome,
 ) -> Vec<(usize, LineOutcome)> {
     let mut again = Vec::new();
-    for (index, (line, outcome)) in lines.iter_mut().zip(&mut all.lines).enumerate() {
-        let ImportLine { key, source } = line;
+    for index in sent.iter().copied() {
+        let (ImportLine { key, source }, outcome) = (&mut lines[index], &mut all.lines[index]);
         let is_taken = outcome.as_ref().is_some_and(|it| {
             it.is_refused_for(EXTERNAL_ID_TAKEN) || it.is_refused_for(SLUG_TAKEN)
         });
-        if !is_taken || source.refusal.is_some() {
+        if !is_taken {
             continue;
         }
         let Some(id) = source.link.details.external_id.take() else {
@@ -147,6 +149,27 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
+    /// Sends the links with these indices. A link whose external id another link has is sent again without the id: a
+    /// label never refuses a link. An earlier run may have done so, and then the link itself has the slug: so a link
+    /// with an external id whose slug is taken is sent in that way too.
+    async fn send_with_labels(
+        &self,
+        lines: &mut [ImportLine],
+        sent: Vec<usize>,
+        all: &mut ImportOutcome,
+    ) {
+        self.send(lines, &sent, all).await;
+        if all.failure.is_some() {
+            return;
+        }
+        let again = without_external_ids(lines, &sent, all);
+        let indices: Vec<usize> = again.iter().map(|(index, _)| *index).collect();
+        self.send(lines, &indices, all).await;
+        for (index, earlier) in again {
+            keep_refusal(&mut lines[index], &mut all.lines[index], earlier);
+        }
+    }
+
     /// Sends the links with these indices. After a failure no further batch is sent; batches on their way end, so that
     /// their outcomes are known.
     async fn send(&self, lines: &[ImportLine], sent: &[usize], all: &mut ImportOutcome) {
@@ -200,19 +223,27 @@ impl ImportOutcome {
 
     /// Begins with the links that are refused without asking the service.
     fn of_refusals(lines: &[ImportLine]) -> Self {
-        let refused = |line: &ImportLine| {
-            let refusal = line.source.refusal.as_ref()?;
-            Some(LineOutcome::Refused {
-                code: refusal.code.to_owned(),
-                detail: refusal.detail.clone(),
-            })
-        };
+        let refused = |line: &ImportLine| line.source.refusal.as_ref().map(LineOutcome::refused);
         Self {
             lines: lines.iter().map(refused).collect(),
             credits_charged: 0,
             credits_before: None,
             failure: None,
         }
+    }
+
+    /// Refuses the links whose slug an earlier link of the file has got. Returns the indices of the others.
+    fn refuse_repeats(&mut self, lines: &[ImportLine], repeats: Vec<usize>) -> Vec<usize> {
+        let (sent, refused) = repeats.into_iter().partition(|index| {
+            let repeat = lines[*index].source.repeat.as_ref();
+            let earlier = repeat.and_then(|it| self.lines[it.earlier].as_ref());
+            matches!(earlier, Some(LineOutcome::Refused { .. }))
+        });
+        for index in Vec::into_iter(refused) {
+            let repeat = lines[index].source.repeat.as_ref();
+            self.lines[index] = repeat.map(|it| LineOutcome::refused(&it.refusal));
+        }
+        sent
     }
 
     /// Adds the outcome of a batch, whose links have the first of these indices. A dry run decides each
@@ -254,6 +285,13 @@ fn unpaid_price(refusal: &ApiRefusal) -> Option<i64> {
 }
 
 impl LineOutcome {
+    fn refused(refusal: &Refusal) -> Self {
+        Self::Refused {
+            code: refusal.code.to_owned(),
+            detail: refusal.detail.clone(),
+        }
+    }
+
     fn is_refused_for(&self, expected: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if code == expected)
     }

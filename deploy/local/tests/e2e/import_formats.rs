@@ -139,6 +139,34 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
     assert_eq!(stack.interrupt(), Some(0));
 }
 
+#[tokio::test]
+async fn slug_of_a_refused_link_goes_to_the_next_one() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let file = folder.path().join("links.csv");
+    let import = |rows: &[&str]| {
+        let head = "destination_url,short_url,expires_at";
+        fs::write(&file, [&[head], rows].concat().join("\n")).unwrap();
+        let output = run(folder.path(), &["import", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(6), "{output:?}");
+        text(&output.stdout).to_owned()
+    };
+    let expired = "https://example.com/old,https://a.example/zSale,2020-01-01T00:00:00Z";
+    let live = "https://example.com/new,https://b.example/zsale,";
+    let later = "https://example.com/later,https://c.example/ZSALE,";
+    let printed = import(&[expired, live, later]);
+    let counts = "1 created, 0 created before, 2 refused";
+    assert!(printed.contains(counts), "{printed}");
+    let links = stack.http().list_all().await;
+    assert_eq!(links[0]["destination_url"], "https://example.com/new");
+    assert_eq!(links.len(), 1);
+    // The newest link first, as many products export.
+    let printed = import(&[later, live, expired]);
+    let counts = "0 created, 1 created before, 2 refused";
+    assert!(printed.contains(counts), "{printed}");
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
 #[test]
 fn known_outcomes_outlive_a_failing_item() {
     let folder = data_folder();
@@ -427,7 +455,8 @@ fn file_that_lacks_pages_is_never_done() {
     let server = ScriptedServer::start(vec![items(207, &[a, b])]);
     let output = import(&server, "--allow-refused");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(text(&output.stderr), "");
+    let told = "the file was taken for --from kutt\n";
+    assert_eq!(text(&output.stderr), told);
 }
 
 #[test]

@@ -19,6 +19,12 @@ const JSON_NAMES: [(&str, SourceFormat); 6] = [
     ("\"expire_in\"", SourceFormat::Kutt),
     ("\"destination_url\"", SourceFormat::Ndjson),
 ];
+/// Refusal of JSON without a member that only one product has.
+const UNKNOWN_JSON: &str = "this is JSON, but of no known product: perhaps its answer to a request that was refused; name \
+     the product with --from to learn what its file must have, or write each link on a line of its own as \
+     {\"destination_url\": …, \"slug\": …}";
+/// Refusal of a page, such as that of a log-in.
+const HTML_OR_XML: &str = "this is HTML or XML, not an export";
 /// Refusal of a file whose first line is no address.
 const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; name the \
      columns so, or for a file of another product name the product with --from";
@@ -55,8 +61,11 @@ impl SourceFormat {
             return Err(SourceError(reason));
         }
         let is_table = first.contains([',', ';', '\t', '|']) && !is_address(first);
-        if text.trim_start().starts_with('{') {
-            Ok(Self::Ndjson)
+        let begin = text.trim_start();
+        if begin.starts_with(['{', '[']) {
+            Err(SourceError(UNKNOWN_JSON.to_owned()))
+        } else if begin.starts_with('<') && !first.contains("://") {
+            Err(SourceError(HTML_OR_XML.to_owned()))
         } else if is_table {
             Err(SourceError(UNKNOWN_HEADER.to_owned()))
         } else {
@@ -177,6 +186,28 @@ mod tests {
                 .contains("write as its first line: destination_url;slug "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn unknown_json_and_pages_are_no_lists_of_addresses() {
+        for (text, begin) in [
+            (
+                "{\"message\":\"Please log in\",\"errorCode\":\"403\"}",
+                "this is JSON, but of no known",
+            ),
+            (
+                "[{\"url\":\"https://e.com/\"}]",
+                "this is JSON, but of no known",
+            ),
+            (
+                "<!doctype html>\n<title>Log in</title>",
+                "this is HTML or XML",
+            ),
+            ("<?xml version=\"1.0\"?><result/>", "this is HTML or XML"),
+        ] {
+            let error = SourceFormat::detect(text).unwrap_err().to_string();
+            assert!(error.starts_with(begin), "{error}");
+        }
     }
 
     #[test]

@@ -209,9 +209,10 @@ mod tests {
         );
         assert!(
             twice.links[3]
-                .refusal
+                .repeat
                 .as_ref()
                 .unwrap()
+                .refusal
                 .detail
                 .starts_with("link 1 of the file is the same link")
         );
