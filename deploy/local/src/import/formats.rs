@@ -13,7 +13,7 @@ mod shlink;
 mod table;
 mod yourls;
 
-use std::{collections::HashSet, fmt::Display};
+use std::{borrow::Cow, collections::HashSet, fmt::Display};
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
@@ -21,10 +21,10 @@ use serde_json::value::RawValue;
 use super::{
     blank::trimmed,
     link::ImportedLink,
-    record::{Change, RawRecord, Refusal},
+    record::{Change, RawRecord, Refusal, shown},
     rule::RuleState,
 };
-use json_record::{JsonRecord, MemberFault};
+use json_record::{JsonMembers, JsonRecord, MemberFault};
 use table::CsvRow;
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
@@ -109,13 +109,11 @@ impl SourceLinks {
         self.links.push(link);
     }
 
-    /// Adds a record of a JSON document. `texts` names the members of the old address and of the destination, by which
-    /// people find a broken record.
+    /// Adds a record of a JSON document, with the members that have no counterpart.
     fn add_json(
         &mut self,
         raw: &RawValue,
-        texts: [&str; 2],
-        not_imported: &[(&str, &'static str)],
+        members: &JsonMembers,
         read: impl FnOnce(&JsonRecord) -> Result<RawRecord, MemberFault>,
     ) {
         let number = self.links.len() + 1;
@@ -123,11 +121,17 @@ impl SourceLinks {
             Ok(json) => json,
             Err(fault) => return self.add(fault.into_record(number)),
         };
-        let mut record = read(&json).unwrap_or_else(|fault| json.broken(number, fault, texts));
+        let mut record =
+            read(&json).unwrap_or_else(|fault| json.broken(number, fault, members.texts));
         record.number = number;
-        for (path, name) in not_imported {
+        for (path, name) in members.not_imported {
             if let Some(value) = json.shown(path) {
                 record.leave_behind(*name, &value);
+            }
+        }
+        for name in json.names().filter(|name| !members.has(name)) {
+            if let Some(value) = json.shown(name) {
+                record.leave_behind(shown(name), &value);
             }
         }
         self.add(record);
@@ -137,14 +141,13 @@ impl SourceLinks {
     fn add_row(
         &mut self,
         row: &CsvRow,
-        not_imported: &[(Option<usize>, &'static str)],
+        not_imported: &[(usize, Cow<'static, str>)],
         mut record: RawRecord,
     ) {
         record.number = row.number;
         for (column, name) in not_imported {
-            let says_nothing = |cell: &str| matches!(trimmed(cell), "0" | "false" | "FALSE");
-            if let Some(cell) = row.cell(*column).filter(|cell| !says_nothing(cell)) {
-                record.leave_behind(*name, cell);
+            if let Some(cell) = row.cell(Some(*column)).filter(|cell| says_something(cell)) {
+                record.leave_behind(name.clone(), cell);
             }
         }
         if let Some(fault) = row.fault(&record.destination_url) {
@@ -165,6 +168,13 @@ pub(super) fn distinct<'l>(links: impl IntoIterator<Item = &'l SourceLink>) -> u
     let addresses = links.into_iter().map(|link| link.old_address.as_deref());
     let new = addresses.filter(|address| address.is_none_or(|address| seen.insert(address)));
     new.count() as u64
+}
+
+/// Returns false for a cell with a word for nothing.
+fn says_something(cell: &str) -> bool {
+    let nothing = ["0", "false", "no", "null"];
+    let cell = trimmed(cell);
+    !nothing.iter().any(|word| cell.eq_ignore_ascii_case(word))
 }
 
 /// Returns the texts of a cell that has several.

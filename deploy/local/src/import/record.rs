@@ -9,6 +9,8 @@ use super::blank::trimmed;
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
+/// Word in the names of members and columns that protect a link.
+const PASSWORD: &str = "password";
 
 /// A record, before any rule is applied.
 #[derive(Debug, Default)]
@@ -84,12 +86,19 @@ impl RawRecord {
         address.map(trimmed).filter(|address| !address.is_empty())
     }
 
-    /// Notes a member without a counterpart.
+    /// Notes a member without a counterpart. Members with one name are one, since sources write a number in several ways.
+    /// A password refuses the record, and is never shown.
     pub(super) fn leave_behind(&mut self, what: impl Into<Cow<'static, str>>, value: &str) {
-        self.changes.push(Change::LeftBehind {
-            what: what.into(),
-            value: shown(value),
-        });
+        let what = what.into();
+        if what.to_lowercase().contains(PASSWORD) {
+            self.refusal.get_or_insert_with(Refusal::password);
+            return;
+        }
+        let is_noted = |change: &Change| matches!(change, Change::LeftBehind { what: noted, .. } if *noted == what);
+        if !self.changes.iter().any(is_noted) {
+            let value = shown(value);
+            self.changes.push(Change::LeftBehind { what, value });
+        }
     }
 }
 
@@ -101,6 +110,11 @@ impl Refusal {
 
     pub(super) fn broken(reason: impl fmt::Display) -> Self {
         Self::new("record_invalid", reason)
+    }
+
+    pub(super) fn password() -> Self {
+        let detail = "The link has a password, which this service cannot ask for.";
+        Self::new("password_not_supported", detail)
     }
 
     pub(super) fn disabled() -> Self {

@@ -15,6 +15,7 @@ const NOT_IMPORTED: [(&[&str], &str); 3] = [
     (&["archived"], "archived"),
 ];
 
+const CREATED: [&str; 4] = ["created", "created_at", "date_created", "creation_date"];
 const LINK: [&str; 2] = ["link", "bitlink"];
 /// Names of the short address that are Bitly's only beside [`LONG_URL`]: other products have them too.
 const SHORT_LINK: [&str; 2] = ["short_url", "short_link"];
@@ -43,8 +44,8 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let link = table.column(&[LINK, SHORT_LINK].concat());
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
-    let created = table.ignored_column(&["created", "created_at", "date_created", "creation_date"]);
-    let lost = NOT_IMPORTED.map(|(names, name)| (table.ignored_column(names), name));
+    let created = table.ignored_column(&CREATED);
+    let lost = table.left_columns(&NOT_IMPORTED, &CREATED);
     while let Some(row) = table.next_row()? {
         let slug = row.owned(back_half);
         // Bitly answers both addresses of a link, and one of them is kept: the chosen one.

@@ -15,6 +15,9 @@ const NOT_IMPORTED: [(&[&str], &str); 6] = [
     (&["id", "link id", "external id"], "id"),
 ];
 
+/// Columns that repeat others, or that mean nothing without the product.
+const IGNORED: [&str; 5] = [CREATED_AT, "updated_at", "domain", "key", "slug"];
+const CREATED_AT: &str = "created_at";
 const SHORT_LINK: &str = "short_link";
 const URL: &str = "url";
 /// Columns of the format, for an error.
@@ -33,13 +36,13 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let destination = table.column(&["destination_url", URL]);
     let title = table.column(&["title"]);
     let tags = table.column(&["tags"]);
-    let created = table.ignored_column(&["created_at"]);
+    let created = table.ignored_column(&[CREATED_AT]);
     let expires = table.column(&["expires_at", "expiration date"]);
     if expires.is_none() {
         links.untold =
             Some("the column \"Expires at\": links that expire at Dub will not expire here");
     }
-    let lost = NOT_IMPORTED.map(|(names, name)| (table.ignored_column(names), name));
+    let lost = table.left_columns(&NOT_IMPORTED, &IGNORED);
     while let Some(row) = table.next_row()? {
         let record = RawRecord {
             short_url: row.owned(link),
@@ -104,5 +107,29 @@ mod tests {
             .to_string();
         let expected = "--from dub expects the columns \"Short link\" and \"Destination URL\"; ";
         assert!(error.starts_with(&format!("line 1: {expected}")), "{error}");
+    }
+
+    #[test]
+    fn further_columns_with_a_value_are_reported() {
+        let text = "Short link,Destination URL,Expired URL,iOS targeting,Leads,Sales,Key,Password\n\
+                    https://dub.sh/a,https://e.com,https://e.com/over,,0,2,a,\n\
+                    https://dub.sh/b,https://e.com,,,,,b,secret\n\
+                    https://dub.sh/c,https://e.com,,,,,c,No\n";
+        let parsed = parsed(SourceFormat::Dub, text);
+        let [first, second, third] = &parsed.links[..] else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!(third.refusal, None);
+        assert_eq!(
+            change_lines(first),
+            [
+                "not carried over: Expired URL https://e.com/over",
+                "not carried over: conversions 2",
+                "not carried over: domain dub.sh",
+            ]
+        );
+        let code = second.refusal.as_ref().map(|refusal| refusal.code);
+        assert_eq!(code, Some("password_not_supported"));
+        assert!(!format!("{second:?}").contains("secret"));
     }
 }

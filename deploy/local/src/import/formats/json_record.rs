@@ -13,6 +13,26 @@ pub(super) struct JsonRecord {
     members: BTreeMap<String, Member>,
 }
 
+/// Members of the records of a format.
+pub(super) struct JsonMembers {
+    /// Names of the old address and of the destination, by which people find a broken record.
+    pub(super) texts: [&'static str; 2],
+    /// Members without a counterpart, by their path, and their names in the report.
+    pub(super) not_imported: &'static [(&'static str, &'static str)],
+    /// Names of the further members that an import reads, or that mean nothing without the product.
+    pub(super) known: &'static [&'static str],
+}
+
+impl JsonMembers {
+    /// Returns true for the name of a member that the format knows.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let mut paths = self.not_imported.iter().map(|(path, _)| *path);
+        self.texts.contains(&name)
+            || self.known.contains(&name)
+            || paths.any(|path| path.split('.').next() == Some(name))
+    }
+}
+
 /// A member, or its JSON if that cannot be read: half a pair of surrogates, a number without an end.
 enum Member {
     Read(Value),
@@ -125,14 +145,7 @@ impl JsonRecord {
         if self.unreadable(path).is_some() {
             return true;
         }
-        match self.member(path) {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Bool(true)) => true,
-            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-            Some(Value::String(text)) => !text.is_empty() && text != "0",
-            Some(Value::Array(list)) => !list.is_empty(),
-            Some(Value::Object(members)) => !members.is_empty(),
-        }
+        self.member(path).is_some_and(says_something)
     }
 
     /// Returns the value of a member for the report; `None` if the member says nothing.
@@ -177,6 +190,18 @@ impl MemberFault {
 
     pub(super) fn into_record(self, number: usize) -> RawRecord {
         RawRecord::broken(number, self.0)
+    }
+}
+
+/// Returns false for `null`, `false`, 0, an empty value, and an object of such values.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty() && text != "0",
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => members.values().any(says_something),
     }
 }
 

@@ -5,11 +5,24 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RawRecord, Refusal, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents, number},
+    json_record::{JsonMembers, JsonRecord, MemberFault, documents, number},
 };
 
-/// Members without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&str, &str); 1] = [("visit_count", "visits")];
+const MEMBERS: JsonMembers = JsonMembers {
+    texts: ["link", "target"],
+    not_imported: &[("visit_count", "visits")],
+    known: &[
+        "address",
+        "banned",
+        "created_at",
+        "description",
+        "domain",
+        "expire_in",
+        "id",
+        "password",
+        "updated_at",
+    ],
+};
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -23,7 +36,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     for document in documents::<Document<'_>>(text, SourceFormat::Kutt)? {
         total = number(document.total.as_ref()).unwrap_or(total);
         for raw in document.data {
-            links.add_json(raw, ["link", "target"], &NOT_IMPORTED, record);
+            links.add_json(raw, &MEMBERS, record);
         }
     }
     links.announce(total);
@@ -50,8 +63,7 @@ fn record(json: &JsonRecord) -> Result<RawRecord, MemberFault> {
 /// Returns the reason for which a link would be more public here than it was there.
 fn refusal(json: &JsonRecord) -> Option<Refusal> {
     if json.is_set("password") {
-        let detail = "The link has a password, which this service cannot ask for.";
-        return Some(Refusal::new("password_not_supported", detail));
+        return Some(Refusal::password());
     }
     json.is_set("banned")
         .then(|| Refusal::new("link_banned", "The link is banned at its source."))

@@ -5,20 +5,27 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RawRecord, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents, number},
+    json_record::{JsonMembers, JsonRecord, MemberFault, documents, number},
     list_of_cell,
     table::CsvTable,
 };
 
-/// Members without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&str, &str); 6] = [
-    ("meta.validSince", "begin of validity"),
-    ("meta.maxVisits", "maximum of visits"),
-    ("crawlable", "permission for crawlers"),
-    ("forwardQuery", "forwarding of the query"),
-    ("hasRedirectRules", "redirect rules"),
-    ("visitsCount", "visits"),
-];
+const MEMBERS: JsonMembers = JsonMembers {
+    texts: ["shortUrl", "longUrl"],
+    not_imported: &[
+        ("meta.validSince", "begin of validity"),
+        ("meta.maxVisits", "maximum of visits"),
+        ("crawlable", "permission for crawlers"),
+        ("forwardQuery", "forwarding of the query"),
+        ("hasRedirectRules", "redirect rules"),
+        ("deviceLongUrls", "destinations of devices"),
+        ("visitsCount", VISITS),
+        ("visitsSummary.total", VISITS),
+    ],
+    known: &["dateCreated", "domain", "shortCode", "tags", "title"],
+};
+/// Name of the visits in the report; Shlink has several members for them.
+const VISITS: &str = "visits";
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -63,7 +70,8 @@ fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
     let columns = ["shortCode", "shortUrl", "longUrl", "title", "tags"];
     let columns = columns.map(|name| table.column(&[name]));
     let [code, address, destination, title, tags] = columns;
-    let [created, visits] = ["createdAt", "visits"].map(|name| table.ignored_column(&[name]));
+    let created = table.ignored_column(&["createdAt"]);
+    let lost = table.left_columns(&[(&[VISITS], VISITS)], &["createdAt", "domain"]);
     while let Some(row) = table.next_row()? {
         let record = RawRecord {
             slug: row.owned(code),
@@ -75,7 +83,7 @@ fn parse_csv(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
             created_at: row.owned(created),
             ..RawRecord::default()
         };
-        links.add_row(&row, &[(visits, "visits")], record);
+        links.add_row(&row, &lost, record);
     }
     Ok(())
 }
@@ -86,7 +94,7 @@ fn parse_json(text: &str, links: &mut SourceLinks) -> Result<(), SourceError> {
         let announced = page.pagination.and_then(|pages| pages.total_items);
         total = number(announced.as_ref()).unwrap_or(total);
         for raw in page.data {
-            links.add_json(raw, ["shortUrl", "longUrl"], &NOT_IMPORTED, record);
+            links.add_json(raw, &MEMBERS, record);
         }
     }
     links.announce(total);
@@ -242,5 +250,27 @@ mod tests {
             assert_eq!(parsed.links[1].refusal, None);
             assert_eq!(parsed.links[1].link.details.tags, ["1", "x"]);
         }
+    }
+
+    #[test]
+    fn further_members_with_a_value_are_reported() {
+        let nothing = "\"a\":null,\"b\":false,\"c\":\"\",\"d\":[],\"e\":{}";
+        let devices = "\"deviceLongUrls\":{\"android\":\"https://a.e/app\",\"ios\":null}";
+        let visits = "\"visitsCount\":3,\"visitsSummary\":{\"total\":3,\"bots\":1}";
+        let link = "\"longUrl\":\"https://a.e\",\"shortCode\":\"b\"";
+        let changes = |members: &str| {
+            let text = format!("{{\"shortUrls\":{{\"data\":[{{{link},{members}}}]}}}}");
+            change_lines(&parsed(SourceFormat::Shlink, &text).links[0])
+        };
+        assert_eq!(changes(nothing), [""; 0]);
+        assert_eq!(changes("\"deviceLongUrls\":{\"android\":null}"), [""; 0]);
+        assert_eq!(
+            changes(&format!("{devices},{visits},\"colour\":\"red\"")),
+            [
+                "not carried over: destinations of devices {\"android\":\"https://a.e/app\",\"ios\":null}",
+                "not carried over: visits 3",
+                "not carried over: colour red",
+            ]
+        );
     }
 }

@@ -3,7 +3,10 @@
 mod first_lines;
 mod rows;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use csv::StringRecord;
 use linkledger_core::figures::counted;
@@ -32,8 +35,10 @@ pub(super) struct CsvTable<'t> {
     repeated: HashSet<usize>,
     /// Error of a repeated column that the format reads.
     fault: Option<SourceError>,
-    /// Names of the columns as written, in order.
-    names: Vec<String>,
+    /// Positions and names of the columns as written, in order.
+    names: Vec<(usize, String)>,
+    /// Positions of the columns that the format reads.
+    read: HashSet<usize>,
     /// Number of cells of the header.
     width: usize,
     open_quotes: usize,
@@ -76,7 +81,7 @@ impl<'t> CsvTable<'t> {
             if first != position {
                 repeated.insert(first);
             }
-            names.push(name.to_owned());
+            names.push((position, name.to_owned()));
         }
         let width = header.len();
         Ok(Self {
@@ -85,6 +90,7 @@ impl<'t> CsvTable<'t> {
             repeated,
             fault: None,
             names,
+            read: HashSet::new(),
             width,
             open_quotes: 0,
         })
@@ -94,6 +100,7 @@ impl<'t> CsvTable<'t> {
     /// nobody knows which one counts.
     pub(super) fn column(&mut self, names: &[&str]) -> Option<usize> {
         let column = self.ignored_column(names)?;
+        self.read.insert(column);
         if self.repeated.contains(&column) {
             let reason = format!("two columns are called \"{}\"", shown(names[0]));
             self.fault.get_or_insert(SourceError::line(1, reason));
@@ -132,16 +139,38 @@ impl<'t> CsvTable<'t> {
 
     /// Returns the names of the columns, for an error.
     pub(super) fn shown_names(&self) -> String {
-        shown(&self.names.join(", "))
+        let names: Vec<&str> = self.names.iter().map(|(_, name)| name.as_str()).collect();
+        shown(&names.join(", "))
     }
 
     /// Returns the first column with a name that is not among the names.
     pub(super) fn unknown_column(&self, names: &[&str]) -> Option<&str> {
         let known: Vec<String> = names.iter().map(|name| spelling(name)).collect();
-        let mut columns = self.names.iter();
-        columns
-            .find(|name| !known.contains(&spelling(name)))
-            .map(String::as_str)
+        let mut columns = self.names.iter().map(|(_, name)| name.as_str());
+        columns.find(|name| !known.contains(&spelling(name)))
+    }
+
+    /// Returns the columns that the format does not read, with their names in the report: the name of the group that has
+    /// the column, or else the name as written. To be called after the columns that the format reads.
+    pub(super) fn left_columns(
+        &self,
+        groups: &[(&[&str], &'static str)],
+        ignored: &[&str],
+    ) -> Vec<(usize, Cow<'static, str>)> {
+        let has = |names: &[&str], name: &str| {
+            let name = spelling(name);
+            names.iter().any(|known| spelling(known) == name)
+        };
+        let is_left = |(position, name): &&(usize, String)| {
+            !self.read.contains(position) && !has(ignored, name)
+        };
+        let left = self.names.iter().filter(is_left);
+        let named = left.map(|(position, name)| {
+            let group = groups.iter().find(|(names, _)| has(names, name));
+            let name = group.map_or_else(|| shown(name).into(), |(_, group)| (*group).into());
+            (*position, name)
+        });
+        named.collect()
     }
 
     /// Reads the next row that has a cell with text; `None` after the last row.

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 
 use super::{
     RawRecord, SourceError, SourceFormat, SourceLinks,
-    json_record::{JsonRecord, MemberFault, documents, number},
+    json_record::{JsonMembers, JsonRecord, MemberFault, documents, number},
 };
 
-/// Members without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&str, &str); 2] = [("ip", "address of the creator"), ("clicks", "clicks")];
+const MEMBERS: JsonMembers = JsonMembers {
+    texts: ["shorturl", "url"],
+    not_imported: &[("ip", "address of the creator"), ("clicks", "clicks")],
+    known: &["timestamp", "title"],
+};
 
 #[derive(Deserialize)]
 struct Document<'t> {
@@ -50,7 +53,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
         for raw in listed(document.links)
             .ok_or_else(|| format.unexpected("the member links is no list of links", text))?
         {
-            links.add_json(raw, ["shorturl", "url"], &NOT_IMPORTED, record);
+            links.add_json(raw, &MEMBERS, record);
         }
     }
     links.announce(total);
