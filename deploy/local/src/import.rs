@@ -67,7 +67,8 @@ pub(crate) struct ImportOptions {
     /// refusal, and each change.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the refused lines to this CSV file, and not to standard error; columns as of --out.
+    /// Write the refused lines to this CSV file, and not to standard error; columns as of --out. The file can be mended
+    /// and imported.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Exit with code 0, not 6, although lines were refused.
@@ -142,14 +143,22 @@ impl ImportOptions {
                 (false, 1) => "was",
                 (false, _) => "were",
             };
+            let advice = self.mending();
             format!(
-                "{refused} of {all} {verb} refused; mend the file and run the same command again, or accept the \
-                 refusals with --allow-refused"
+                "{refused} of {all} {verb} refused; {advice}, or accept the refusals with --allow-refused"
             )
         } else {
             return Ok(());
         };
         Err(Refused(reason).into())
+    }
+
+    /// Returns the advice after refusals.
+    fn mending(&self) -> String {
+        match &self.refused {
+            Some(refused) if !self.dry_run => format!("mend {} and import it", refused.display()),
+            Some(_) | None => "mend the file and run the same command again".to_owned(),
+        }
     }
 
     /// Checks the files that are written at the end: a folder that cannot be written to is an error

@@ -11,6 +11,7 @@ use linkledger_core::{csv_cell::guarded, printable::printable};
 use super::{
     formats::SourceLink,
     lines::ImportLine,
+    record::SLUG_CODES,
     sending::{ImportOutcome, LineOutcome},
 };
 use crate::{
@@ -19,16 +20,22 @@ use crate::{
     output_file::{self, PRIVATE},
 };
 
-/// Columns of both files.
-const COLUMNS: [&str; 8] = [
+/// Columns of both files. The format `csv` reads them, so that mended rows can be imported.
+const COLUMNS: [&str; 14] = [
     "line",
     "old_address",
+    "slug",
     "destination_url",
     "short_url",
     "status",
     "code",
     "reason",
     "changes",
+    "title",
+    "tags",
+    "external_id",
+    "expires_at",
+    "expired_url",
 ];
 
 /// Lines that a file has.
@@ -82,11 +89,8 @@ pub(super) fn write(
     write().with_context(|| format!("can't write {}", path.display()))
 }
 
-fn cells(
-    source: &SourceLink,
-    outcome: Option<&LineOutcome>,
-    mode: BatchMode,
-) -> [String; COLUMNS.len()] {
+/// Returns the cells of a row: outcome of the record, and the link that a mended row becomes.
+fn cells(source: &SourceLink, outcome: Option<&LineOutcome>, mode: BatchMode) -> Vec<String> {
     let (short_url, status, code, reason) = match outcome {
         Some(LineOutcome::Created { short_url }) => {
             let status = match mode {
@@ -102,15 +106,40 @@ fn cells(
         None => (None, "unknown", "", ""),
     };
     let changes: Vec<String> = source.changes.iter().map(ToString::to_string).collect();
-    let cell = |text: &str| guarded(&printable(text)).into_owned();
-    [
+    // A slug that was refused leaves the cell to the one that replaces it.
+    let slug = source.link.slug.as_deref();
+    let slug = slug.filter(|_| !code.starts_with(SLUG_CODES));
+    let mut cells = vec![
         source.number.to_string(),
-        cell(source.old_address.as_deref().unwrap_or_default()),
-        cell(&source.link.destination_url),
-        cell(short_url.unwrap_or_default()),
+        cell(source.old_address.as_deref()),
+        cell(slug),
+        cell(Some(&source.link.destination_url)),
+        cell(short_url),
         status.to_owned(),
-        cell(code),
-        cell(reason),
-        cell(&changes.join("; ")),
+        cell(Some(code)),
+        cell(Some(reason)),
+        cell(Some(&changes.join("; "))),
+    ];
+    cells.extend(details(source));
+    cells
+}
+
+/// Returns title, tags, external id and expiry of a link; of a refused record, as written where the link has none.
+fn details(source: &SourceLink) -> [String; 5] {
+    let (fitted, written) = (&source.link.details, &source.as_written);
+    let or_written = |fitted: &Option<String>, written: &Option<String>| {
+        cell(fitted.as_deref().or(written.as_deref()))
+    };
+    [
+        // The title of an own export may have characters that `printable` would replace.
+        guarded(fitted.title.as_deref().unwrap_or_default()).into_owned(),
+        cell(Some(&fitted.tags.join(","))),
+        or_written(&fitted.external_id, &written.external_id),
+        or_written(&fitted.expires_at, &written.expires_at),
+        or_written(&fitted.expired_url, &written.expired_url),
     ]
+}
+
+fn cell(text: Option<&str>) -> String {
+    guarded(&printable(text.unwrap_or_default())).into_owned()
 }

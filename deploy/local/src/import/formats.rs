@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::{
     blank::trimmed,
-    link::ImportedLink,
+    link::{ImportedLink, LinkDetails},
     record::{Change, RawRecord, Refusal, shown},
     rule::RuleState,
 };
@@ -67,6 +67,8 @@ pub(super) struct SourceLink {
     pub(super) changes: Vec<Change>,
     /// Reason to refuse the link without asking the service.
     pub(super) refusal: Option<Refusal>,
+    /// Members of a refused record, as written, that the link may lack.
+    pub(super) as_written: LinkDetails,
     /// An earlier link of the file that has the same slug.
     pub(super) repeat: Option<Repeat>,
 }

@@ -11,6 +11,17 @@ use super::blank::trimmed;
 const SHOWN_LENGTH_MAX: usize = 200;
 /// Word in the names of members and columns that protect a link.
 const PASSWORD: &str = "password";
+/// Begin of the codes of refusals that another slug mends.
+pub(super) const SLUG_CODES: &str = "slug_";
+/// Codes of refusals that neither another slug nor another destination mends: here the link would be more public than
+/// at its source, or a row of the report has only a part of the record.
+const LASTING_CODES: [&str; 5] = [
+    "password_not_supported",
+    "link_banned",
+    "link_disabled",
+    "record_invalid",
+    "encoding_invalid",
+];
 
 /// A record, before any rule is applied.
 #[derive(Debug, Default)]
@@ -120,6 +131,14 @@ impl Refusal {
     pub(super) fn disabled() -> Self {
         let detail = "The link is disabled, and an import creates only links that redirect.";
         Self::new("link_disabled", detail)
+    }
+
+    /// Returns the refusal of a row of a report with this code, unless a mended row can be imported.
+    pub(super) fn lasting(code: &str) -> Option<Self> {
+        let code = LASTING_CODES.into_iter().find(|lasting| *lasting == code)?;
+        let detail = "The record was refused for what the report can't show: mend the record in its own file, or \
+                      empty the cell \"code\" to import the row as it is.";
+        Some(Self::new(code, detail))
     }
 
     pub(super) fn no_slug() -> Self {

@@ -77,6 +77,7 @@ impl RuleState {
         let taken = slug.as_deref().filter(|_| refusal.is_none());
         let repeat = taken.and_then(|slug| self.take(slug, &record, &destination_url));
         self.decided += 1;
+        let as_written = refusal.as_ref().map(|_| as_written(&record));
         let given_id = record.external_id.as_deref().filter(|_| refusal.is_none());
         let expired_url = expired_url(&record, expires_at.is_some(), &mut changes);
         let details = LinkDetails {
@@ -110,6 +111,7 @@ impl RuleState {
             },
             changes,
             refusal,
+            as_written: as_written.unwrap_or_default(),
             repeat,
         }
     }
@@ -182,6 +184,16 @@ fn keep<T: Default>(result: Result<T, Refusal>, refusal: &mut Option<Refusal>) -
         refusal.get_or_insert(reason);
         T::default()
     })
+}
+
+/// Returns the members that the link of a refused record lacks, for the report from which the record can be imported.
+fn as_written(record: &RawRecord) -> LinkDetails {
+    LinkDetails {
+        external_id: record.external_id.clone(),
+        expires_at: record.expires_at.clone(),
+        expired_url: record.expired_url.clone(),
+        ..LinkDetails::default()
+    }
 }
 
 fn fitted_address(
@@ -485,5 +497,21 @@ mod tests {
             Some("encoding_invalid")
         );
         assert_eq!(state.decide(record(2, "https://a.test/abc")).refusal, None);
+    }
+
+    #[test]
+    fn refused_record_keeps_its_expiry_as_written() {
+        let given = RawRecord {
+            expires_at: Some("31.12.2030".to_owned()),
+            expired_url: Some("https://example.org/".to_owned()),
+            external_id: Some("order-1".to_owned()),
+            ..record(1, "https://a.test/abc")
+        };
+        let written = state().decide(given).as_written;
+        assert_eq!(written.expires_at.as_deref(), Some("31.12.2030"));
+        assert_eq!(written.expired_url.as_deref(), Some("https://example.org/"));
+        assert_eq!(written.external_id.as_deref(), Some("order-1"));
+        let kept = state().decide(record(1, "https://a.test/abc"));
+        assert_eq!(kept.as_written, LinkDetails::default());
     }
 }

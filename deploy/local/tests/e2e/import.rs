@@ -100,12 +100,13 @@ async fn repeated_import_creates_no_link() {
     assert_eq!(code, Some(0), "{text}");
     assert!(!text.contains("line 3001"), "{text}");
     let report = fs::read_to_string(report).unwrap();
-    let header = "line,old_address,destination_url,short_url,status,code,reason,changes";
+    let header = "line,old_address,slug,destination_url,short_url,status,code,reason,changes,\
+                  title,tags,external_id,expires_at,expired_url";
     assert_eq!(report.lines().next(), Some(header));
     assert_eq!(report.lines().count(), 1 + LINKS + 2);
-    assert_eq!(report.matches(",existing,,,\n").count(), LINKS);
+    assert_eq!(report.matches(",existing,,,,,,,,\n").count(), LINKS);
     let links = stack.http().list_all().await;
-    let first = report.lines().nth(1).unwrap().split(',').nth(3).unwrap();
+    let first = report.lines().nth(1).unwrap().split(',').nth(4).unwrap();
     let link = links
         .iter()
         .find(|link| link["short_url"] == first)
@@ -115,9 +116,9 @@ async fn repeated_import_creates_no_link() {
     let refused: Vec<&str> = refused.lines().collect();
     assert_eq!(refused[0], header);
     assert!(
-        refused[1].starts_with("3001,,ftp://ftp.example.com/,,refused,url_scheme_not_allowed,")
+        refused[1].starts_with("3001,,,ftp://ftp.example.com/,,refused,url_scheme_not_allowed,")
     );
-    assert!(refused[2].starts_with("3002,,https://localhost/,,refused,url_host_not_allowed,"));
+    assert!(refused[2].starts_with("3002,,,https://localhost/,,refused,url_host_not_allowed,"));
     assert_eq!(refused.len(), 3);
     assert!(
         text.contains(&format!(

@@ -73,9 +73,15 @@ async fn files_of_other_products_are_imported_once() {
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(printed.contains(outcome), "{format}: {output:?}");
         assert!(printed.contains(told), "{format}: {output:?}");
-        let output = import(folder.path(), format, name, &[]);
+        let refused = folder.path().join("refused.csv");
+        let refused = refused.to_str().unwrap();
+        let output = import(folder.path(), format, name, &["--refused", refused]);
         let printed = text(&output.stdout);
         assert!(printed.contains("s: 0 created"), "{format}: {output:?}");
+        let output = run(folder.path(), &["import", "--from", "csv", refused]);
+        let printed = text(&output.stdout);
+        let none = "s: 0 created, 0 created before";
+        assert!(printed.contains(none), "{format}: {output:?}");
     }
     let links = stack.http().list_all().await;
     let has = |slug: &str, destination: &str| {
@@ -208,9 +214,10 @@ fn known_outcomes_outlive_a_failing_item() {
     );
     assert_eq!(
         fs::read_to_string(map).unwrap(),
-        "line,old_address,destination_url,short_url,status,code,reason,changes\n\
-         2,a-a,https://a.example,http://s.test/a-a,created,,,\n\
-         3,b-b,https://b.example,,unknown,,,\n"
+        "line,old_address,slug,destination_url,short_url,status,code,reason,changes,\
+         title,tags,external_id,expires_at,expired_url\n\
+         2,a-a,a-a,https://a.example,http://s.test/a-a,created,,,,,,,,\n\
+         3,b-b,b-b,https://b.example,,unknown,,,,,,,,\n"
     );
     let first = server.request().json();
     let second = server.request().json();
@@ -261,9 +268,10 @@ fn refused_address_forges_no_row() {
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     assert_eq!(
         fs::read_to_string(refused).unwrap(),
-        "line,old_address,destination_url,short_url,status,code,reason,changes\n\
-         2,s.test,'=1\\n9\\tx,,refused,slug_missing,The old address is missing or has no slug.,\
-         not carried over: domain s.test\n"
+        "line,old_address,slug,destination_url,short_url,status,code,reason,changes,\
+         title,tags,external_id,expires_at,expired_url\n\
+         2,s.test,,'=1\\n9\\tx,,refused,slug_missing,The old address is missing or has no slug.,\
+         not carried over: domain s.test,,,,,\n"
     );
     assert!(server.requests().is_empty());
 }
@@ -484,10 +492,9 @@ fn report_has_the_old_address_beside_a_new_slug() {
     assert!(text(&output.stdout).contains(moved), "{output:?}");
     let rows = fs::read_to_string(report).unwrap();
     let rows: Vec<&str> = rows.lines().skip(1).collect();
-    let created =
-        "2,https://sho.rt/2023/review,https://a.example,http://s.test/review-2023,created,,,";
+    let created = "2,https://sho.rt/2023/review,review-2023,https://a.example,http://s.test/review-2023,created,,,";
     assert!(rows[0].starts_with(created), "{rows:?}");
-    let refused = "3,https://sho.rt/2024/review,https://b.example,,refused,slug_taken,";
+    let refused = "3,https://sho.rt/2024/review,,https://b.example,,refused,slug_taken,";
     assert!(rows[1].starts_with(refused), "{rows:?}");
 }
 
@@ -510,4 +517,79 @@ fn rows_without_a_header_are_no_list_of_addresses() {
         "{output:?}"
     );
     assert!(server.requests().is_empty());
+}
+
+/// Links of Dub that are refused for slug, destination, expiry and password.
+const REFUSED_LINKS: &str = "Short link,Destination URL,Title,Tags,Expires at,Password\n\
+    https://dub.sh/2023/review,https://e.com/,=Title,\"news, Sale\",2090-01-01,\n\
+    https://dub.sh/call,ftp://e.com/,,,,\n\
+    https://dub.sh/over,https://e.com/,,,2020-01-01,\n\
+    https://dub.sh/secret,https://e.com/,,,,pass\n";
+
+/// Fills in the refused file, as its reader does.
+fn mend(refused: &Path) {
+    let mut reader = csv::Reader::from_path(refused).unwrap();
+    let header = reader.headers().unwrap().clone();
+    let at = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let mut writer = csv::Writer::from_path(refused).unwrap();
+    writer.write_record(&header).unwrap();
+    for row in rows {
+        let mut cells: Vec<String> = row.iter().map(ToOwned::to_owned).collect();
+        match &row[at("code")] {
+            "slug_invalid_character" => "review-2023".clone_into(&mut cells[at("slug")]),
+            "url_scheme_not_allowed" => {
+                "https://e.com/call".clone_into(&mut cells[at("destination_url")]);
+            }
+            _ => {}
+        }
+        writer.write_record(&cells).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+#[tokio::test]
+async fn mended_refused_file_is_imported_with_its_details() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let [file, refused] = ["dub.csv", "refused.csv"].map(|name| folder.path().join(name));
+    fs::write(&file, REFUSED_LINKS).unwrap();
+    let [file, refused_file] = [&file, &refused].map(|path| path.to_str().unwrap());
+    let printed = |arguments: &[&str]| {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(6), "{output:?}");
+        [text(&output.stdout), text(&output.stderr)].concat()
+    };
+    let first = printed(&["import", file, "--refused", refused_file]);
+    assert!(
+        first.contains("0 created, 0 created before, 4 refused"),
+        "{first}"
+    );
+    assert!(first.contains("refused.csv and import it, or"), "{first}");
+    mend(&refused);
+    let mended = printed(&["import", refused_file]);
+    assert!(
+        mended.contains("2 created, 0 created before, 2 refused"),
+        "{mended}"
+    );
+    for code in ["1  expires_at_in_the_past", "1  password_not_supported"] {
+        assert!(mended.contains(code), "{mended}");
+    }
+    let again = printed(&["import", refused_file]);
+    assert!(
+        again.contains("0 created, 2 created before, 2 refused"),
+        "{again}"
+    );
+    let links = stack.http().list_all().await;
+    let link = |slug: &str| {
+        let has_slug = |link: &&Value| link["short_url"].as_str().unwrap().ends_with(slug);
+        links.iter().find(has_slug).unwrap()
+    };
+    let review = link("/review-2023");
+    assert_eq!(review["title"], "=Title");
+    assert_eq!(review["tags"], json!(["news", "sale"]));
+    assert_eq!(review["expires_at"], "2090-01-01T00:00:00.000Z");
+    assert_eq!(link("/call")["destination_url"], "https://e.com/call");
+    assert_eq!(links.len(), 2);
+    assert_eq!(stack.interrupt(), Some(0));
 }

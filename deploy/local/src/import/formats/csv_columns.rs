@@ -6,7 +6,11 @@ use super::{
     ID_PREFIX, RawRecord, Refusal, SourceError, SourceFormat, SourceLinks, list_of_cell,
     table::{CsvRow, CsvTable, spelling},
 };
-use crate::import::{link::LINK_MEMBERS, record::shown};
+use crate::import::{
+    blank::trimmed,
+    link::LINK_MEMBERS,
+    record::{SLUG_CODES, shown},
+};
 
 /// Columns that an export has and an import does not need.
 const IGNORED: [&str; 7] = [
@@ -18,10 +22,14 @@ const IGNORED: [&str; 7] = [
     "etag",
     DISABLED_BY,
 ];
+/// Columns that a report has beside those of its links.
+const REPORT: [&str; 5] = ["line", "status", CODE, "reason", "changes"];
 /// Column with the address that visitors use so far, which may differ from the new slug.
 const OLD_ADDRESS: &str = "old_address";
 /// Column with the id of a link of this service.
 const ID: &str = "id";
+/// Column of a report with the code of a refusal.
+const CODE: &str = "code";
 /// Column with the role that a link is disabled by.
 const DISABLED_BY: &str = "disabled_by";
 /// Number of changed letters up to which a name is taken for a misspelt one.
@@ -32,8 +40,8 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     SourceFormat::Csv.check_columns(&table)?;
     let columns = LINK_MEMBERS.map(|name| table.column(&[name]));
     let [_, _, _, title, ..] = columns;
-    let [disabled_by, id, old_address] =
-        [DISABLED_BY, ID, OLD_ADDRESS].map(|name| table.column(&[name]));
+    let [disabled_by, id, old_address, code] =
+        [DISABLED_BY, ID, OLD_ADDRESS, CODE].map(|name| table.column(&[name]));
     while let Some(row) = table.next_row()? {
         let mut record = record(&row, columns);
         if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
@@ -50,14 +58,18 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
         if row.cell(disabled_by).is_some() {
             record.refusal = Some(Refusal::disabled());
         }
+        if let Some(code) = row.cell(code).map(trimmed) {
+            record.needs_slug |= code.starts_with(SLUG_CODES);
+            record.refusal = record.refusal.or_else(|| Refusal::lasting(code));
+        }
         links.add_row(&row, &[], record);
     }
     Ok(())
 }
 
-/// Returns true if the table has the column of the destination, and only columns of a link or of an export.
+/// Returns true if the table has the column of the destination, and only columns of a link, an export or a report.
 pub(super) fn has_columns_of_format(table: &CsvTable<'_>) -> bool {
-    has_destination(table) && table.unknown_column(&known_columns()).is_none()
+    has_destination(table) && table.unknown_column(&known_columns(table)).is_none()
 }
 
 /// Returns the columns of the format, for an error.
@@ -65,14 +77,14 @@ pub(super) fn expected() -> String {
     let [destination_url, optional @ ..] = LINK_MEMBERS;
     let optional = optional.join(", ");
     format!(
-        "the column {destination_url}, and beside the columns of an export only {optional}, {OLD_ADDRESS}"
+        "the column {destination_url}, and beside the columns of an export or a report only {optional}, {OLD_ADDRESS}"
     )
 }
 
-/// Returns words about the first column that neither a link nor an export has; `None` if the table lacks the
+/// Returns words about the first column that no link, export or report has; `None` if the table lacks the
 /// destination.
 pub(super) fn unknown_column(table: &CsvTable<'_>) -> Option<String> {
-    let unknown = table.unknown_column(&known_columns())?;
+    let unknown = table.unknown_column(&known_columns(table))?;
     let distance = |name: &str| strsim::osa_distance(&spelling(name), &spelling(unknown));
     let names = LINK_MEMBERS.into_iter().chain([OLD_ADDRESS]);
     let nearest = names.min_by_key(|name| distance(name));
@@ -88,8 +100,15 @@ fn has_destination(table: &CsvTable<'_>) -> bool {
     table.has(&LINK_MEMBERS[..1])
 }
 
-fn known_columns() -> Vec<&'static str> {
-    [&LINK_MEMBERS[..], &IGNORED, &[OLD_ADDRESS]].concat()
+/// Returns the columns of the format. A report without slugs, as the console writes one, lacks the details of its links
+/// too.
+fn known_columns(table: &CsvTable<'_>) -> Vec<&'static str> {
+    let report = if table.has(&LINK_MEMBERS[1..2]) {
+        &REPORT[..]
+    } else {
+        &[]
+    };
+    [&LINK_MEMBERS[..], &IGNORED, &[OLD_ADDRESS], report].concat()
 }
 
 fn record(row: &CsvRow, columns: [Option<usize>; LINK_MEMBERS.len()]) -> RawRecord {
@@ -235,10 +254,47 @@ mod tests {
             unknown.ends_with("\"notes\" is none of them: take the column away"),
             "{unknown}"
         );
+        let report = error("line,old_address,destination_url,status,code,reason,changes\n");
+        assert!(report.contains("\"line\" is none of them"), "{report}");
         let other = error("url,slug\n");
         assert!(
             other.starts_with("line 1: --from csv expects the column destination_url, and"),
             "{other}"
         );
+    }
+
+    #[test]
+    fn row_of_a_report_becomes_the_mended_link() {
+        let text = "line,old_address,slug,destination_url,short_url,status,code,reason,changes,title,tags\n\
+                    2,https://s.test/2023/x,x-2023,https://a.example/,,refused,slug_invalid_character,R,C,'=T,\"a,b\"\n\
+                    3,,,https://a.example/,,refused,slug_missing,,,,\n\
+                    4,https://s.test/y,,https://a.example/,,refused,url_scheme_not_allowed,,,,\n";
+        assert_eq!(SourceFormat::detect(text), Ok(SourceFormat::Csv));
+        let links = parsed(SourceFormat::Csv, text).links;
+        let [first, second, third] = &links[..] else {
+            panic!("{links:?}")
+        };
+        assert_eq!(first.refusal, None);
+        assert_eq!(first.link.slug.as_deref(), Some("x-2023"));
+        assert_eq!(first.link.details.title.as_deref(), Some("=T"));
+        assert_eq!(first.link.details.tags, ["a", "b"]);
+        let code = second.refusal.as_ref().map(|it| it.code);
+        assert_eq!(code, Some("slug_missing"));
+        assert_eq!(third.link.slug.as_deref(), Some("y"));
+    }
+
+    #[test]
+    fn protected_link_of_a_report_stays_refused() {
+        for code in ["password_not_supported", "link_banned", "record_invalid"] {
+            let row = |code| format!("destination_url,slug,code\nhttps://a.example/,x,{code}\n");
+            let refusal = |code| {
+                parsed(SourceFormat::Csv, &row(code))
+                    .links
+                    .remove(0)
+                    .refusal
+            };
+            assert_eq!(refusal(code).map(|refusal| refusal.code), Some(code));
+            assert_eq!(refusal(""), None);
+        }
     }
 }
