@@ -8,6 +8,7 @@ use std::{
 
 use futures::{StreamExt as _, future::join_all, stream};
 use indicatif::ProgressBar;
+use linkledger_core::link::DestinationSchemes;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -317,6 +318,19 @@ impl LineOutcome {
     }
 }
 
+/// Returns the reason to refuse the scheme of an address: no setting accepts some of them.
+fn scheme_detail(address: &str) -> &'static str {
+    let (scheme, _) = address.split_once(':').unwrap_or_default();
+    let schemes: Result<DestinationSchemes, _> = format!("https,{scheme}").parse();
+    match schemes {
+        Ok(_) => {
+            "The service accepts this kind of address (mailto:, tel:, an app's) only if its operator names it in \
+             DESTINATION_SCHEMES."
+        }
+        Err(_) => "The service never accepts this kind of address; give another destination.",
+    }
+}
+
 /// Returns the reason of a refusal in words of a file, whose slugs and expiries were chosen long ago.
 fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
     match code {
@@ -327,11 +341,7 @@ fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
                  apart. Visitors of the old address would come to that link."
             ))
         }
-        "url_scheme_not_allowed" => Some(
-            "The service accepts this kind of address (mailto:, tel:, an app's) only if its operator names it in \
-             DESTINATION_SCHEMES."
-                .to_owned(),
-        ),
+        "url_scheme_not_allowed" => Some(scheme_detail(&link.destination_url).to_owned()),
         "url_ip_not_allowed" => Some(
             "The service accepts IP addresses only if its operator sets DESTINATION_HOSTS=any."
                 .to_owned(),
@@ -343,5 +353,25 @@ fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
             ))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedy_for_a_scheme_is_one_that_helps() {
+        for address in ["mailto:a@e.com", "ftp://e.com/", "myapp://open"] {
+            assert!(scheme_detail(address).contains("DESTINATION_SCHEMES"));
+        }
+        for address in [
+            "javascript:alert(1)",
+            "JavaScript:x",
+            "data:text/html,x",
+            "file:///etc",
+        ] {
+            assert!(scheme_detail(address).contains("never"), "{address}");
+        }
     }
 }
