@@ -14,7 +14,7 @@ use linkledger_command_api::relay::{
 };
 use linkledger_core::{cloud_event::PublishedEvent, event_store::log, id::AccountId, shard::Shard};
 use linkledger_testing as testing;
-use linkledger_testing::{TestBroker, TestDatabase, eventually_within};
+use linkledger_testing::{TestBroker, TestDatabase, eventually_within, stream::Stream};
 use rdkafka::{
     Message as _, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
@@ -109,6 +109,22 @@ pub(crate) async fn step_until_stored<P: EventPublisher>(
             "the cursor does not reach {position}"
         );
         relay.step().await.unwrap();
+    }
+}
+
+/// Returns the stored cursor of each shard.
+pub(crate) async fn all_stored(pool: &PgPool) -> Vec<i64> {
+    let stored = "SELECT position FROM event_store.relay_cursors ORDER BY shard";
+    sqlx::query_scalar(stored).fetch_all(pool).await.unwrap()
+}
+
+/// Asserts that no event up to these cursors was published twice: a producer that takes over repeats only what was on
+/// its way.
+pub(crate) fn assert_published_once(stream: &Stream, stored: &[i64]) {
+    for (records, stored) in stream.records.iter().zip(stored) {
+        let records = records.iter();
+        let records = records.filter(|record| record.event.position <= *stored);
+        assert_eq!(records.count(), usize::try_from(*stored).unwrap());
     }
 }
 
