@@ -3,7 +3,7 @@
 
 use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::SHARD_COUNT};
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
-use linkledger_testing::TestBroker;
+use linkledger_testing::{TestBroker, until_known};
 use rdkafka::{
     ClientConfig,
     admin::{
@@ -52,11 +52,11 @@ impl Broker {
 pub(crate) async fn apache(options: ApacheKafkaOptions) -> ApacheKafka {
     let kafka = ApacheKafka::start(options).await.unwrap();
     let topic = NewTopic::new(TOPIC, i32::from(SHARD_COUNT), TopicReplication::Fixed(1));
-    let created = admin(&kafka)
-        .create_topics(&[topic], &AdminOptions::new())
-        .await
-        .unwrap();
+    let admin = admin(&kafka);
+    let created = admin.create_topics(&[topic], &AdminOptions::new()).await;
+    let created = created.unwrap();
     assert!(created.iter().all(Result::is_ok), "{created:?}");
+    until_known(&admin, TOPIC, SHARD_COUNT.into()).await;
     kafka
 }
 

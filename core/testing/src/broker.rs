@@ -189,16 +189,37 @@ impl TestBroker {
             (&self.topic, SHARD_COUNT),
             (&self.clicks_topic, CLICK_PARTITIONS),
         ];
-        let topics = topics.map(|(topic, partitions)| {
+        let new = topics.map(|(topic, partitions)| {
             let replication = TopicReplication::Fixed(1);
             // As `command-api topic create` does.
             NewTopic::new(topic.as_str(), i32::from(partitions), replication)
                 .set("message.timestamp.after.max.ms", "9223372036854775807")
         });
-        let created = admin.create_topics(&topics, &AdminOptions::new()).await;
+        let created = admin.create_topics(&new, &AdminOptions::new()).await;
         let created = created.expect("the broker answers");
         assert!(created.iter().all(Result::is_ok), "{created:?}");
+        for (topic, partitions) in topics {
+            let partitions = usize::from(partitions);
+            until_known(&admin, topic.as_str(), partitions).await;
+        }
     }
+}
+
+/// Waits until the broker knows a new topic with a leader of each partition: the controller answers earlier.
+pub async fn until_known(
+    admin: &AdminClient<DefaultClientContext>,
+    topic: &str,
+    partitions: usize,
+) {
+    crate::eventually("the broker knows the new topic", async || {
+        let client = admin.inner();
+        let metadata = client.fetch_metadata(Some(topic), Duration::from_secs(5));
+        let metadata = metadata.ok()?;
+        let found = metadata.topics().first()?.partitions();
+        let are_led = found.len() == partitions && found.iter().all(|it| it.leader() >= 0);
+        are_led.then_some(())
+    })
+    .await;
 }
 
 async fn start_shared() -> ApacheKafka {

@@ -49,7 +49,7 @@ use linkledger_core::{
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
     append_events::append_events,
-    broker::TestBroker,
+    broker::{TestBroker, until_known},
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
     random::Random,
