@@ -3,12 +3,12 @@
 use super::{RawRecord, SourceError, SourceFormat, SourceLinks, list_of_cell, table::CsvTable};
 
 /// Columns without a counterpart, and their names in the report.
-const NOT_IMPORTED: [(&[&str], &str); 6] = [
+const NOT_IMPORTED: [(&[&str], &str); 9] = [
     (&["clicks"], "clicks"),
-    (
-        &["leads", "conversions", "sales", "sale amount"],
-        "conversions",
-    ),
+    (&["leads"], "leads"),
+    (&["conversions"], "conversions"),
+    (&["sales"], "sales"),
+    (&["sale amount", "sales amount"], "sales amount"),
     (&["description"], "description"),
     (&["archived"], "archived"),
     (&["folder", "folder id"], "folder"),
@@ -124,7 +124,7 @@ mod tests {
             change_lines(first),
             [
                 "not carried over: Expired URL https://e.com/over",
-                "not carried over: conversions 2",
+                "not carried over: sales 2",
                 "not carried over: domain dub.sh",
             ]
         );
