@@ -24,7 +24,7 @@ pub const TOPIC: &str = "linkledger.events.v1";
 pub const SEQUENCE: &str = "ce_sequence";
 /// Header: epoch of the log, within which sequences can be compared.
 pub const LOG_EPOCH: &str = "ce_logepoch";
-/// Header: state of the link after the event, as JSON, on every event of a link but most creations.
+/// Header: state of the link after the event, as JSON. A creation lacks it, since its payload is the state.
 const LINK_STATE: &str = "ce_linkstate";
 /// Header: message authentication code, for the projector.
 const MAC: &str = "ce_mac";

@@ -307,15 +307,13 @@ mod tests {
 
     #[test]
     fn creation_is_its_state_unless_a_later_release_says_more() {
-        let created = |metadata: &str| {
-            RecordedEvent {
+        let enabling = r#""reason":"test","by":"operator""#;
+        let creating = r#""slug":"Spring","short_url":"https://sho.rt/Spring","#.to_owned()
+            + r#""destination_url":"https://e.com/","frozen":true"#;
+        let created = |metadata: &str| RecordedEvent {
             event_type: "LinkCreated".to_owned(),
-            payload: enabled("{}").payload.replace(
-                r#""reason":"test","by":"operator""#,
-                r#""slug":"Spring","short_url":"https://sho.rt/Spring","destination_url":"https://e.com/","frozen":true"#,
-            ),
+            payload: enabled("{}").payload.replace(enabling, &creating),
             ..enabled(metadata)
-        }
         };
         let link = created(r#"{"actor":"operator"}"#).link_after().unwrap();
         let state: LinkState = serde_json::from_str(STATE).unwrap();

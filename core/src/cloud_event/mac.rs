@@ -101,7 +101,10 @@ impl std::str::FromStr for RecordMac {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::published_of_link, *};
+    use super::{
+        super::tests::{published, published_of_link},
+        *,
+    };
 
     type Record = (Vec<(&'static str, String)>, String);
 
@@ -109,9 +112,13 @@ mod tests {
         RecordKey::new(&[7; 32])
     }
 
-    fn signed() -> Record {
-        let signed = published_of_link().signed(&key());
+    fn record(event: PublishedEvent) -> Record {
+        let signed = event.signed(&key());
         (signed.headers(), signed.event.payload)
+    }
+
+    fn signed() -> Record {
+        record(published_of_link())
     }
 
     fn verifies(key: &RecordKey, shard: i64, (headers, payload): &Record) -> bool {
@@ -156,20 +163,17 @@ mod tests {
 
     #[test]
     fn attribute_cannot_move_into_the_payload() {
-        let sound = signed();
-        let at = |name| sound.0.iter().position(|(it, _)| *it == name).unwrap();
-        let (state, traceparent) = (at("ce_linkstate"), at("ce_traceparent"));
-        assert_eq!(state, traceparent + 1, "both come last before the code");
-        let mut moved = sound.clone();
-        let mut payload = String::new();
-        for (name, value) in moved.0.drain(traceparent..=state) {
-            for part in [name, value.as_str()] {
-                let length = (part.len() as u64).to_be_bytes();
-                payload.push_str(std::str::from_utf8(&length).unwrap_or_default());
-                payload.push_str(part);
-            }
+        let mut moved = record(published(2));
+        let last = moved.0.len() - 2;
+        let (name, value) = moved.0.remove(last);
+        assert_eq!(name, "ce_traceparent");
+        // As the code takes both in: lengths below 128 are text, as a payload must be.
+        let mut frames = String::new();
+        for part in [name, value.as_str()] {
+            frames.push_str(std::str::from_utf8(&(part.len() as u64).to_be_bytes()).unwrap());
+            frames.push_str(part);
         }
-        moved.1.insert_str(0, &payload);
+        moved.1.insert_str(0, &frames);
         assert!(!verifies(&key(), 3, &moved));
     }
 

@@ -30,8 +30,7 @@ use sqlx::PgPool;
 use tokio::{task::spawn_blocking, time::Instant};
 
 pub use self::group::AssignmentChange;
-use self::{group::GroupContext, unreadable_records::UnreadableRecords};
-
+use self::{group::GroupContext, key::KnownKey, unreadable_records::UnreadableRecords};
 use crate::config::Config;
 
 /// Shortest time between two commits of the offsets.
@@ -61,7 +60,7 @@ pub struct Consumer {
     /// Offset of the next record of each partition, if not committed yet.
     next_offsets: PerShard<Option<i64>>,
     committed_at: Instant,
-    key: key::KnownKey,
+    key: KnownKey,
     unreadable: UnreadableRecords,
     /// Kind and time of the last warning.
     last_warning: Option<(KafkaErrorKind, Instant)>,
@@ -80,7 +79,7 @@ impl Consumer {
             topic: settings.kafka.topic.clone(),
             next_offsets: PerShard::default(),
             committed_at: Instant::now(),
-            key: key::KnownKey::new(log),
+            key: KnownKey::new(log),
             unreadable: UnreadableRecords::default(),
             last_warning: None,
         })

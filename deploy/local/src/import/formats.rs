@@ -73,7 +73,7 @@ pub(super) struct SourceLink {
     pub(super) repeat: Option<Repeat>,
 }
 
-/// What a link repeats: only one of the two can have the slug.
+/// Earlier link with the same slug: only one of the two can have it.
 #[derive(Debug)]
 pub(super) struct Repeat {
     /// Index of the earlier link in the file.
@@ -228,7 +228,6 @@ impl SourceFormat {
         expected.to_owned()
     }
 
-    /// Returns the name of the format for `--from`.
     /// Returns the name of the product whose exports have the format; `None` for the formats of this service.
     pub(super) fn product(self) -> Option<String> {
         match self {
@@ -237,6 +236,7 @@ impl SourceFormat {
         }
     }
 
+    /// Returns the name of the format for `--from`.
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())

@@ -235,12 +235,12 @@ impl ImportOutcome {
 
     /// Refuses the links whose slug an earlier link of the file has got. Returns the indices of the others.
     fn refuse_repeats(&mut self, lines: &[ImportLine], repeats: Vec<usize>) -> Vec<usize> {
-        let (sent, refused) = repeats.into_iter().partition(|index| {
+        let (sent, refused): (Vec<usize>, Vec<usize>) = repeats.into_iter().partition(|index| {
             let repeat = lines[*index].source.repeat.as_ref();
             let earlier = repeat.and_then(|it| self.lines[it.earlier].as_ref());
             matches!(earlier, Some(LineOutcome::Refused { .. }))
         });
-        for index in Vec::into_iter(refused) {
+        for index in refused {
             let repeat = lines[index].source.repeat.as_ref();
             self.lines[index] = repeat.map(|it| LineOutcome::refused(&it.refusal));
         }

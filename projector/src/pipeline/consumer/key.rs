@@ -1,11 +1,12 @@
 //! Key of the records, which the database of the log has.
 
+use std::time::Duration;
+
 use linkledger_core::{
     cloud_event::RecordKey,
     event_store::{log_meta, time_limit::within},
 };
 use sqlx::PgPool;
-use std::time::Duration;
 
 /// Timeout for reading the key. Meanwhile records wait.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
