@@ -25,7 +25,7 @@ import uuid
 NOT_RUN = {
     "kafka-": ".ci/kafka-security, with the tools of Apache Kafka",
     "deploy/kafka/acls": ".ci/kafka-security, with the tools of Apache Kafka",
-    "projector drop": "projector/tests/api/rebuild_killed.rs, a minute after it was served",
+    "projector drop": "projector/tests/operations/rebuild_killed.rs, a minute after it was served",
     "command-api relay refill": "command-api/tests/relay/refill.rs, with an empty topic",
 }
 DEADLINE_S = 30

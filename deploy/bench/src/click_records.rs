@@ -54,12 +54,12 @@ struct Clicks {
 }
 
 impl Clicks {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            visits: Visits::draw(LINKS)?,
+    fn new(visits: Visits) -> Self {
+        Self {
+            visits,
             shares: VisitorShares::new(),
             random: SmallRng::seed_from_u64(SEED),
-        })
+        }
     }
 
     fn next(&mut self, clicked_at: OffsetDateTime) -> Click {
@@ -150,7 +150,7 @@ impl ClicksTopic {
         let before = self.records()?;
         let now = SystemClock.now();
         let recorder_id = RecorderId(new_uuid(now));
-        let mut clicks = Clicks::new()?;
+        let mut clicks = Clicks::new(Visits::draw(LINKS)?);
         let mut sequences = [0; CLICK_PARTITIONS as usize];
         for number in 1..=count {
             let age = CLICKED_WITHIN.mul_f64(1.0 - f64::from(number) / f64::from(count));
@@ -270,12 +270,12 @@ mod tests {
     use linkledger_core::click::ClickKind;
     use time::macros::datetime;
 
-    use super::{ACCOUNTS, Click, Clicks, HUMAN_PERCENT};
+    use super::{ACCOUNTS, Click, Clicks, HUMAN_PERCENT, LINKS, Visits};
 
     const COUNT: usize = 20_000;
 
     fn clicks() -> Vec<Click> {
-        let mut clicks = Clicks::new().unwrap();
+        let mut clicks = Clicks::new(Visits::draw_some(LINKS, COUNT).unwrap());
         let at = datetime!(2026-11-23 09:51 UTC);
         (0..COUNT).map(|_| clicks.next(at)).collect()
     }

@@ -13,10 +13,10 @@ use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;
 
 use crate::{
+    cache_changes::{changes, subjects_of_log},
     events::destination_changed,
     gate::Gate,
     process::Process,
-    redirect_changes::{changes, subjects_of_log},
     stage::Stage,
     tables::Tables,
 };

@@ -20,7 +20,7 @@ use crate::{
     poisoned::{paint, parkings, restore, rewrite, tables_without},
     stage::Stage,
     tables::{Tables, checkpoints_of},
-    verify::assert_nothing_is_wrong,
+    verified::assert_nothing_is_wrong,
 };
 
 #[tokio::test]

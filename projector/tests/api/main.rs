@@ -1,51 +1,35 @@
 //! Tests of the projector with a real Postgres and librdkafka's broker: whatever the topic
-//! delivers, the read tables become what the log demands.
+//! delivers, the read tables become what the log demands; the console shows it. Tests of the operators' commands are in
+//! `projector/tests/operations`, of the counting of clicks in `projector/tests/clicks`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cache_changes;
 mod catch_up;
 mod console;
-mod contested;
+mod cycles;
 mod delivery;
 mod effects;
-mod equivalence;
 mod frozen;
 mod gate;
-mod generations;
 mod grants;
 mod heartbeat;
+mod large_tables;
 mod later_release;
-mod operation;
-mod operator;
 mod outage;
-mod parked_command;
 mod parking;
-mod pause;
 mod plans;
 mod poisoned;
 mod process;
 mod pruning;
-mod rebuild;
-mod rebuild_account;
-mod rebuild_equivalence;
-mod rebuild_frozen;
-mod rebuild_killed;
-mod rebuild_parked;
 mod redirect_changes;
-mod release;
 mod restart;
-mod restored;
-mod shown_progress;
-mod skip;
+#[expect(dead_code, reason = "the tests of operations use the rest")]
 mod stage;
-mod status;
-mod status_command;
-mod status_remedies;
+#[expect(dead_code, reason = "the tests of operations use the rest")]
 mod tables;
 mod two_projectors;
-mod two_servers;
 mod unreadable;
-mod verify;
-mod why;
+mod verified;
 
 use linkledger_testing::events;

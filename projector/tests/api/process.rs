@@ -1,26 +1,14 @@
-//! The projector as a process: a service that a test can freeze, and commands.
+//! The projector as a process that a test can freeze.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use linkledger_testing::{TestDatabase, record};
+use linkledger_testing::record;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
 use crate::stage::Stage;
-
-/// Runs a command to its end.
-pub(crate) async fn run(database: &TestDatabase, arguments: &[&str]) -> Output {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_projector"));
-    command.args(arguments).env("DATABASE_URL", database.url());
-    command.output().await.unwrap()
-}
-
-/// Returns what a command printed on standard output.
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
 
 /// Process that ends with the test.
 pub(crate) struct Process(Child);

@@ -4,7 +4,7 @@ use linkledger_projector::pipeline::redirect_changes::{PRUNED_MAX, prune};
 use linkledger_testing::eventually;
 use sqlx::PgPool;
 
-use crate::{redirect_changes::numbers, stage::Stage};
+use crate::{cache_changes::numbers, stage::Stage};
 
 /// Inserts changes under the next numbers; `age` is an SQL interval.
 async fn insert_changes(pool: &PgPool, count: u16, age: &str) {

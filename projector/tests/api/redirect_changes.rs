@@ -1,62 +1,23 @@
 //! Changes for redirect caches: each change, no creation, numbered without gaps.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use linkledger_core::{
-    account::AccountEvent,
-    cloud_event::PublishedEvent,
-    event::Event,
     event_store::{self, SessionKind, transaction::PoolTransaction},
-    link::{LinkCreated, LinkEvent},
+    link::LinkCreated,
     shard::Shard,
 };
 use linkledger_projector::{pipeline::engine::Engine, read_models::redirects::RedirectChanges};
 use linkledger_testing::{eventually, in_background, sessions_waiting_for_lock};
-use sqlx::{PgPool, raw_sql};
+use sqlx::raw_sql;
 use uuid::Uuid;
 
 use crate::{
+    cache_changes::{changes, numbers, subjects_of_log},
     events::{deleted, destination_changed, disabled, enabled, resumed, suspended},
     stage::Stage,
     tables::Tables,
 };
-
-/// Number, slug and account of a change; exactly one of slug and account is set.
-type Row = (i64, Option<String>, Option<Uuid>);
-
-pub(crate) async fn changes(pool: &PgPool) -> Vec<Row> {
-    sqlx::query_as(
-        "SELECT number, slug_folded, account_id FROM read_model.redirect_changes ORDER BY number",
-    )
-    .fetch_all(pool)
-    .await
-    .unwrap()
-}
-
-pub(crate) async fn numbers(pool: &PgPool) -> Vec<i64> {
-    changes(pool).await.into_iter().map(|row| row.0).collect()
-}
-
-/// Returns the slugs and accounts of which the log has a change.
-pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String>, Option<Uuid>)> {
-    let mut slugs = HashMap::new();
-    let mut subjects = BTreeSet::new();
-    for PublishedEvent { event, .. } in log {
-        match event.decode().unwrap() {
-            Event::Link(LinkEvent::Created(created)) => {
-                slugs.insert(created.link_id, created.slug.to_lowercase());
-            }
-            Event::Link(changed) => {
-                subjects.insert((Some(slugs[&changed.link_id()].clone()), None));
-            }
-            Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => {
-                subjects.insert((None, Some(event.account_id.uuid())));
-            }
-            Event::Credits(_) => {}
-        }
-    }
-    subjects
-}
 
 /// Returns projected links, and the engine that projected them.
 async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Engine) {

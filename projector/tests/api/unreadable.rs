@@ -15,9 +15,9 @@ use linkledger_testing::{damage_event, hide_event, mend_log};
 use sqlx::PgPool;
 
 use crate::{
+    cycles::{cycle_until, cycle_until_idle, floor},
     events::disabled,
     poisoned::{paint, parkings, restore},
-    restored::{cycle_until, cycle_until_idle, floor},
     stage::Stage,
     tables::Tables,
 };

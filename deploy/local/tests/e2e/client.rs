@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+pub(crate) use crate::process::text;
 use crate::{
     process::{data_folder, linkledger},
     scripted_server::{Reply, ScriptedServer},
@@ -35,8 +36,4 @@ pub(crate) fn run(script: Vec<Reply>, arguments: &[&str]) -> (Output, ScriptedSe
     let server = ScriptedServer::start(script);
     let output = command(&server.url, arguments).output().unwrap();
     (output, server)
-}
-
-pub(crate) fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }

@@ -1,8 +1,8 @@
-//! The tests of the stack, run as users run it: real processes, real sockets.
+//! The tests of the stack, run as users run it: real processes, real sockets. The slow ones are in
+//! `deploy/local/tests/slow`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod apache_kafka;
-mod batches_with_kills;
 mod certificates;
 mod client;
 mod client_clicks;
@@ -15,10 +15,9 @@ mod command_line;
 mod committed;
 mod complaints;
 mod configuration;
-mod demo;
 mod doctor;
-mod expiry_in_two_processes;
 mod export;
+#[expect(dead_code, reason = "the slow tests use the rest")]
 mod http;
 mod import;
 mod import_formats;
@@ -30,11 +29,8 @@ mod metrics;
 mod openapi;
 mod postgres_tls;
 mod process;
-mod read_only_server;
-mod rebuild_under_load;
-mod restart;
+mod scrape;
 mod scripted_server;
-mod separate_processes;
 mod services;
 mod stack_settings;
 mod walkthrough;

@@ -40,6 +40,10 @@ pub(crate) fn run(data_dir: &Path, arguments: &[&str]) -> Output {
     linkledger(data_dir, arguments).output().unwrap()
 }
 
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
 /// A stack that has printed `ready`.
 pub(crate) struct Stack {
     child: Child,

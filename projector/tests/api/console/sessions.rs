@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, raw_sql};
 
 use super::{TestConsole, assert_shows};
 use crate::{
-    plans::{reads, sessions_have_ended},
+    large_tables::{reads, sessions_have_ended},
     stage::Stage,
 };
 

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use super::secure_kafka::{ADMIN, OPERATOR, SecureKafka};
 use crate::{
     http::Http,
-    metrics::Scrape,
+    scrape::Scrape,
     services::{free_address, program},
 };
 

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::{
     http::Http,
-    metrics::Scrape,
-    services::{OWNER, ROLES, Service, Settings, program, until_listens},
+    scrape::Scrape,
+    services::{ROLES, Service, program},
+    settings::{OWNER, Settings, until_listens},
 };
 
 const OPERATOR: &str = "linkledger_operator";

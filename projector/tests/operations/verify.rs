@@ -10,53 +10,26 @@ mod timeouts;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{databases::Databases, event_store::SessionKind, link::LinkDetails};
+use linkledger_core::link::LinkDetails;
 use linkledger_projector::{
     operations::{
         pause::{self, PauseChange},
         rebuild::account::rebuild_account,
-        verify::{
-            self, FindingKind, GenerationTarget, SESSIONS, VerificationReport, VerifyFinding,
-        },
+        verify::{self, FindingKind, VerifyFinding},
     },
     read_models::Projection,
 };
 use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::{
+    cache_changes::{changes, numbers},
     events::{
         adjusted, deleted, destination_changed, details_changed, disabled, resumed, suspended,
     },
-    redirect_changes::{changes, numbers},
     stage::Stage,
     tables::{Tables, read_tables},
+    verified::{assert_nothing_is_wrong, first_generation, sessions, verify_all},
 };
-
-/// Returns the first generation of a projection.
-pub(crate) const fn first_generation(projection: Projection) -> GenerationTarget {
-    GenerationTarget {
-        projection,
-        generation: 1,
-    }
-}
-
-fn sessions(stage: &Stage) -> Databases {
-    stage.databases(SessionKind::Writer, SESSIONS)
-}
-
-pub(crate) async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
-    let pool = sessions(stage);
-    let mut all = Vec::new();
-    for target in Projection::ALL.map(first_generation) {
-        all.push(
-            verify::verify_generation(&pool, target, &|_| ())
-                .await
-                .unwrap(),
-        );
-    }
-    pool.close().await;
-    all
-}
 
 /// Repairs everything, and returns the number of repaired rows.
 pub(crate) async fn repair_all(stage: &Stage) -> u64 {
@@ -79,14 +52,6 @@ pub(crate) async fn repair_all(stage: &Stage) -> u64 {
 async fn findings(stage: &Stage) -> Vec<VerifyFinding> {
     let all = verify_all(stage).await;
     all.into_iter().flat_map(|it| it.findings.named).collect()
-}
-
-/// Checks that the tables, which no process writes to, have each expected row once.
-pub(crate) async fn assert_nothing_is_wrong(stage: &Stage) {
-    for verified in verify_all(stage).await {
-        assert!(verified.findings.is_empty(), "{verified:?}");
-        assert_eq!(verified.rows_expected, verified.rows_found, "{verified:?}");
-    }
 }
 
 async fn execute(pool: &PgPool, statement: &str) -> u64 {

@@ -8,10 +8,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 use time::Duration;
 
-use crate::{
-    client::text,
-    process::{Stack, data_folder, linkledger, run},
-};
+use crate::process::{Stack, data_folder, linkledger, run, text};
 
 /// Runs the command, and returns its numbers of clicks (of people, of bots), its first UTC day, and the number of
 /// published clicks.

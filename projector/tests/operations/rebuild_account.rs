@@ -10,12 +10,8 @@ use serde_json::Value;
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
-    events::suspended,
-    poisoned::paint,
-    redirect_changes::changes,
-    stage::Stage,
-    tables::Tables,
-    verify::{assert_nothing_is_wrong, damage},
+    cache_changes::changes, events::suspended, poisoned::paint, stage::Stage, tables::Tables,
+    verified::assert_nothing_is_wrong, verify::damage,
 };
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");

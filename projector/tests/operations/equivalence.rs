@@ -21,11 +21,11 @@ use sqlx::PgPool;
 use tokio::runtime;
 
 use crate::{
+    cache_changes::{changes, numbers, subjects_of_log},
     poisoned::{paint, restore},
-    redirect_changes::{changes, numbers, subjects_of_log},
     stage::Stage,
     tables::{Tables, read_tables},
-    verify::assert_nothing_is_wrong,
+    verified::assert_nothing_is_wrong,
 };
 
 /// Random request; the index selects one of the existing links.

@@ -16,10 +16,10 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use super::first_generation;
 use crate::{
-    plans::{LARGE, apply, end, fill, measured, reads},
+    large_tables::{LARGE, apply, end, fill, measured, reads},
     stage::Stage,
+    verified::first_generation,
 };
 
 const PROJECTIONS: u64 = Projection::ALL.len() as u64;

@@ -23,9 +23,9 @@ use linkledger_testing::{eventually, in_background};
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
+    cache_changes::{changes, subjects_of_log},
     events::{deleted, destination_changed, disabled, suspended},
     poisoned::{paint, parkings, restore, tables_without},
-    redirect_changes::{changes, subjects_of_log},
     stage::Stage,
     tables::Tables,
 };

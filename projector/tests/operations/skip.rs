@@ -18,7 +18,7 @@ use crate::{
     rebuild::{TO_SWAP, rebuild_all, sessions},
     stage::Stage,
     tables::Tables,
-    verify::assert_nothing_is_wrong,
+    verified::assert_nothing_is_wrong,
 };
 
 fn request(account_id: AccountId) -> SkipRequest<'static> {

@@ -16,7 +16,8 @@ use sqlx::PgPool;
 
 use crate::{
     http::Http,
-    services::{OWNER, Service, Settings, program, until_listens},
+    services::{Service, program},
+    settings::{OWNER, Settings, until_listens},
 };
 use client::{Answers, Client, Outcome};
 use load::{

@@ -10,8 +10,8 @@ use linkledger_projector::{
 };
 use sqlx::postgres::PgPoolOptions;
 
-use super::{execute, first_generation};
-use crate::stage::Stage;
+use super::execute;
+use crate::{stage::Stage, verified::first_generation};
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 const LINKS: usize = 400;

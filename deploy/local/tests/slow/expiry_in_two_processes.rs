@@ -17,8 +17,9 @@ use time::OffsetDateTime;
 
 use crate::{
     http::Http,
-    metrics::Scrape,
-    services::{OWNER, Settings, free_address, program, until_listens},
+    scrape::Scrape,
+    services::{free_address, program},
+    settings::{OWNER, Settings, until_listens},
 };
 
 const LINKS: usize = 200;

@@ -23,7 +23,8 @@ use crate::{
     rebuild::TO_SWAP,
     stage::Stage,
     tables::Tables,
-    verify::{assert_nothing_is_wrong, damage, first_generation, history, repair_all, verify_all},
+    verified::{assert_nothing_is_wrong, first_generation, verify_all},
+    verify::{damage, history, repair_all},
 };
 
 /// Statements on the server of the read tables that damage one row each.

@@ -5,10 +5,11 @@ use linkledger_projector::{
     read_models::Projection,
 };
 
-use super::{damage, first_generation, history, sessions};
+use super::{damage, history};
 use crate::{
     rebuild::{self, TO_SWAP, rebuild_all},
     stage::Stage,
+    verified::{first_generation, sessions},
 };
 
 /// Verifies all projections, and records the results.

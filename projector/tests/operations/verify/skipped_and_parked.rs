@@ -12,13 +12,14 @@ use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;
 
-use super::{assert_nothing_is_wrong, damage, findings, repair_all};
+use super::{damage, findings, repair_all};
 use crate::{
     equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
     poisoned::{paint, restore},
     stage::Stage,
     tables::{Tables, read_tables},
+    verified::assert_nothing_is_wrong,
 };
 
 /// Skips an event, as `parked skip` does.
