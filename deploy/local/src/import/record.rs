@@ -9,8 +9,10 @@ use super::blank::trimmed;
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
-/// Word in the names of members and columns that protect a link.
-const PASSWORD: &str = "password";
+/// Words in the names of members and columns that protect a link.
+const PROTECTION: [&str; 2] = ["password", "secret"];
+/// Word in the names of members and columns of links that are out of service.
+const DISABLED: &str = "disabled";
 /// Begin of the codes of refusals that another slug mends.
 pub(super) const SLUG_CODES: &str = "slug_";
 /// Codes of refusals that neither another slug nor another destination mends: here the link would be more public than
@@ -98,12 +100,16 @@ impl RawRecord {
     }
 
     /// Notes a member without a counterpart. Members with one name are one, since sources write a number in several ways.
-    /// A password refuses the record, and is never shown.
+    /// A password refuses the record, and is never shown; so does a mark that the link is disabled.
     pub(super) fn leave_behind(&mut self, what: impl Into<Cow<'static, str>>, value: &str) {
         let what = what.into();
-        if what.to_lowercase().contains(PASSWORD) {
+        let name = what.to_lowercase();
+        if PROTECTION.iter().any(|word| name.contains(word)) {
             self.refusal.get_or_insert_with(Refusal::password);
             return;
+        }
+        if name.contains(DISABLED) {
+            self.refusal.get_or_insert_with(Refusal::disabled);
         }
         let is_noted = |change: &Change| matches!(change, Change::LeftBehind { what: noted, .. } if *noted == what);
         if !self.changes.iter().any(is_noted) {
