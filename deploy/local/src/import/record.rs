@@ -3,9 +3,12 @@
 
 use std::{borrow::Cow, fmt};
 
-use linkledger_core::{link::Slug, printable::printable};
+use linkledger_core::{
+    link::{Slug, printed_slug},
+    printable::printable,
+};
 
-use super::blank::trimmed;
+use super::{blank::trimmed, old_address};
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
@@ -97,6 +100,15 @@ impl RawRecord {
         let address = self.moved_from.as_deref().or(self.short_url.as_deref());
         let address = address.or(self.slug.as_deref());
         address.map(trimmed).filter(|address| !address.is_empty())
+    }
+
+    /// Returns the slug whose link visitors of the old address reach here.
+    pub(super) fn reached_slug(&self) -> Option<Slug> {
+        let address = self.moved_from.as_deref().or(self.short_url.as_deref());
+        match address.filter(|address| !trimmed(address).is_empty()) {
+            Some(address) => old_address::reached_slug(address),
+            None => printed_slug::parse(trimmed(self.slug.as_deref()?)),
+        }
     }
 
     /// Notes a member without a counterpart. Members with one name are one, since sources write a number in several ways.

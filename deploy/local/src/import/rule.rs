@@ -101,6 +101,7 @@ impl RuleState {
         SourceLink {
             number: record.number,
             old_address,
+            reached_slug: record.reached_slug(),
             link: ImportedLink {
                 destination_url,
                 slug,

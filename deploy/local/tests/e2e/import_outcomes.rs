@@ -55,7 +55,7 @@ async fn slug_of_a_refused_link_goes_to_the_next_one() {
         fs::write(&file, [&[head], rows].concat().join("\n")).unwrap();
         let output = run(folder.path(), &["import", file.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(6), "{output:?}");
-        text(&output.stdout).to_owned()
+        [text(&output.stdout), text(&output.stderr)].concat()
     };
     let expired = "https://example.com/old,https://a.example/zSale,2020-01-01T00:00:00Z";
     let live = "https://example.com/new,https://b.example/zsale,";
@@ -64,12 +64,51 @@ async fn slug_of_a_refused_link_goes_to_the_next_one() {
     let counts = "1 created, 0 created before, 2 refused";
     assert!(printed.contains(counts), "{printed}");
     let links = stack.http().list_all().await;
+    let told = "Here, visitors of the old address come to the link \"zsale\", to https://example.com/new. \
+                (expires_at_in_the_past)";
+    assert!(printed.contains(told), "{printed}");
     assert_eq!(links[0]["destination_url"], "https://example.com/new");
     assert_eq!(links.len(), 1);
     // The newest link first, as many products export.
     let printed = import(&[later, live, expired]);
     let counts = "0 created, 1 created before, 2 refused";
     assert!(printed.contains(counts), "{printed}");
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn refusal_names_the_link_that_answers_at_the_old_address() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let [file, refused] = ["links.csv", "refused.csv"].map(|name| folder.path().join(name));
+    let import = |rows: &str, arguments: &[&str]| {
+        fs::write(&file, format!("destination_url,short_url\n{rows}")).unwrap();
+        run(
+            folder.path(),
+            &[&["import", file.to_str().unwrap()], arguments].concat(),
+        )
+    };
+    let output = import("https://example.com/,https://a.example/zend\n", &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let rows = "https://example.com/2,https://sho.rt/zend.\n\
+                tel:+1555,https://b.example/Zend\n\
+                https://example.com/3,https://sho.rt/zend\n\
+                https://example.com/4,https://sho.rt/2023/zend\n\
+                tel:+1556,https://b.example/ztel\n";
+    let refused_file = refused.to_str().unwrap();
+    for mode in ["--allow-refused", "--dry-run"] {
+        let output = import(rows, &["--refused", refused_file, mode]);
+        assert!(text(&output.stdout).contains("s: 0 "), "{output:?}");
+        let written = fs::read_to_string(&refused).unwrap();
+        let told = "Here, visitors of the old address come to the link \"\"zend\"\", which exists already.";
+        let are_told: Vec<_> = written
+            .lines()
+            .skip(1)
+            .map(|row| row.contains(told))
+            .collect();
+        assert_eq!(are_told, [true, true, true, false, false], "{written}");
+    }
+    assert_eq!(stack.http().list_all().await.len(), 1);
     assert_eq!(stack.interrupt(), Some(0));
 }
 
@@ -302,11 +341,11 @@ fn summary_counts_lines_without_credits() {
 fn file_that_lacks_pages_is_never_done() {
     let folder = data_folder();
     let file = folder.path().join("kutt.json");
-    let page = |slug: &str| {
+    let page = |slug: &str, total: u64| {
         let link = json!({
             "address": slug, "link": format!("https://k.test/{slug}"), "target": "https://e.com/", "visit_count": 0,
         });
-        json!({ "limit": 1, "skip": 0, "total": 2, "data": [link] }).to_string()
+        json!({ "limit": 1, "skip": 0, "total": total, "data": [link] }).to_string()
     };
     let import = |server: &ScriptedServer, option: &str| {
         let arguments = ["import", file.to_str().unwrap(), option];
@@ -314,21 +353,32 @@ fn file_that_lacks_pages_is_never_done() {
     };
     let [a, b] = ["http://s.test/a-a", "http://s.test/b-b"].map(created);
 
-    fs::write(&file, page("a-a")).unwrap();
-    for (option, status) in [("--dry-run", 200), ("--allow-refused", 207)] {
+    fs::write(&file, page("a-a", 2)).unwrap();
+    for (option, status, done) in [
+        ("--dry-run", 200, ""),
+        ("--allow-refused", 207, ", the others are done"),
+    ] {
         let server = ScriptedServer::start(vec![items(status, std::slice::from_ref(&a))]);
         let output = import(&server, option);
         assert_eq!(output.status.code(), Some(6), "{output:?}");
         assert!(
-            text(&output.stderr).ends_with(
+            text(&output.stderr).ends_with(&format!(
                 "warning: the file has 1 of 2 links: export the others too, and append them to the file\n\
-                 error: the file lacks 1 link of its source; append what is missing, and run the same command again\n"
-            ),
+                 error: the file lacks 1 link of its source{done}; append what is missing, or, if the total of the \
+                 source is wrong, correct it in the last page of the file, and run the same command again\n"
+            )),
             "{output:?}"
         );
+        assert!(text(&output.stdout).contains("s: 1 "), "{output:?}");
+        assert_eq!(server.request().json()["items"][0]["slug"], "a-a");
     }
 
-    fs::write(&file, page("a-a") + &page("b-b")).unwrap();
+    fs::write(&file, page("a-a", 1)).unwrap();
+    let server = ScriptedServer::start(vec![items(207, std::slice::from_ref(&a))]);
+    let output = import(&server, "--allow-refused");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+
+    fs::write(&file, page("a-a", 2) + &page("b-b", 2)).unwrap();
     let server = ScriptedServer::start(vec![items(207, &[a, b])]);
     let output = import(&server, "--allow-refused");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
