@@ -21,16 +21,19 @@ def links_to(api_url, key, host):
     return found
 
 
-def preview(console, host, count):
+def paste(console, rows):
     console.open("#/create")
     console.find("#rows")
-    rows = "\n".join(f"https://{host}/{n}" for n in range(count))
     console.driver.execute_script("""
         const rows = document.querySelector('#rows');
         rows.value = arguments[0];
         rows.dispatchEvent(new Event('input', {bubbles: true}));
     """, rows)
     console.find(".import form .primary").click()
+
+
+def preview(console, host, count):
+    paste(console, "\n".join(f"https://{host}/{n}" for n in range(count)))
     console.says(f"{count} new links", ".counts")
 
 
@@ -138,13 +141,34 @@ def texts_that_are_no_list(console, proxy, api_url):
 def changes_old_to_new(console, proxy, api_url):
     console.open("#/create")
     console.find("#rows").clear()
-    console.find("#rows").send_keys(f"destination_url;slug;tags;old_address\n;;;\n{RUN}-fit.example.com;{RUN}-fit;VIP;https://sho.rt/2023/fit\nexample.com;a/b;;\n")
+    console.find("#rows").send_keys(f"destination_url;slug;tags;old_address;\n;;;\n{RUN}-fit.example.com;{RUN}-fit;VIP;https://sho.rt/2023/fit;menu\nexample.com;a/b;;\n")
     console.find(".import form .primary").click()
     console.says("1 new link", ".counts")
     console.says("tag “VIP” became “vip”", ".import")
     console.says(f"became “https://{RUN}-fit.example.com”", ".import")
     console.says(f"old address “https://sho.rt/2023/fit” became “{RUN}-fit”", ".import")
+    console.says("column 5 (no name) “menu”", ".import")
     console.says("1 row refused", ".counts")
+
+
+def slug_of_a_refused_row(console, proxy, api_url):
+    """Of rows with one slug, the first one that is not refused gets it, also if the others are in other batches."""
+    host, slug = f"{RUN}-repeat.example.com", f"{RUN}-sale"
+    between = [f"https://{host}/{n},," for n in range(100)]
+    paste(console, "\n".join([
+        "destination_url,short_url,expires_at",
+        f"https://{host}/old,https://a.example/{slug.upper()},2020-01-01",
+        f"https://{host}/new,https://b.example/{slug},",
+        *between,
+        f"https://{host}/later,https://c.example/{slug.upper()},",
+    ]))
+    console.says("101 new links · 2 rows refused", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("101 links created · 2 refused", ".counts")
+    console.says(f"Line 3 has the slug already: “https://b.example/{slug}” and", ".import")
+    path = f"/v1/links?slug_prefix={slug}"
+    found = console.wait("the link", lambda: [link["destination_url"] for link in call_api(api_url, console.key, "GET", path)["items"]])
+    check(found == [f"https://{host}/new"], f"the slug is of {found}")
 
 
 def own_csv(console, proxy, api_url):
@@ -177,4 +201,4 @@ def select_created(console, proxy, api_url):
     console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
-SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, texts_that_are_no_list, changes_old_to_new, own_csv, select_created)
+SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, texts_that_are_no_list, changes_old_to_new, slug_of_a_refused_row, own_csv, select_created)

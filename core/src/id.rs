@@ -31,11 +31,13 @@ const DIGITS: [u8; 256] = {
 const NO_DIGIT: u8 = u8::MAX;
 
 fn encode_suffix(uuid: Uuid) -> [u8; SUFFIX_LENGTH] {
-    let bits = uuid.as_u128();
-    std::array::from_fn(|index| {
-        let shift = 5 * (SUFFIX_LENGTH - 1 - index);
-        ALPHABET[usize::try_from((bits >> shift) & 31).expect("five bits fit")]
-    })
+    let mut bits = uuid.as_u128();
+    let mut suffix = [0; SUFFIX_LENGTH];
+    for character in suffix.iter_mut().rev() {
+        *character = ALPHABET[usize::try_from(bits & 31).expect("five bits fit")];
+        bits >>= 5;
+    }
+    suffix
 }
 
 fn decode_suffix(suffix: &str) -> Option<Uuid> {

@@ -8,7 +8,7 @@ import { draftOf } from "./draft.js";
 import { keysOf } from "./item_keys.js";
 import { MEMBERS } from "./link_members.js";
 import { problemView } from "./problem_view.js";
-import { changeTable, costOf, costText, linkTable, payable, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes } from "./import_outcomes.js";
+import { changeTable, costOf, costText, linkTable, payable, refusalTable, resultAsCsv, sampleTable, tally, wholeOutcomes, withRepeats } from "./import_outcomes.js";
 import { apiKey } from "./session.js";
 import { selectLinks } from "./links_page.js";
 import { rowsOf } from "./link_rows.js";
@@ -225,7 +225,7 @@ class Import {
   }
 
   showPreview(rows, result) {
-    const outcomes = wholeOutcomes(result.outcomes);
+    const outcomes = wholeOutcomes(rows, result.outcomes);
     const { created, replayed, refused, unknown } = tally(outcomes);
     const cost = costOf(result, created);
     const creatable = payable(created, cost, result.before);
@@ -256,7 +256,7 @@ class Import {
     const result = await this.run("partial", "Creating", rows);
     if (!result) return;
     this.keep(result.outcomes.some(canPass));
-    this.showResult(rows, result);
+    this.showResult(rows, { ...result, outcomes: withRepeats(rows, result.outcomes) });
     this.oncreated();
   }
 

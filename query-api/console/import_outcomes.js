@@ -12,15 +12,32 @@ const LINKS_SHOWN = 10;
 const REFUSALS_SHOWN = 100;
 const CHANGES_SHOWN = 20;
 const UNPAID = "insufficient_credits";
+const TAKEN = "slug_taken";
+
+/**
+ * Returns the outcomes with the earlier row that has the slug of a refused one. Batches of a dry run know nothing of each
+ * other, so a row that repeats the slug of a batch before is refused here.
+ */
+export const withRepeats = (rows, outcomes) => {
+  const holders = new Map();
+  return outcomes.map((outcome, index) => {
+    const { problem } = outcome;
+    const slug = rows[index].members.slug?.toLowerCase();
+    const earlier = slug && holders.get(slug);
+    if (earlier && (!problem || problem.code === TAKEN)) return { status: 409, replayed: false, problem: { code: TAKEN, earlier } };
+    if (slug && !problem) holders.set(slug, rows[index]);
+    return outcome;
+  });
+};
 
 /**
  * Returns the outcomes that a dry run of the whole list would have without a limit of credits: each batch begins with
- * the whole balance. Repeated slugs are refused before the run.
+ * the whole balance.
  */
-export const wholeOutcomes = (outcomes) => outcomes.map((outcome) => {
+export const wholeOutcomes = (rows, outcomes) => withRepeats(rows, outcomes.map((outcome) => {
   const isWanted = outcome.status < 300 || outcome.problem?.code === UNPAID;
   return isWanted ? { status: 201, replayed: outcome.replayed } : outcome;
-});
+}));
 
 const isNew = ({ status, replayed }) => status < 300 && !replayed;
 
@@ -55,8 +72,15 @@ export const costText = (cost, balance) => {
 };
 
 /** Returns the reason of a refusal; a taken slug is named, since nobody sees it in the row of an address. */
-const reasonOf = ({ problem, row }) => problemLine(problem)
-  + (problem.code === "slug_taken" && !row.fault ? ` · “${row.members.slug}” is taken by another link; letter case does not count` : "");
+const reasonOf = ({ problem, row }) => {
+  if (problem.code !== TAKEN) return problemLine(problem);
+  const { earlier } = problem;
+  if (!earlier) return `${problemLine(problem)} · “${row.members.slug}” is taken by another link; letter case does not count`;
+  const isSame = earlier.address === row.address && earlier.members.destination_url === row.members.destination_url;
+  return isSame
+    ? `Line ${earlier.line} is the same link: see what became of it`
+    : `Line ${earlier.line} has the slug already: “${earlier.address}” and “${row.address}” would be one address`;
+};
 
 /** Returns what became of each row as CSV, in the columns of `linkledger import --out`. */
 export const resultAsCsv = (rows, outcomes) => csv([

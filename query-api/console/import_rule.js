@@ -75,10 +75,8 @@ const partsOf = (address) => {
 /** Returns an address without the user and password before its host. */
 const withoutUser = (address) => (address.includes("/") ? address.replace(/^((?:[a-z][a-z0-9+.-]*:)?\/\/)?[^/?#]*@/i, "$1") : address);
 
-/** What earlier rows of a text have taken. */
+/** The rule, with what earlier rows of a text have taken. Of rows with one slug, the service decides which one gets it. */
 export class Rule {
-  slugs = new Map();
-
   externalIds = new Set();
 
   /**
@@ -127,7 +125,6 @@ export class Rule {
     const instant = fittedInstant(trim(given("expires_at")));
     set("expires_at", "expiry", Date.parse(instant) - Date.now() > EXPIRY_AHEAD_MAX ? "" : instant);
     set("expired_url", "destination after expiry", members.expires_at && addressOf(given("expired_url")));
-    if (!fault) fault = this.take(line, slug, address || slug, members.destination_url);
     const id = trim(given("external_id"));
     const isKept = EXTERNAL_ID.test(id) && !this.externalIds.has(id);
     if (isKept && !fault) this.externalIds.add(id);
@@ -146,17 +143,5 @@ export class Rule {
       if (tag !== "" && !isFull) tags.add(tag);
     }
     return [...tags];
-  }
-
-  /** Takes the slug for a row; returns the problem if an earlier row has it. Letter case does not count. */
-  take(line, slug, address, destination) {
-    const key = slug?.toLowerCase();
-    const earlier = this.slugs.get(key);
-    if (!earlier && key) this.slugs.set(key, { line, address, destination });
-    if (earlier && earlier.address === address && earlier.destination === destination) return { code: "slug_taken", title: `Line ${earlier.line} is the same link: see what became of it` };
-    return earlier && {
-      code: "slug_taken",
-      title: `Line ${earlier.line} has the slug already: “${earlier.address}” and “${address}” would be one address`,
-    };
   }
 }

@@ -203,6 +203,7 @@ export const rowsOf = (source) => {
   if (fault) return { fault, rows: [] };
   const names = head?.names ?? [DESTINATION, "slug"];
   const positions = new Map(names.map((name, index) => [known.get(spelling(name)), index]));
+  const unnamed = [...names.keys()].filter((at) => spelling(names[at]) === "");
   const others = SEPARATORS.filter((one) => one !== head?.separator);
   const rule = new Rule();
   const read = head ? records(rest, head.separator, names.length).slice(1) : plainLines(text);
@@ -213,7 +214,10 @@ export const rowsOf = (source) => {
       const isShort = Boolean(head) && cells.length < names.length;
       const isOther = isShort && others.some((other) => rowOf(textOf(DESTINATION), other, [DESTINATION, "slug"])?.[1]);
       const reason = broken ?? (isExcess ? EXCESS : isOther ? OTHER_SEPARATOR : undefined);
-      return rule.decide({ line: line + (head ? linesBefore : 0), text: row, isTable: Boolean(head), textOf, reason });
+      const decided = rule.decide({ line: line + (head ? linesBefore : 0), text: row, isTable: Boolean(head), textOf, reason });
+      // A slug in one of them would be lost.
+      for (const at of unnamed.filter((column) => trim(cells[column] ?? "") !== "")) decided.changes.push(`not carried over: column ${at + 1} (no name) “${trim(cells[at])}”`);
+      return decided;
     }),
   };
 };

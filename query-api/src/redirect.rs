@@ -45,6 +45,8 @@ const LOAD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Number of headers of a redirect, including the headers that all answers have.
 const HEADERS: usize = 6;
+const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
@@ -278,9 +280,8 @@ fn redirect_to(url: Box<str>, status: StatusCode, slug: &Slug) -> Result<Respons
     let headers = response.headers_mut();
     headers.reserve(HEADERS);
     headers.insert(LOCATION, location);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(CACHE_CONTROL, NOT_STORED);
+    headers.insert(CONTENT_TYPE, PLAIN_TEXT);
     // No `Referrer-Policy`: it would hold for the request to the destination, and hide there whose page the visitor
     // came from.
     Ok(response)

@@ -27,6 +27,8 @@ use crate::{
 };
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Browsers must not take an answer for another type than its own.
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// Settings of one listener for its checks and for the rendering of problems.
 #[derive(Debug, Clone)]
@@ -132,9 +134,7 @@ impl Answers {
         let request_id = HeaderValue::from_str(request_id).expect("letters and digits");
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, request_id);
-        // Browsers must not take the answer for another type than its own.
-        let nosniff = HeaderValue::from_static("nosniff");
-        headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+        headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         response
     }
 }

@@ -16,6 +16,7 @@ mod lines;
 pub(crate) mod link;
 mod missing_header;
 mod old_address;
+mod reached_links;
 mod record;
 mod report;
 mod rule;
@@ -132,8 +133,14 @@ impl ImportOptions {
                 .to_owned()
         } else if let Some(missing) = file.missing() {
             let missing = counted(missing, "link");
+            let done = if self.dry_run {
+                ""
+            } else {
+                ", the others are done"
+            };
             format!(
-                "the file lacks {missing} of its source; append what is missing, and run the same command again"
+                "the file lacks {missing} of its source{done}; append what is missing, or, if the total of the source is \
+                 wrong, correct it in the last page of the file, and run the same command again"
             )
         } else if summary.refused() > 0 && !self.allow_refused {
             let refused = grouped(summary.refused().cast_signed());

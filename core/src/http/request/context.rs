@@ -80,10 +80,12 @@ fn text(ascii: &[u8]) -> &str {
 
 fn new_traceparent(random: &[u8]) -> [u8; TRACEPARENT_LENGTH] {
     let mut traceparent = *b"00-00000000000000000000000000000000-0000000000000000-01";
-    let places = TRACE_ID.chain(SPAN_ID).step_by(2);
-    for (place, byte) in places.zip(random) {
-        traceparent[place] = HEX[usize::from(byte >> 4)];
-        traceparent[place + 1] = HEX[usize::from(byte & 15)];
+    let (trace_id, span_id) = random.split_at(TRACE_ID.len() / 2);
+    for (place, bytes) in [(TRACE_ID, trace_id), (SPAN_ID, span_id)] {
+        for (digits, byte) in traceparent[place].chunks_exact_mut(2).zip(bytes) {
+            digits[0] = HEX[usize::from(byte >> 4)];
+            digits[1] = HEX[usize::from(byte & 15)];
+        }
     }
     traceparent
 }

@@ -1,7 +1,7 @@
 //! The text of a file, from the encodings that editors and spreadsheets write.
 
-/// Begin of ZIP archives, which spreadsheets are.
-const ARCHIVE: &[u8] = b"PK\x03\x04";
+/// Begins of ZIP archives, which spreadsheets are, and of gzip.
+const ARCHIVES: [&[u8]; 2] = [b"PK\x03\x04", &[0x1f, 0x8b]];
 /// Number of bytes that show if a file is text.
 const BEGIN_LENGTH: usize = 1_000;
 /// Of this many bytes at the begin, less than one is zero in a text.
@@ -27,8 +27,8 @@ pub(super) enum NotText {
         "line {0} is not UTF-16, although the file begins with its mark; save the file as UTF-8"
     )]
     BrokenUtf16(usize),
-    #[error("the file is a spreadsheet or another archive; export it as \"CSV UTF-8\"")]
-    Spreadsheet,
+    #[error("the file is a spreadsheet or an archive; export it as \"CSV UTF-8\", or unpack it")]
+    Archive,
     #[error("the file is no text: it has many zero bytes; save it as CSV UTF-8, or as JSON")]
     Binary,
 }
@@ -44,7 +44,9 @@ pub(super) fn decode(bytes: Vec<u8>) -> Result<FileText, NotText> {
         _ if bytes.starts_with(&[0xff, 0xfe, 0, 0]) => return Err(NotText::Binary),
         Some([0xff, 0xfe]) => (utf16(&bytes[2..], u16::from_le_bytes)?, false),
         Some([0xfe, 0xff]) => (utf16(&bytes[2..], u16::from_be_bytes)?, false),
-        _ if bytes.starts_with(ARCHIVE) => return Err(NotText::Spreadsheet),
+        _ if ARCHIVES.iter().any(|begin| bytes.starts_with(begin)) => {
+            return Err(NotText::Archive);
+        }
         _ if is_binary(&bytes) => return Err(NotText::Binary),
         _ => utf8(bytes)?,
     };
@@ -136,7 +138,9 @@ mod tests {
         let error = text(b"url;title\nhttps://e.com;Gr\xf6\xdfe\n").unwrap_err();
         assert_eq!(error, NotText::OtherEncoding(2));
         assert!(error.to_string().contains("CSV UTF-8"), "{error}");
-        assert_eq!(text(b"PK\x03\x04\x14\x00"), Err(NotText::Spreadsheet));
+        for begin in [b"PK\x03\x04\x14\x00", b"\x1f\x8b\x08\x00\x00\x00"] {
+            assert_eq!(text(begin), Err(NotText::Archive));
+        }
         assert_eq!(text(b"\xff\xfe\0\0a\0\0\0"), Err(NotText::Binary));
     }
 

@@ -16,6 +16,7 @@ mod yourls;
 use std::{borrow::Cow, collections::HashSet, fmt::Display};
 
 use clap::ValueEnum;
+use linkledger_core::link::Slug;
 use serde_json::value::RawValue;
 
 use super::{
@@ -62,6 +63,8 @@ pub(super) struct SourceLink {
     pub(super) number: usize,
     /// Old short address as written, or the slug where no address is written.
     pub(super) old_address: Option<String>,
+    /// Slug whose link visitors of the old address reach here.
+    pub(super) reached_slug: Option<Slug>,
     pub(super) link: ImportedLink,
     /// Differences between the record and the link.
     pub(super) changes: Vec<Change>,

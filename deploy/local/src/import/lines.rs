@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use uuid::Uuid;
 
 use super::{
+    blank::trimmed,
     decoding::{FileText, decode},
     formats::{SourceFormat, SourceLink, distinct},
     record::shown,
@@ -76,6 +77,9 @@ pub(super) fn read(path: &Path, format: Option<SourceFormat>) -> anyhow::Result<
         text,
         has_replaced_bytes,
     } = decode(bytes).with_context(|| format!("{shown}"))?;
+    if trimmed(&text).is_empty() {
+        bail!("{shown} is empty");
+    }
     let detected = format.map_or_else(|| SourceFormat::detect(&text), Ok);
     let detected = detected.with_context(|| format!("{shown}"))?;
     let recognised = detected.product().filter(|_| format.is_none());
@@ -247,6 +251,20 @@ mod tests {
                     .is_err_and(|error| format!("{error:#}").contains("line 2 is not UTF-8")),
             "{error}"
         );
+    }
+
+    #[test]
+    fn empty_file_is_no_import_of_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("links.csv");
+        for (content, is_empty) in [
+            ("", true),
+            ("\u{feff}\r\n", true),
+            ("destination_url\n", false),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(read(&path, None).is_err(), is_empty, "{content:?}");
+        }
     }
 
     #[test]

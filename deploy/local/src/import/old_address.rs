@@ -71,6 +71,16 @@ pub(super) fn parse(address: &str) -> Result<OldSlug, Refusal> {
     Ok(OldSlug { slug, is_fitted })
 }
 
+/// Returns the slug whose link visitors of an old address reach once its domain points here: the short host passes over
+/// the query, letter case, and what a printer or a mail program has added.
+pub(super) fn reached_slug(address: &str) -> Option<Slug> {
+    let Some((_, tail)) = parts(address) else {
+        return printed_slug::parse(trimmed(address));
+    };
+    let path = tail.split(['?', '#']).next()?;
+    printed_slug::parse(path.strip_prefix('/')?)
+}
+
 /// Checks a slug; `written` is the text of the file.
 pub(super) fn checked(slug: &str, written: &str) -> Result<String, Refusal> {
     match Slug::parse(slug) {
@@ -103,6 +113,22 @@ pub(super) fn without_user(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn visitors_reach_the_slug_that_the_short_host_reads() {
+        for (address, expected) in [
+            ("https://s.test/zend.", Some("zend")),
+            ("https://s.test/Zend/?utm=1#top", Some("Zend")),
+            ("s.test/%7Aend", Some("zend")),
+            ("zend", Some("zend")),
+            ("https://s.test/a/b", None),
+            ("https://s.test/", None),
+            ("s.test", None),
+        ] {
+            let reached = reached_slug(address);
+            assert_eq!(reached.as_ref().map(Slug::as_str), expected, "{address}");
+        }
+    }
 
     fn slug(address: &str) -> Result<(String, bool), &'static str> {
         let parsed = parse(address).map(|old| (old.slug, old.is_fitted));

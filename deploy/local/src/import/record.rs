@@ -3,14 +3,19 @@
 
 use std::{borrow::Cow, fmt};
 
-use linkledger_core::{link::Slug, printable::printable};
+use linkledger_core::{
+    link::{Slug, printed_slug},
+    printable::printable,
+};
 
-use super::blank::trimmed;
+use super::{blank::trimmed, old_address};
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
-/// Word in the names of members and columns that protect a link.
-const PASSWORD: &str = "password";
+/// Words in the names of members and columns that protect a link.
+const PROTECTION: [&str; 2] = ["password", "secret"];
+/// Word in the names of members and columns of links that are out of service.
+const DISABLED: &str = "disabled";
 /// Begin of the codes of refusals that another slug mends.
 pub(super) const SLUG_CODES: &str = "slug_";
 /// Codes of refusals that neither another slug nor another destination mends: here the link would be more public than
@@ -97,13 +102,26 @@ impl RawRecord {
         address.map(trimmed).filter(|address| !address.is_empty())
     }
 
+    /// Returns the slug whose link visitors of the old address reach here.
+    pub(super) fn reached_slug(&self) -> Option<Slug> {
+        let address = self.moved_from.as_deref().or(self.short_url.as_deref());
+        match address.filter(|address| !trimmed(address).is_empty()) {
+            Some(address) => old_address::reached_slug(address),
+            None => printed_slug::parse(trimmed(self.slug.as_deref()?)),
+        }
+    }
+
     /// Notes a member without a counterpart. Members with one name are one, since sources write a number in several ways.
-    /// A password refuses the record, and is never shown.
+    /// A password refuses the record, and is never shown; so does a mark that the link is disabled.
     pub(super) fn leave_behind(&mut self, what: impl Into<Cow<'static, str>>, value: &str) {
         let what = what.into();
-        if what.to_lowercase().contains(PASSWORD) {
+        let name = what.to_lowercase();
+        if PROTECTION.iter().any(|word| name.contains(word)) {
             self.refusal.get_or_insert_with(Refusal::password);
             return;
+        }
+        if name.contains(DISABLED) {
+            self.refusal.get_or_insert_with(Refusal::disabled);
         }
         let is_noted = |change: &Change| matches!(change, Change::LeftBehind { what: noted, .. } if *noted == what);
         if !self.changes.iter().any(is_noted) {

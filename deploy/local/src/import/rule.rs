@@ -56,11 +56,8 @@ impl RuleState {
     pub(super) fn decide(&mut self, mut record: RawRecord) -> SourceLink {
         let mut changes = std::mem::take(&mut record.changes);
         // A password in an address is for nobody's screen.
-        let addresses = [
-            &mut record.slug,
-            &mut record.short_url,
-            &mut record.moved_from,
-        ];
+        let slug = record.slug.as_mut().filter(|slug| slug.contains('/'));
+        let addresses = [record.short_url.as_mut(), record.moved_from.as_mut(), slug];
         for address in addresses.into_iter().flatten() {
             *address = old_address::without_user(address);
         }
@@ -104,6 +101,7 @@ impl RuleState {
         SourceLink {
             number: record.number,
             old_address,
+            reached_slug: record.reached_slug(),
             link: ImportedLink {
                 destination_url,
                 slug,
@@ -385,6 +383,18 @@ mod tests {
         let link = state().decide(record(1, "https://user:secret@a.test/x/y"));
         assert_eq!(link.old_address.as_deref(), Some("https://a.test/x/y"));
         assert!(!format!("{link:?}").contains("secret"));
+    }
+
+    #[test]
+    fn slug_with_an_at_sign_is_whole() {
+        let given = RawRecord {
+            slug: Some("me@v1.2".to_owned()),
+            short_url: None,
+            ..record(1, "")
+        };
+        let refusal = state().decide(given).refusal.unwrap();
+        assert_eq!(refusal.code, "slug_invalid_character");
+        assert!(refusal.detail.contains("\"me@v1.2\""), "{refusal:?}");
     }
 
     #[test]

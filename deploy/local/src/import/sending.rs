@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     lines::ImportLine,
     link::ImportedLink,
+    reached_links,
     record::{Change, Refusal, shown},
 };
 use crate::client::{
@@ -63,7 +64,7 @@ struct CreatedLink {
 }
 
 /// Error code of a slug that another link has.
-const SLUG_TAKEN: &str = "slug_taken";
+pub(super) const SLUG_TAKEN: &str = "slug_taken";
 
 /// Sends the links that are not refused already, and waits until lists contain the created ones. Of links with one slug
 /// the first one gets the slug; if it is refused, the later ones are sent in order.
@@ -96,6 +97,9 @@ pub(super) async fn send_all(
             ..sending
         };
         in_order.send_with_labels(lines, sent, &mut all).await;
+    }
+    if all.failure.is_none() {
+        reached_links::name(client, lines, &mut all).await;
     }
     all
 }
@@ -338,7 +342,7 @@ fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
             let slug = shown(link.slug.as_deref()?);
             Some(format!(
                 "The slug \"{slug}\" is taken by a link that exists already; neither letter case nor domain tells slugs \
-                 apart. Visitors of the old address would come to that link."
+                 apart."
             ))
         }
         "url_scheme_not_allowed" => Some(scheme_detail(&link.destination_url).to_owned()),

@@ -21,6 +21,7 @@ mod export;
 mod http;
 mod import;
 mod import_formats;
+mod import_outcomes;
 mod ingress;
 #[cfg(feature = "tls")]
 mod kafka_security;

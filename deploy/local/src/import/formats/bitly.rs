@@ -86,6 +86,21 @@ mod tests {
     use crate::import::formats::tests::{change_lines, parsed};
 
     #[test]
+    fn protected_and_disabled_links_are_refused() {
+        let text = "short_url,long_url,secret_key,is_disabled\n\
+                    a,https://e.com/,abcd,0\n\
+                    b,https://e.com/,,1\n\
+                    c,https://e.com/,,0\n";
+        let links = parsed(SourceFormat::Bitly, text).links;
+        let codes: Vec<_> = links
+            .iter()
+            .map(|link| link.refusal.as_ref().map(|refusal| refusal.code))
+            .collect();
+        let expected = [Some("password_not_supported"), Some("link_disabled"), None];
+        assert_eq!(codes, expected);
+    }
+
+    #[test]
     fn bitly_custom_link_names_the_slug() {
         let parsed = parsed(
             SourceFormat::Bitly,

@@ -42,6 +42,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let [_, _, _, title, ..] = columns;
     let [disabled_by, id, old_address, code] =
         [DISABLED_BY, ID, OLD_ADDRESS, CODE].map(|name| table.column(&[name]));
+    let lost = table.unnamed_columns();
     while let Some(row) = table.next_row()? {
         let mut record = record(&row, columns);
         if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
@@ -62,7 +63,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
             record.needs_slug |= code.starts_with(SLUG_CODES);
             record.refusal = record.refusal.or_else(|| Refusal::lasting(code));
         }
-        links.add_row(&row, &[], record);
+        links.add_row(&row, &lost, record);
     }
     Ok(())
 }
@@ -144,6 +145,17 @@ mod tests {
         formats::tests::{change_lines, parsed},
         link::ImportedLink,
     };
+
+    #[test]
+    fn cell_without_a_column_name_is_reported() {
+        let links = parsed(
+            SourceFormat::Csv,
+            "destination_url,,\nhttps://e.com/,menu,\n",
+        )
+        .links;
+        let reported = ["not carried over: column 2 (no name) menu"];
+        assert_eq!(change_lines(&links[0]), reported);
+    }
 
     #[test]
     fn columns_become_members_without_guards() {

@@ -170,7 +170,21 @@ impl<'t> CsvTable<'t> {
             let name = group.map_or_else(|| shown(name).into(), |(_, group)| (*group).into());
             (*position, name)
         });
-        named.collect()
+        named.chain(self.unnamed_columns()).collect()
+    }
+
+    /// Returns the columns without a name, with words for the report: a slug in one of them would be lost.
+    pub(super) fn unnamed_columns(&self) -> Vec<(usize, Cow<'static, str>)> {
+        let is_named = |position| self.names.iter().any(|(named, _)| *named == position);
+        let unnamed = (0..self.width).filter(|position| !is_named(*position));
+        unnamed
+            .map(|position| {
+                (
+                    position,
+                    format!("column {} (no name)", position + 1).into(),
+                )
+            })
+            .collect()
     }
 
     /// Reads the next row that has a cell with text; `None` after the last row.
@@ -247,6 +261,16 @@ impl<'t> CsvTable<'t> {
         })
     }
 
+    /// Returns true if the text ends within the quotation marks of the last cell.
+    fn breaks_off(&self, cells: &StringRecord) -> bool {
+        let cell = cells.iter().next_back().unwrap_or_default();
+        let open = format!("\"{}", cell.replace('"', "\"\""));
+        let before = self.rows.text.strip_suffix(&open);
+        before.is_some_and(|before| {
+            before.is_empty() || before.ends_with(['\n', char::from(self.rows.separator)])
+        })
+    }
+
     /// Returns a reason if a quotation mark of the row is never closed, or by a later row, and continues after its first
     /// line.
     fn pass_open_quote(
@@ -258,6 +282,11 @@ impl<'t> CsvTable<'t> {
         let text = self.rows.text;
         let is_at_end = index(self.rows.reader.position().byte()) >= text.len();
         let has_break = cells.iter().any(|cell| cell.contains('\n'));
+        if !has_break && is_at_end && self.breaks_off(cells) {
+            let reason =
+                "The file breaks off in this line, within quotation marks: export it again.";
+            return Ok(Some(reason.to_owned()));
+        }
         let from = text.get(index(begin.byte())..).unwrap_or_default();
         let is_never_closed = || is_at_end && from.matches('"').count() % 2 == 1;
         if !has_break || !self.swallows_rows(cells) && !is_never_closed() {
@@ -399,6 +428,26 @@ mod tests {
         let text = "a,b\nhttps://a.e,\"x\nhttps://b.e,\"y\nhttps://c.e,z\n";
         assert!(rows(text)[0].2);
         assert_eq!(rows("a,b\n1,5\" pipe\n2,\"5\"\" pipe\"\n").len(), 2);
+    }
+
+    #[test]
+    fn row_in_which_the_file_breaks_off_is_faulty() {
+        for (last, breaks_off) in [
+            ("2,\"Tw", true),
+            ("2,\"", true),
+            ("2,\"5\"\" pipe", true),
+            ("2,\"Two\"", false),
+            ("2,\"\"", false),
+            ("2,5\" pipe", false),
+            ("2,5 pipe\"", false),
+        ] {
+            let found = rows(&format!("a,b\n1,\"x\"\n{last}"));
+            assert_eq!(
+                (found.len(), found[0].2, found[1].2),
+                (2, false, breaks_off),
+                "{last}"
+            );
+        }
     }
 
     #[test]
