@@ -13,7 +13,7 @@ mod shlink;
 mod table;
 mod yourls;
 
-use std::{borrow::Cow, collections::HashSet, fmt::Display};
+use std::{collections::HashSet, fmt::Display};
 
 use clap::ValueEnum;
 use linkledger_core::link::Slug;
@@ -26,7 +26,8 @@ use super::{
     rule::RuleState,
 };
 use json_record::{JsonMembers, JsonRecord, MemberFault};
-use table::CsvRow;
+pub(super) use table::spelling;
+use table::{CsvRow, LeftColumn};
 
 /// Largest JSON file that is read; a JSON document is parsed as a whole.
 const JSON_BYTES_MAX: u64 = 256 << 20;
@@ -143,16 +144,18 @@ impl SourceLinks {
     }
 
     /// Adds the record of a row, with the cells of the row that have no counterpart.
-    fn add_row(
-        &mut self,
-        row: &CsvRow,
-        not_imported: &[(usize, Cow<'static, str>)],
-        mut record: RawRecord,
-    ) {
+    fn add_row(&mut self, row: &CsvRow, not_imported: &[LeftColumn], mut record: RawRecord) {
         record.number = row.number;
         for (column, name) in not_imported {
-            if let Some(cell) = row.cell(Some(*column)).filter(|cell| says_something(cell)) {
-                record.leave_behind(name.clone(), cell);
+            match (row.cell(Some(*column)), name) {
+                (Some(cell), Some(name)) if says_something(cell) => {
+                    record.leave_behind(name.clone(), cell);
+                }
+                // Without a name it can be a slug, and each word can be one.
+                (Some(cell), None) => {
+                    record.leave_behind(format!("column {} (no name)", column + 1), cell);
+                }
+                _ => {}
             }
         }
         if let Some(fault) = row.fault(&record.destination_url) {

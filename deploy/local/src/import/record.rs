@@ -8,24 +8,34 @@ use linkledger_core::{
     printable::printable,
 };
 
-use super::{blank::trimmed, old_address};
+use super::{blank::trimmed, formats::spelling, old_address};
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
-/// Words in the names of members and columns that protect a link.
-const PROTECTION: [&str; 2] = ["password", "secret"];
-/// Word in the names of members and columns of links that are out of service.
-const DISABLED: &str = "disabled";
+/// Names of members and columns that protect a link, in one spelling.
+const PROTECTION: [&str; 5] = [
+    "password",
+    "haspassword",
+    "passwordprotected",
+    "secret",
+    "secretkey",
+];
+/// Names of members and columns of links that are out of service, in one spelling.
+const DISABLED: [&str; 3] = ["disabled", "isdisabled", "disabledat"];
 /// Begin of the codes of refusals that another slug mends.
 pub(super) const SLUG_CODES: &str = "slug_";
+/// Codes of refusals of records whose members are not sure.
+const RECORD_INVALID: &str = "record_invalid";
+pub(super) const ENCODING_INVALID: &str = "encoding_invalid";
+const LINK_DISABLED: &str = "link_disabled";
 /// Codes of refusals that neither another slug nor another destination mends: here the link would be more public than
 /// at its source, or a row of the report has only a part of the record.
 const LASTING_CODES: [&str; 5] = [
     "password_not_supported",
     "link_banned",
-    "link_disabled",
-    "record_invalid",
-    "encoding_invalid",
+    LINK_DISABLED,
+    RECORD_INVALID,
+    ENCODING_INVALID,
 ];
 
 /// A record, before any rule is applied.
@@ -115,12 +125,12 @@ impl RawRecord {
     /// A password refuses the record, and is never shown; so does a mark that the link is disabled.
     pub(super) fn leave_behind(&mut self, what: impl Into<Cow<'static, str>>, value: &str) {
         let what = what.into();
-        let name = what.to_lowercase();
-        if PROTECTION.iter().any(|word| name.contains(word)) {
+        let name = spelling(&what);
+        if PROTECTION.contains(&name.as_str()) {
             self.refusal.get_or_insert_with(Refusal::password);
             return;
         }
-        if name.contains(DISABLED) {
+        if DISABLED.contains(&name.as_str()) {
             self.refusal.get_or_insert_with(Refusal::disabled);
         }
         let is_noted = |change: &Change| matches!(change, Change::LeftBehind { what: noted, .. } if *noted == what);
@@ -138,7 +148,7 @@ impl Refusal {
     }
 
     pub(super) fn broken(reason: impl fmt::Display) -> Self {
-        Self::new("record_invalid", reason)
+        Self::new(RECORD_INVALID, reason)
     }
 
     pub(super) fn password() -> Self {
@@ -148,7 +158,17 @@ impl Refusal {
 
     pub(super) fn disabled() -> Self {
         let detail = "The link is disabled, and an import creates only links that redirect.";
-        Self::new("link_disabled", detail)
+        Self::new(LINK_DISABLED, detail)
+    }
+
+    /// Returns true if another link can have the slug of the record: the slug is sure, and the record is not that of a
+    /// link here.
+    pub(super) fn frees_slug(&self, is_own: bool) -> bool {
+        match self.code {
+            RECORD_INVALID | ENCODING_INVALID => false,
+            LINK_DISABLED => !is_own,
+            _ => true,
+        }
     }
 
     /// Returns the refusal of a row of a report with this code, unless a mended row can be imported.

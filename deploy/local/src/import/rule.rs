@@ -14,7 +14,7 @@ use super::{
     labels,
     link::{ImportedLink, LinkDetails, slug_of_export},
     old_address,
-    record::{Change, RawRecord, Refusal, shown},
+    record::{Change, ENCODING_INVALID, RawRecord, Refusal, shown},
 };
 
 /// Name of the creation date in reports.
@@ -74,6 +74,9 @@ impl RuleState {
         let taken = slug.as_deref().filter(|_| refusal.is_none());
         let repeat = taken.and_then(|slug| self.take(slug, &record, &destination_url));
         self.decided += 1;
+        let frees_slug = refusal
+            .as_ref()
+            .is_none_or(|refusal| refusal.frees_slug(record.is_own));
         let as_written = refusal.as_ref().map(|_| as_written(&record));
         let given_id = record.external_id.as_deref().filter(|_| refusal.is_none());
         let expired_url = expired_url(&record, expires_at.is_some(), &mut changes);
@@ -101,7 +104,7 @@ impl RuleState {
         SourceLink {
             number: record.number,
             old_address,
-            reached_slug: record.reached_slug(),
+            reached_slug: record.reached_slug().filter(|_| frees_slug),
             link: ImportedLink {
                 destination_url,
                 slug,
@@ -132,7 +135,7 @@ impl RuleState {
             self.has_replaced_bytes && texts.into_iter().any(|text| text.contains('\u{fffd}'));
         is_unreadable.then(|| {
             let detail = "The record has bytes that are no UTF-8; write it again, and save the file as UTF-8.";
-            Refusal::new("encoding_invalid", detail)
+            Refusal::new(ENCODING_INVALID, detail)
         })
     }
 
@@ -244,7 +247,8 @@ fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<Strin
     // The addresses of this service may begin with a path, and end with the slug.
     let own_slug = address.filter(|_| record.is_own).and_then(slug_of_export);
     if let Some(given) = present(record.slug.as_deref()).or(own_slug) {
-        let slug = old_address::checked(trimmed(given), given)?;
+        let written = trimmed(given);
+        let slug = old_address::checked(written.strip_suffix('/').unwrap_or(written), given)?;
         if let Some(address) = address.filter(|_| !record.is_own) {
             match check_same(&slug, address) {
                 Err(_) if moved_from.is_some() => {
@@ -253,7 +257,7 @@ fn slug_of(record: &RawRecord, changes: &mut Vec<Change>) -> Result<Option<Strin
                 checked => checked?,
             }
         }
-        if loses_invisible(given) {
+        if loses_invisible(given) || slug != written {
             changes.push(Change::became("slug", given, &slug));
         }
         return Ok(Some(slug));
@@ -406,6 +410,36 @@ mod tests {
         };
         assert_eq!(state.decide(disabled).refusal, Some(Refusal::disabled()));
         assert_eq!(state.decide(record(2, "https://a.test/x")).refusal, None);
+    }
+
+    #[test]
+    fn slug_of_a_doubtful_record_or_of_a_link_here_is_not_looked_up() {
+        for (refusal, is_own, is_looked_up) in [
+            (Refusal::broken("x"), false, false),
+            (Refusal::new("encoding_invalid", "x"), false, false),
+            (Refusal::disabled(), true, false),
+            (Refusal::disabled(), false, true),
+        ] {
+            let given = RawRecord {
+                refusal: Some(refusal),
+                is_own,
+                ..record(1, "https://a.test/x")
+            };
+            let link = state().decide(given);
+            assert_eq!(link.reached_slug.is_some(), is_looked_up, "{link:?}");
+        }
+    }
+
+    #[test]
+    fn slash_at_the_end_of_a_slug_is_left_out() {
+        let given = RawRecord {
+            slug: Some("partner/".to_owned()),
+            ..record(1, "https://a.test/partner/")
+        };
+        let link = state().decide(given);
+        assert_eq!(link.link.slug.as_deref(), Some("partner"));
+        let became = "slug \"partner/\" became \"partner\"".to_owned();
+        assert!(texts(&link).contains(&became), "{link:?}");
     }
 
     #[test]

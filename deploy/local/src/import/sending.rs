@@ -99,7 +99,7 @@ pub(super) async fn send_all(
         in_order.send_with_labels(lines, sent, &mut all).await;
     }
     if all.failure.is_none() {
-        reached_links::name(client, lines, &mut all).await;
+        reached_links::name(client, lines, &mut all, bar).await;
     }
     all
 }
@@ -341,8 +341,8 @@ fn detail_of(code: &str, link: &ImportedLink) -> Option<String> {
         SLUG_TAKEN => {
             let slug = shown(link.slug.as_deref()?);
             Some(format!(
-                "The slug \"{slug}\" is taken by a link that exists already; neither letter case nor domain tells slugs \
-                 apart."
+                "The slug \"{slug}\" belongs to a link that exists or existed; neither letter case nor domain tells \
+                 slugs apart."
             ))
         }
         "url_scheme_not_allowed" => Some(scheme_detail(&link.destination_url).to_owned()),

@@ -150,11 +150,16 @@ mod tests {
     fn cell_without_a_column_name_is_reported() {
         let links = parsed(
             SourceFormat::Csv,
-            "destination_url,,\nhttps://e.com/,menu,\n",
+            "destination_url,,\nhttps://e.com/,menu,\nhttps://e.com/2,no,0\n",
         )
         .links;
         let reported = ["not carried over: column 2 (no name) menu"];
         assert_eq!(change_lines(&links[0]), reported);
+        let words = [
+            "not carried over: column 2 (no name) no",
+            "not carried over: column 3 (no name) 0",
+        ];
+        assert_eq!(change_lines(&links[1]), words);
     }
 
     #[test]

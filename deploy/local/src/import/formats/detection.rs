@@ -26,8 +26,9 @@ const UNKNOWN_JSON: &str = "this is JSON, but of no known product: perhaps its a
 /// Refusal of a page, such as that of a log-in.
 const HTML_OR_XML: &str = "this is HTML or XML, not an export";
 /// Refusal of a file whose first line is no address.
-const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; name the \
-     columns so, or for a file of another product name the product with --from";
+const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; rename \
+     the columns that hold slug and destination to slug and destination_url, or for a file of another product name the \
+     product with --from; the columns are ";
 
 impl SourceFormat {
     /// Returns the format of a text that no option names. No address begins like a header or like JSON,
@@ -41,9 +42,20 @@ impl SourceFormat {
             return Ok(format);
         }
         let first = first_line(text);
+        let begin = text.trim_start();
+        let is_table = first.contains([',', ';', '\t', '|']) && !is_address(first);
         let has_destination = |table: &CsvTable<'_>| csv_columns::unknown_column(table).is_some();
         if !first.contains("://") && has_destination(&CsvTable::open(text)?) {
             return Ok(Self::Csv);
+        }
+        // Such a line is the header, so that no header is missing.
+        if is_table && !begin.starts_with(['{', '[', '<']) && !first.contains("://") {
+            let table = CsvTable::open(text)?;
+            if !table.names().any(is_address) {
+                return Err(SourceError(
+                    UNKNOWN_HEADER.to_owned() + &table.shown_names(),
+                ));
+            }
         }
         if let Some(header) = missing_header(text, None) {
             let mut reason = format!(
@@ -60,14 +72,13 @@ impl SourceFormat {
             }
             return Err(SourceError(reason));
         }
-        let is_table = first.contains([',', ';', '\t', '|']) && !is_address(first);
-        let begin = text.trim_start();
         if begin.starts_with(['{', '[']) {
             Err(SourceError(UNKNOWN_JSON.to_owned()))
         } else if begin.starts_with('<') && !first.contains("://") {
             Err(SourceError(HTML_OR_XML.to_owned()))
         } else if is_table {
-            Err(SourceError(UNKNOWN_HEADER.to_owned()))
+            let names = CsvTable::open(text)?.shown_names();
+            Err(SourceError(UNKNOWN_HEADER.to_owned() + &names))
         } else {
             Ok(Self::Addresses)
         }
@@ -172,10 +183,22 @@ mod tests {
         ] {
             assert_eq!(SourceFormat::detect(text), Ok(format), "{text}");
         }
-        for text in ["url,slug\nhttps://example.com/,a\n", "long_url;title\n"] {
+        for (text, names) in [
+            ("url,slug\nhttps://example.com/,a\n", "url, slug"),
+            ("long_url;title\n", "long_url, title"),
+            (
+                "key,domain,url,tags\na,dub.sh,https://e.com/,\nb,dub.sh,https://e.com/2,\nc,dub.sh,https://e.com/3,\n\
+                 d,dub.sh,https://e.com/4,\n",
+                "key, domain, url, tags",
+            ),
+        ] {
             let error = SourceFormat::detect(text).unwrap_err().to_string();
             assert!(
                 error.starts_with("the first line is neither an address"),
+                "{error}"
+            );
+            assert!(
+                error.ends_with(&format!("the columns are {names}")),
                 "{error}"
             );
         }

@@ -12,7 +12,7 @@ const NOT_IMPORTED: [(&[&str], &str); 9] = [
     (&["description"], "description"),
     (&["archived"], "archived"),
     (&["folder", "folder id"], "folder"),
-    (&["id", "link id", "external id"], "id"),
+    (&["id", "link id"], "id"),
 ];
 
 /// Columns that repeat others, or that mean nothing without the product.
@@ -111,20 +111,23 @@ mod tests {
 
     #[test]
     fn further_columns_with_a_value_are_reported() {
-        let text = "Short link,Destination URL,Expired URL,iOS targeting,Leads,Sales,Key,Password\n\
-                    https://dub.sh/a,https://e.com,https://e.com/over,,0,2,a,\n\
-                    https://dub.sh/b,https://e.com,,,,,b,secret\n\
-                    https://dub.sh/c,https://e.com,,,,,c,No\n";
+        let text = "Short link,Destination URL,Expired URL,iOS targeting,Leads,Sales,Key,Password,External ID,Secretary,tracking_disabled\n\
+                    https://dub.sh/a,https://e.com,https://e.com/over,,0,2,a,,x7,Ann,yes\n\
+                    https://dub.sh/b,https://e.com,,,,,b,secret,,,\n\
+                    https://dub.sh/c,https://e.com,,,,,c,No,,,\n";
         let parsed = parsed(SourceFormat::Dub, text);
         let [first, second, third] = &parsed.links[..] else {
             panic!("{parsed:?}")
         };
-        assert_eq!(third.refusal, None);
+        assert_eq!((&first.refusal, &third.refusal), (&None, &None));
         assert_eq!(
             change_lines(first),
             [
                 "not carried over: Expired URL https://e.com/over",
                 "not carried over: sales 2",
+                "not carried over: External ID x7",
+                "not carried over: Secretary Ann",
+                "not carried over: tracking_disabled yes",
                 "not carried over: domain dub.sh",
             ]
         );

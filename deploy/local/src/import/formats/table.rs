@@ -44,6 +44,9 @@ pub(super) struct CsvTable<'t> {
     open_quotes: usize,
 }
 
+/// Position of a column that the format does not read, and its name in the report; `None` for a column without a name.
+pub(super) type LeftColumn = (usize, Option<Cow<'static, str>>);
+
 /// A row, with the number of its line.
 pub(super) struct CsvRow {
     pub(super) number: usize,
@@ -137,9 +140,14 @@ impl<'t> CsvTable<'t> {
         Err(SourceError::line(1, reason))
     }
 
+    /// Returns the names of the columns as written.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|(_, name)| name.as_str())
+    }
+
     /// Returns the names of the columns, for an error.
     pub(super) fn shown_names(&self) -> String {
-        let names: Vec<&str> = self.names.iter().map(|(_, name)| name.as_str()).collect();
+        let names: Vec<&str> = self.names().collect();
         shown(&names.join(", "))
     }
 
@@ -156,7 +164,7 @@ impl<'t> CsvTable<'t> {
         &self,
         groups: &[(&[&str], &'static str)],
         ignored: &[&str],
-    ) -> Vec<(usize, Cow<'static, str>)> {
+    ) -> Vec<LeftColumn> {
         let has = |names: &[&str], name: &str| {
             let name = spelling(name);
             names.iter().any(|known| spelling(known) == name)
@@ -168,23 +176,16 @@ impl<'t> CsvTable<'t> {
         let named = left.map(|(position, name)| {
             let group = groups.iter().find(|(names, _)| has(names, name));
             let name = group.map_or_else(|| shown(name).into(), |(_, group)| (*group).into());
-            (*position, name)
+            (*position, Some(name))
         });
         named.chain(self.unnamed_columns()).collect()
     }
 
-    /// Returns the columns without a name, with words for the report: a slug in one of them would be lost.
-    pub(super) fn unnamed_columns(&self) -> Vec<(usize, Cow<'static, str>)> {
+    /// Returns the columns without a name: a slug in one of them would be lost.
+    pub(super) fn unnamed_columns(&self) -> Vec<LeftColumn> {
         let is_named = |position| self.names.iter().any(|(named, _)| *named == position);
         let unnamed = (0..self.width).filter(|position| !is_named(*position));
-        unnamed
-            .map(|position| {
-                (
-                    position,
-                    format!("column {} (no name)", position + 1).into(),
-                )
-            })
-            .collect()
+        unnamed.map(|position| (position, None)).collect()
     }
 
     /// Reads the next row that has a cell with text; `None` after the last row.
@@ -345,7 +346,7 @@ impl CsvRow {
 }
 
 /// Returns the name of a column in one spelling for `Created at`, `created_at` and `createdAt`.
-pub(super) fn spelling(name: &str) -> String {
+pub(in crate::import) fn spelling(name: &str) -> String {
     let letters = name
         .chars()
         .filter(|c| !is_blank(*c) && !matches!(c, '_' | '-'));
