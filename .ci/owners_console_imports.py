@@ -55,9 +55,9 @@ def reload_in_import(console, proxy, api_url):
     check(links_to(api_url, console.key, host) == 250, "an interrupted list has created links twice")
 
 
-def answer_items(proxy, times):
-    """Answers batches of two items in place of the API: both can pass."""
-    items = [{"status": 503, "replayed": False, "problem": OVERLOADED}] * 2
+def answer_items(proxy, times, count=2):
+    """Answers batches of some items in place of the API: all can pass."""
+    items = [{"status": 503, "replayed": False, "problem": OVERLOADED}] * count
     body = json.dumps({"items": items, "credits_charged": 0, "credits_balance": None}).encode()
     proxy.inject("POST", BATCH, times=times, content=(207, [("Content-Type", "application/json")], body))
 
@@ -171,6 +171,22 @@ def slug_of_a_refused_row(console, proxy, api_url):
     check(found == [f"https://{host}/new"], f"the slug is of {found}")
 
 
+def slug_of_an_unknown_row(console, proxy, api_url):
+    """A row whose outcome is unknown perhaps has its slug: no later row takes it."""
+    host, slug = f"{RUN}-held.example.com", f"{RUN}-held"
+    between = [f"https://{host}/{n}," for n in range(99)]
+    paste(console, "\n".join(["destination_url,slug", f"https://{host}/first,{slug.upper()}", *between, f"https://{host}/second,{slug}"]))
+    console.says("100 new links · 1 row refused", ".counts")
+    answer_items(proxy, 4, 100)
+    console.find(".outcome .primary").click()
+    console.says("101 with unknown outcome: run again", ".counts")
+    console.find(".outcome .primary").click()
+    console.says("100 links created · 1 refused", ".counts")
+    path = f"/v1/links?slug_prefix={slug}"
+    found = console.wait("the link", lambda: [link["destination_url"] for link in call_api(api_url, console.key, "GET", path)["items"]])
+    check(found == [f"https://{host}/first"], f"the slug is of {found}")
+
+
 def own_csv(console, proxy, api_url):
     """The apostrophe before what looks like a formula is not part of the value."""
     console.open("#/create")
@@ -201,4 +217,4 @@ def select_created(console, proxy, api_url):
     console.wait("three links with the tag", lambda: len(console.visible(f"a.tag[href$='tag={RUN}-made']")) == 3)
 
 
-SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, texts_that_are_no_list, changes_old_to_new, slug_of_a_refused_row, own_csv, select_created)
+SCENES = (reload_in_import, items_that_can_pass, cost_of_a_dry_run, items_that_do_not_pass, other_key_in_import, files_that_are_none, texts_that_are_no_list, changes_old_to_new, slug_of_a_refused_row, slug_of_an_unknown_row, own_csv, select_created)

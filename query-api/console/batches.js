@@ -9,6 +9,7 @@ const BYTES_MAX = 256 * 1024 - 1024;
 /** Rounds in which items are sent again whose problem can pass. */
 const ROUNDS_MAX = 4;
 const KEY_IN_USE = "idempotency_key_in_use";
+export const SLUG_TAKEN = "slug_taken";
 
 const encoder = new TextEncoder();
 
@@ -65,13 +66,56 @@ const inRounds = async (mode, batch, options, retries) => {
   return { outcomes, charged: answer.credits_charged, balance: answer.credits_balance, before };
 };
 
+/** Returns the indices of the items whose slug no earlier one has, and those of the others, each with the earlier one. */
+const splitBySlug = (indices, items) => {
+  const holders = new Map();
+  const [firsts, repeats] = [[], []];
+  for (const index of indices) {
+    const slug = items[index].slug?.toLowerCase();
+    if (slug && holders.has(slug)) repeats.push({ index, holder: holders.get(slug) });
+    else {
+      firsts.push(index);
+      holders.set(slug, index);
+    }
+  }
+  return { firsts, repeats };
+};
+
+const isRefused = (outcome) => outcome.problem && !canPass(outcome);
+
+/** Returns the outcome of an item that is not sent, since an earlier one has its slug, or perhaps has it. */
+const outcomeBehind = (holder) => (
+  canPass(holder) ? holder : { status: 409, replayed: false, problem: { code: SLUG_TAKEN } });
+
 /**
- * Sends items, and yields the outcomes of each batch in the order of the items.
+ * Sends items, and yields the outcomes of each batch with the indices of its items. Of items with one slug the first one
+ * gets the slug: the next one is sent only after it is refused for good.
  * @param {"partial"|"dry_run"} mode
  * @param {object[]} items
  * @param {{key: string, signal?: AbortSignal, onRetry?: () => void}} options the key of another account would
  *   make other links of the same items
  */
 export const sendItems = async function* (mode, items, options) {
-  for (const batch of cut(items)) yield settle(mode, batch, options);
+  const outcomes = [];
+  for (let open = [...items.keys()]; open.length > 0;) {
+    const { firsts, repeats } = splitBySlug(open, items);
+    const unanswered = firsts.values();
+    for (const batch of cut(firsts.map((index) => items[index]))) {
+      const settled = await settle(mode, batch, options);
+      const indices = batch.map(() => unanswered.next().value);
+      indices.forEach((index, position) => {
+        outcomes[index] = settled.outcomes[position];
+      });
+      yield { ...settled, indices };
+    }
+    const behind = repeats.filter(({ holder }) => !isRefused(outcomes[holder]));
+    yield {
+      indices: behind.map(({ index }) => index),
+      outcomes: behind.map(({ holder }) => outcomeBehind(outcomes[holder])),
+      charged: 0,
+      balance: null,
+      before: null,
+    };
+    open = repeats.filter(({ holder }) => isRefused(outcomes[holder])).map(({ index }) => index);
+  }
 };

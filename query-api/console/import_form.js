@@ -186,6 +186,7 @@ class Import {
     const again = element("p", { class: "quiet" });
     replace(this.outcome, text, progress, again, element("p", { class: "actions" }, element("button", { type: "button", onclick: () => stop.abort() }, "Stop")));
     const result = { outcomes: [], charged: 0, balance: null, before: null };
+    let answered = 0;
     const options = {
       key: this.key,
       signal: AbortSignal.any([this.signal, stop.signal]),
@@ -194,20 +195,23 @@ class Import {
     try {
       replace(text, `${verb} …`);
       for await (const batch of sendItems(mode, sent.map(itemOf), options)) {
-        result.outcomes.push(...batch.outcomes);
+        batch.indices.forEach((index, position) => {
+          result.outcomes[index] = batch.outcomes[position];
+        });
+        answered += batch.indices.length;
         result.charged += batch.charged;
         result.balance = batch.balance ?? result.balance;
         result.before ??= batch.before;
-        progress.value = result.outcomes.length;
-        replace(text, `${verb}: ${number(result.outcomes.length)} of ${count(sent.length, "row")}`);
+        progress.value = answered;
+        replace(text, `${verb}: ${number(answered)} of ${count(sent.length, "row")}`);
         replace(again);
       }
-      const answered = result.outcomes.values();
-      return { ...result, outcomes: rows.map(({ fault }) => (fault ? { status: 422, replayed: false, problem: fault } : answered.next().value)) };
+      const outcomes = result.outcomes.values();
+      return { ...result, outcomes: rows.map(({ fault }) => (fault ? { status: 422, replayed: false, problem: fault } : outcomes.next().value)) };
     } catch (error) {
       // Another run, or another page, has taken the place.
       if (this.signal.aborted || this.stop !== stop) return undefined;
-      const tried = count(result.outcomes.length, "row");
+      const tried = count(answered, "row");
       if (!stop.signal.aborted) replace(this.outcome, problemView(error), element("p", null, `${tried} of ${number(sent.length)} were answered. Preview and create again to continue.`));
       else this.say(`Stopped after ${tried}. Preview and create again to continue.`);
       return undefined;

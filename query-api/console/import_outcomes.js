@@ -1,6 +1,6 @@
 // Outcomes of the rows of a list: counts, price, refused rows.
 
-import { canPass } from "./batches.js";
+import { SLUG_TAKEN as TAKEN, canPass } from "./batches.js";
 import { csv } from "./files.js";
 import { count, number } from "./format.js";
 import { copyButton, element, outwardLink } from "./dom.js";
@@ -12,7 +12,6 @@ const LINKS_SHOWN = 10;
 const REFUSALS_SHOWN = 100;
 const CHANGES_SHOWN = 20;
 const UNPAID = "insufficient_credits";
-const TAKEN = "slug_taken";
 
 /**
  * Returns the outcomes with the earlier row that has the slug of a refused one. Batches of a dry run know nothing of each
