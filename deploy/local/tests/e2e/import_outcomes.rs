@@ -1,5 +1,6 @@
 use std::{fs, process::Output};
 
+use linkledger_testing::eventually;
 use serde_json::{Value, json};
 
 use crate::{
@@ -40,8 +41,13 @@ async fn dry_run_creates_nothing_and_names_the_cost() {
         "{output:?}"
     );
     assert_eq!(stack.http().list_all().await.len(), 0);
-    let balance = stack.http().get("/v1/credits").await.json();
-    assert_eq!(balance["balance"], 50);
+    // The read model may not have the grant of the start yet.
+    let http = stack.http();
+    eventually("the whole balance", || async {
+        let credits = http.get("/v1/credits").await.json();
+        (credits["balance"] == 50).then_some(())
+    })
+    .await;
     assert_eq!(stack.interrupt(), Some(0));
 }
 
