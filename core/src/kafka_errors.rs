@@ -16,6 +16,7 @@ use anyhow::anyhow;
 use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
+    consumer::ConsumerContext,
     error::{KafkaError, RDKafkaErrorCode},
     statistics::Statistics,
 };
@@ -270,6 +271,8 @@ impl ClientContext for KafkaErrors {
         }
     }
 }
+
+impl ConsumerContext for KafkaErrors {}
 
 #[cfg(test)]
 mod tests {
