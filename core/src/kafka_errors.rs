@@ -16,7 +16,6 @@ use anyhow::anyhow;
 use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
-    consumer::ConsumerContext,
     error::{KafkaError, RDKafkaErrorCode},
     statistics::Statistics,
 };
@@ -271,8 +270,6 @@ impl ClientContext for KafkaErrors {
         }
     }
 }
-
-impl ConsumerContext for KafkaErrors {}
 
 #[cfg(test)]
 mod tests {

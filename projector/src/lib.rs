@@ -50,7 +50,12 @@ pub use crate::config::Config;
 use crate::{
     clicks::CountingStop,
     operations::{audit, status, verify},
-    pipeline::{claims::Claims, consumer::Consumer, engine::Engine, redirect_changes, run},
+    pipeline::{
+        consumer::Consumer,
+        engine::Engine,
+        heartbeat::{self, Heartbeat},
+        redirect_changes, run,
+    },
     surfaces::console,
 };
 
@@ -62,7 +67,7 @@ pub struct Listeners {
 
 /// A projector that runs in this process.
 pub struct Projector {
-    /// Ready once its shards are claimed and their checkpoints are loaded.
+    /// Ready once partitions are assigned and their checkpoints are loaded.
     pub readiness: Readiness,
     /// The operators' console, for the internal listener.
     pub console: Router,
@@ -89,13 +94,13 @@ pub fn start(
         let allows_unsafe = config.allow_unsafe_postgres;
         admission::admit(settings, SessionKind::Projector, allows_unsafe).await?;
         begin_counters();
-        let consumer = Consumer::new(&config, databases.log.clone())?;
+        let consumer = Consumer::join(&config, databases.log.clone())?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
         clicks::start(&config, counting_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
-            claims: Claims::new(databases.read.clone(), Claims::process_name()),
+            heartbeat: Heartbeat::new(databases.read.clone(), heartbeat::process_name()),
             engine: Engine::new(databases),
             readiness: readiness.clone(),
         };

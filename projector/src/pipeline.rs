@@ -2,10 +2,10 @@
 
 pub mod apply;
 pub mod checkpoint;
-pub mod claims;
 pub mod consumer;
 pub mod decode;
 pub mod engine;
+pub mod heartbeat;
 pub mod parking;
 pub(crate) mod periodic;
 pub mod poison;

@@ -6,7 +6,7 @@
 mod group;
 pub(super) mod record;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
@@ -24,11 +24,7 @@ use rdkafka::{
 
 pub(super) use self::group::AssignmentChange;
 use self::group::GroupContext;
-use crate::config::Config;
-
-/// Longest wait for the group's answer when this process leaves the group: as long as a group with the classic
-/// protocol waits until it expels a silent member by itself.
-const LEAVE_TIME_MAX: Duration = Duration::from_secs(6);
+use crate::{config::Config, pipeline::consumer::LEAVE_TIME_MAX};
 
 /// Memory of records that the client fetches ahead, in KiB.
 const FETCHED_AHEAD_KIB: &str = "8192";

@@ -1,4 +1,4 @@
-//! Applies events to the read models, cycle by cycle, for the shards that this process has claimed.
+//! Applies events to the read models, cycle by cycle, for the shards that this process is assigned.
 //!
 //! A cycle takes the events delivered by the topic, and reads missing events from the event store.
 //! The engine has no Kafka client. A remembered checkpoint may be stale: every transaction compares
@@ -11,11 +11,9 @@ mod lag;
 mod parked;
 mod shard_assignment;
 pub(crate) mod shard_refusal;
+mod without_group;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -34,8 +32,8 @@ pub use self::lag::LAG_INTERVAL;
 use self::{checkpoints::CHECKPOINTS_INTERVAL, shard_assignment::ShardAssignment};
 use crate::pipeline::{
     apply::{self, ApplyConflict, ApplySummary, ApplyTarget, ShardBatch},
-    claims::ShardReport,
     decode::BatchEvent,
+    heartbeat::AssignmentReport,
     progress::ShardProgress,
     retry,
 };
@@ -56,6 +54,8 @@ type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
 pub struct Engine {
     databases: Databases,
     assignments: BTreeMap<Shard, ShardAssignment>,
+    /// Shards that another process, or none, serves: their checkpoints at the last look.
+    unassigned_floors: BTreeMap<Shard, Position>,
     lag_checked_at: Option<Instant>,
     /// Identity of the log at the last measurement of the lag.
     log_id: Option<Uuid>,
@@ -69,6 +69,7 @@ impl Engine {
         Self {
             databases,
             assignments: BTreeMap::new(),
+            unassigned_floors: BTreeMap::new(),
             lag_checked_at: None,
             log_id: None,
             ages_read_at: None,
@@ -76,13 +77,32 @@ impl Engine {
         }
     }
 
-    /// Applies the events of these shards from now on, and of no others.
-    pub fn set_shards(&mut self, shards: &BTreeSet<Shard>) {
-        self.assignments.retain(|shard, _| shards.contains(shard));
+    /// Adds shards that the consumer group has assigned to this process.
+    pub fn assign(&mut self, shards: &[Shard]) {
+        // The group answers again. A shard that the group did not assign again belongs to another
+        // process.
+        self.assignments
+            .retain(|_, assignment| !assignment.may_be_taken_over);
+        let added = shards.iter().map(|shard| (*shard, ShardAssignment::new()));
+        self.assignments.extend(added);
+    }
+
+    /// Removes shards that the consumer group has revoked.
+    pub fn revoke(&mut self, shards: &[Shard]) {
         for shard in shards {
-            self.assignments
-                .entry(*shard)
-                .or_insert_with(ShardAssignment::new);
+            self.assignments.remove(shard);
+        }
+    }
+
+    /// Keeps shards whose assignment was lost because the consumer group did not answer.
+    ///
+    /// A broker outage must not stop the projections: the shards are served from the event store
+    /// until another process advances a checkpoint of the shard.
+    pub fn keep_until_taken_over(&mut self, shards: &[Shard]) {
+        for shard in shards {
+            if let Some(assignment) = self.assignments.get_mut(shard) {
+                assignment.may_be_taken_over = true;
+            }
         }
     }
 
@@ -98,11 +118,11 @@ impl Engine {
         })
     }
 
-    /// Returns the progress of each shard, to be reported with the claims.
-    pub fn reports(&self) -> Vec<ShardReport> {
+    /// Returns a report on each assigned shard, for the heartbeat.
+    pub fn reports(&self) -> Vec<AssignmentReport> {
         let assignments = self.assignments.iter();
         assignments
-            .map(|(shard, assignment)| (*shard, assignment.positions()))
+            .map(|(shard, assignment)| assignment.report(*shard))
             .collect()
     }
 

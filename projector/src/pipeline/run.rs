@@ -1,27 +1,33 @@
-//! The loop of `projector run`: claims shards, receives records, applies their events.
+//! The loop of `projector run`: receives records, applies their events, commits the offsets.
 //!
 //! There is no batch timer: the next batch fills while a transaction commits.
 
+use std::time::Duration;
+
 use linkledger_core::internal_listener::Readiness;
-use tokio::time::{self, MissedTickBehavior};
+use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::{
-    claims::Claims,
-    consumer::Consumer,
+    consumer::{AssignmentChange, Consumer},
     engine::{CYCLE_EVENTS_MAX, Engine, LAG_INTERVAL},
+    heartbeat::Heartbeat,
     retry::{self, Backoff},
 };
 
+/// Interval of the search for shards without progress while the consumer group does not answer, in
+/// seconds. Twice the interval is longer than the session timeout of a group's member, 6 s.
+const WITHOUT_GROUP_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The parts of the loop.
 pub struct RunLoop {
-    /// The shards of this process.
-    pub claims: Claims,
-    /// Source of new events.
+    /// Source of the events.
     pub consumer: Consumer,
     /// Writer of the read models.
     pub engine: Engine,
-    /// Readiness of the process, set once its shards are claimed and their checkpoints are loaded.
+    /// Report to operators.
+    pub heartbeat: Heartbeat,
+    /// Readiness of the process, set once partitions are assigned and their checkpoints are loaded.
     pub readiness: Readiness,
 }
 
@@ -33,13 +39,11 @@ impl RunLoop {
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let result = self.run_until_shutdown(&shutdown).await;
         if let Err(error) = &result {
-            self.claims.record_error(error);
-            if let Err(error) = self.claims.renew(&self.engine.reports()).await {
-                tracing::debug!(%error, "cannot report the error to operators");
-            }
+            self.heartbeat.record_error(error);
+            let reports = self.engine.reports();
+            self.heartbeat.report_with_timeout(&reports).await;
         }
-        self.claims.release().await;
-        self.consumer.close().await;
+        self.consumer.leave().await;
         result
     }
 
@@ -47,8 +51,10 @@ impl RunLoop {
         let mut lag_check = time::interval(LAG_INTERVAL);
         lag_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut backoff = Backoff::default();
+        let mut is_assigned = false;
+        // Set while the group does not answer: the time of the next search for shards without progress.
+        let mut without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
         while !shutdown.is_cancelled() {
-            self.claim().await?;
             let has_work = self.engine.has_work();
             let deadline = async {
                 if has_work {
@@ -59,11 +65,31 @@ impl RunLoop {
                     () = shutdown.cancelled() => {}
                 }
             };
-            let events = self.consumer.receive(CYCLE_EVENTS_MAX, deadline).await?;
-            match self.engine.cycle(events).await {
+            let delivery = self.consumer.receive(CYCLE_EVENTS_MAX, deadline).await?;
+            for change in delivery.assignment_changes {
+                is_assigned = true;
+                without_group_at = match change {
+                    AssignmentChange::Assigned(_) => None,
+                    AssignmentChange::Revoked(_) => without_group_at,
+                    AssignmentChange::Lost(_) => Some(Instant::now() + WITHOUT_GROUP_INTERVAL),
+                };
+                handle_assignment_change(&mut self.engine, change);
+            }
+            if without_group_at.is_some_and(|at| at <= Instant::now()) {
+                without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
+                match self.engine.assign_without_group().await {
+                    Ok(()) => is_assigned = true,
+                    Err(error) => tracing::warn!(
+                        error = format!("{error:#}"),
+                        "cannot look for shards without progress; retrying in 5 s"
+                    ),
+                }
+            }
+            match self.engine.cycle(delivery.events).await {
                 Ok(()) => {
                     backoff.reset();
-                    if self.claims.are_known() {
+                    self.consumer.commit_offsets_if_due();
+                    if is_assigned {
                         self.readiness.set_ready();
                     }
                 }
@@ -74,7 +100,7 @@ impl RunLoop {
                         ?delay,
                         "a cycle failed: retrying after the delay"
                     );
-                    self.claims.record_error(&error);
+                    self.heartbeat.record_error(&error);
                     tokio::select! {
                         () = time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -83,24 +109,18 @@ impl RunLoop {
                 Err(error) => return Err(error),
             }
             if let Some(refusal) = self.engine.unreported_refusal() {
-                self.claims.record_error(&refusal);
+                self.heartbeat.record_error(&refusal);
             }
+            self.heartbeat.report_if_due(&self.engine.reports()).await;
         }
         Ok(())
     }
+}
 
-    /// Renews the claims, if that is due, and tells the engine and the consumer which shards they now have.
-    async fn claim(&mut self) -> anyhow::Result<()> {
-        match self.claims.renew_if_due(&self.engine.reports()).await {
-            Ok(false) => return Ok(()),
-            Ok(true) => {}
-            Err(error) => tracing::warn!(
-                error = format!("{error:#}"),
-                "this process keeps its shards; retrying in 1 s"
-            ),
-        }
-        let shards = self.claims.owned();
-        self.engine.set_shards(shards);
-        self.consumer.set_shards(shards)
+fn handle_assignment_change(engine: &mut Engine, change: AssignmentChange) {
+    match change {
+        AssignmentChange::Assigned(shards) => engine.assign(&shards),
+        AssignmentChange::Revoked(shards) => engine.revoke(&shards),
+        AssignmentChange::Lost(shards) => engine.keep_until_taken_over(&shards),
     }
 }

@@ -56,3 +56,36 @@ async fn large_delivery_is_applied_in_one_cycle() {
         Tables::of_log(&log)
     );
 }
+
+#[tokio::test]
+async fn lost_shards_are_served_until_taken_over() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("kept", 1).await;
+    let shard = Shard::of(account_id);
+    let mut former_owner = stage.engine();
+    former_owner.cycle(stage.log().await).await.unwrap();
+    former_owner.keep_until_taken_over(&[shard]);
+    stage.append_links(account_id, "meanwhile", 1).await;
+    former_owner.cycle(stage.log().await).await.unwrap();
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&stage.log().await)
+    );
+
+    let mut new_owner = stage.engine();
+    stage.append_links(account_id, "inherited", 1).await;
+    new_owner.cycle(stage.log().await).await.unwrap();
+    stage.append_links(account_id, "too-late", 1).await;
+    let log = stage.log().await;
+    former_owner.cycle(log.clone()).await.unwrap();
+    former_owner.cycle(log.clone()).await.unwrap();
+    assert_ne!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+    new_owner.cycle(log.clone()).await.unwrap();
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+}

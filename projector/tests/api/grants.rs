@@ -11,7 +11,7 @@ use linkledger_projector::{
         parked::{SkipRequest, retry, skip},
         pause::{PauseChange, change},
     },
-    pipeline::{claims::Claims, engine::Engine, redirect_changes::prune},
+    pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
     read_models::Projection,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
@@ -37,7 +37,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let pool = pool_of(&stage, SessionKind::Projector, "linkledger_projector");
     let mut engine = Engine::new(pool.clone().into());
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
 
     let account_id = stage.account_with_links("granted", 1).await;
     let link = stage.append_links(account_id, "other", 1).await.remove(0);
@@ -61,12 +61,19 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
         Tables::of_log(&log)
     );
     prune(&pool).await.unwrap();
-    let mut claims = Claims::new(pool.clone(), "host:1".to_owned());
+    let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
     for _ in 0..2 {
-        claims.renew(&engine.reports()).await.unwrap();
+        heartbeat.report(&engine.reports()).await.unwrap();
     }
-    assert_eq!(*claims.owned(), Shard::all().collect());
-    claims.release().await;
+    let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    let shards = Shard::all().count();
+    assert_eq!(
+        usize::try_from(reported),
+        Ok(shards * Projection::ALL.len())
+    );
 
     stage.append_links(account_id, "parked", 2).await;
     let log = stage.log().await;

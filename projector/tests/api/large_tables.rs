@@ -119,7 +119,7 @@ pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
 pub(crate) async fn apply(stage: &Stage, log: &[PublishedEvent]) {
     let session = measured(stage);
     let mut engine = Engine::new(session.clone().into());
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
     engine.cycle(log.to_vec()).await.unwrap();
     end(stage, session).await;
 }

@@ -6,7 +6,6 @@
 
 mod cache_changes;
 mod catch_up;
-mod claims;
 mod console;
 mod cycles;
 mod delivery;
@@ -14,6 +13,7 @@ mod effects;
 mod frozen;
 mod gate;
 mod grants;
+mod heartbeat;
 mod large_tables;
 mod later_release;
 mod outage;

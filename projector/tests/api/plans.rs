@@ -67,7 +67,7 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
     let mut engine = Engine::new(pool.clone().into());
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
     for batch in news.chunks(BATCH_LENGTH) {
         engine.cycle(batch.to_vec()).await.unwrap();
     }

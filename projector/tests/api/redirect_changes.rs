@@ -212,7 +212,7 @@ async fn only_batches_with_changes_commit_synchronously() {
     .unwrap();
     let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
     let mut engine = Engine::new(pool.into());
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
     let account_id = links[0].account_id;
     for (step, link) in links.iter().enumerate() {
         stage

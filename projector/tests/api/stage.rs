@@ -219,7 +219,7 @@ impl Stage {
     }
 
     fn assign_all(mut engine: Engine) -> Engine {
-        engine.set_shards(&Shard::all().collect());
+        engine.assign(&Shard::all().collect::<Vec<_>>());
         engine
     }
 

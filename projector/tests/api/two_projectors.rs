@@ -1,4 +1,4 @@
-//! Two projectors with the same shards, as after a claim was taken from a living process or from a zombie.
+//! Two projectors with the same shards, as in an overlapping rebalance or with a zombie.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,24 @@ use linkledger_testing::in_all;
 use crate::{stage::Stage, tables::Tables};
 
 #[tokio::test]
-async fn two_projectors_share_shards_and_one_takes_over() {
+async fn two_groups_on_one_database_are_harmless() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("both", 10).await;
+    // Each of two groups is assigned all partitions, unlike two members of one group.
+    let first = stage.projector("first").await;
+    let second = stage.projector("second").await;
+    for name in ["ping", "pong", "peng"] {
+        let published = stage.log().await.len();
+        stage.append_links(account_id, name, 30).await;
+        stage.publish(&stage.log().await[published..]).await;
+    }
+    stage.eventually_complete().await;
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn two_members_share_shards_and_one_takes_over() {
     let stage = Stage::set().await;
     let first = stage.projector("group").await;
     let second = stage.projector("group").await;
@@ -28,9 +45,11 @@ async fn two_projectors_share_shards_and_one_takes_over() {
     stage.eventually_complete().await;
     first.stop().await;
 
+    let published = stage.log().await.len();
     for name in ["five", "six", "seven", "eight"] {
         stage.account_with_links(name, 10).await;
     }
+    assert!(stage.log().await.len() > published);
     stage.eventually_complete().await;
     second.stop().await;
 }

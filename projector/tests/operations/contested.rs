@@ -9,6 +9,7 @@ use linkledger_projector::{
     operations::parked::retry,
     pipeline::{
         checkpoint::Role,
+        engine::Engine,
         parking::release::{ReleaseOutcome, ReleaseState, release},
     },
     read_models::Projection,
@@ -97,7 +98,7 @@ async fn contested_retry_gives_up_after_six_attempts() {
 }
 
 #[tokio::test]
-async fn release_during_a_batch_loses_no_event() {
+async fn concurrent_release_keeps_lost_shards_assigned() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = Parked::set_up(&stage).await.account_id;
@@ -110,6 +111,7 @@ async fn release_during_a_batch_loses_no_event() {
     let is_elsewhere = |other: &AccountId| Shard::of(*other) != Shard::of(account_id);
     let other = others.into_iter().find(is_elsewhere).unwrap();
     engine.cycle(stage.log().await).await.unwrap();
+    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 1).await;
     stage.append_links(other, "elsewhere", 1).await;
     let delivered = stage.log().await;
@@ -135,10 +137,12 @@ async fn release_during_a_batch_loses_no_event() {
     assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
 }
 
-/// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle.
-async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) {
+/// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle, while the
+/// broker is down and another process may have taken the shard over.
+async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) -> Engine {
     let mut engine = stage.patient_engine();
     engine.cycle(stage.log().await).await.unwrap();
+    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
     stage.append_links(account_id, "meanwhile", 2).await;
     let delivered = stage.log().await;
     let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
@@ -154,6 +158,7 @@ async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str
     while engine.has_work() {
         engine.cycle(Vec::new()).await.unwrap();
     }
+    engine
 }
 
 /// Makes generation 2 live, like the end of a swap.
@@ -163,14 +168,26 @@ pub(crate) const EXCHANGE: &str = "
     UPDATE read_model.projections SET active_generation = 2;";
 
 #[tokio::test]
-async fn swap_during_a_batch_loses_no_event() {
+async fn generation_swap_keeps_lost_shards_assigned() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     stage.engine().cycle(stage.log().await).await.unwrap();
     rebuild_all(&sessions(&stage), NO_SWAP).await;
-    overtake(&stage, account_id, EXCHANGE).await;
+    let engine = overtake(&stage, account_id, EXCHANGE).await;
+    assert_eq!(engine.reports().len(), Shard::all().count());
     let tables = Tables::read_generation(stage.database.pool(), 2).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
+}
+
+#[tokio::test]
+async fn advanced_checkpoint_takes_lost_shard_over() {
+    let stage = Stage::set().await;
+    let account_id = stage.account_with_links("before", 3).await;
+    let ahead = "UPDATE read_model.checkpoints SET position = 9 WHERE position = 7";
+    let engine = overtake(&stage, account_id, ahead).await;
+    let shards: Vec<_> = engine.reports().iter().map(|it| it.shard).collect();
+    let expected = Shard::all().filter(|it| *it != Shard::of(account_id));
+    assert_eq!(shards, expected.collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -42,12 +42,14 @@ async fn execute(pool: &PgPool, statement: &'static str) {
     raw_sql(statement).execute(pool).await.unwrap();
 }
 
-/// Claims every shard, as a projector would.
+/// Sends a heartbeat for every shard, as a projector would.
 pub(crate) async fn attend(pool: &PgPool) {
     execute(
         pool,
-        "UPDATE read_model.claims
-         SET owner = 'here', version = '1.2.3', renewed_at = now() + interval '1 hour', events_per_second = 2",
+        "INSERT INTO read_model.tenures
+             (projection, shard, owner, version, since, seen_at, events_per_second)
+         SELECT projection, shard, 'here', '1.2.3', now(), now() + interval '1 hour', 2
+         FROM read_model.checkpoints",
     )
     .await;
 }
@@ -175,8 +177,8 @@ async fn shard_without_heartbeat_is_unattended() {
 
     execute(
         pool,
-        "UPDATE read_model.claims
-         SET renewed_at = now() - interval '6 seconds', last_error_at = now() - interval '10 minutes',
+        "UPDATE read_model.tenures
+         SET seen_at = now() - interval '6 seconds', last_error_at = now() - interval '10 minutes',
              last_error = 'can''t reach the database'
          WHERE shard = 7",
     )

@@ -39,7 +39,7 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
         &server.pool,
         Shard::all().map(|shard| (shard, 0)),
     ))?;
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&Shard::all().collect::<Vec<_>>());
     for round in rounds.by_ref().take(WARM_UP_ROUNDS) {
         runtime.block_on(engine.cycle(decode(&round, &key)?))?;
         runtime.block_on(set_heads(&server.pool, ends(&round)))?;

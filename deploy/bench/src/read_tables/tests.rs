@@ -43,6 +43,7 @@ async fn projected() -> TestDatabase {
         });
         append_drafts(pool, account_id, drafts.to_vec()).await;
     }
+    let shards: Vec<Shard> = Shard::all().collect();
     let from: Vec<ReadFrom> = Shard::all()
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
@@ -51,7 +52,7 @@ async fn projected() -> TestDatabase {
         .into_iter()
         .map(|event| PublishedEvent::new(event, 1));
     let mut engine = Engine::new(pool.clone().into());
-    engine.set_shards(&Shard::all().collect());
+    engine.assign(&shards);
     engine.cycle(delivered.collect()).await.unwrap();
     database
 }

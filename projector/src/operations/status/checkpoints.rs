@@ -54,12 +54,12 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
                    ) AS parked
                ) AS "parked_accounts!",
                t.owner AS "owner?", t.version AS "version?",
-               extract(epoch FROM now() - t.renewed_at)::float8 AS "seen_s?",
+               extract(epoch FROM now() - t.seen_at)::float8 AS "seen_s?",
                t.events_per_second AS "events_per_second?", t.last_error AS "last_error?",
                extract(epoch FROM now() - t.last_error_at)::float8 AS "last_error_s?"
         FROM read_model.checkpoints AS c
         JOIN read_model.projections AS p USING (projection)
-        LEFT JOIN read_model.claims AS t USING (projection, shard)
+        LEFT JOIN read_model.tenures AS t USING (projection, shard)
         WHERE c.role = 'live'
         ORDER BY c.projection, c.shard
         "#,

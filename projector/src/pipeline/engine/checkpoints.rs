@@ -66,8 +66,12 @@ impl Engine {
                 stored = stored.position,
                 "the checkpoint has moved: reading it again"
             );
-            // A crash has moved the checkpoint back, or another owner of the shard has moved it forward.
-            assignment.forget_progress(0);
+            // A crash moves a checkpoint back; a new owner of the shard moves a checkpoint forward.
+            if assignment.may_be_taken_over && remembered.position < stored.position {
+                self.assignments.remove(&shard);
+            } else {
+                assignment.forget_progress(0);
+            }
         }
         Ok(())
     }

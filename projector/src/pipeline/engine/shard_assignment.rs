@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use linkledger_core::{
+    clock::{Clock as _, SystemClock},
     event_store::log,
     metrics::{PARKED_ACCOUNTS, PROJECTION_PAUSED},
     projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
 use metrics::gauge;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use super::{
     parked::ReleaseAttempt,
     shard_refusal::{RefusedShard, ShardRefusal},
 };
-use crate::pipeline::{checkpoint::LiveCheckpoint, progress::ShardProgress};
+use crate::pipeline::{
+    checkpoint::LiveCheckpoint, heartbeat::AssignmentReport, progress::ShardProgress,
+};
 
 /// Delay of the projections that catch up, after their next event could not be read.
 const CATCH_UP_RETRY_INTERVAL: Duration = Duration::from_mins(1);
@@ -25,6 +29,10 @@ const CATCH_UP_RETRY_INTERVAL: Duration = Duration::from_mins(1);
 pub(super) struct ShardAssignment {
     /// Remembered checkpoints; `None` before the first read, and after a possible move.
     pub(super) progress: Option<ShardProgress>,
+    /// Start of the assignment.
+    pub(super) since: OffsetDateTime,
+    /// True if the consumer group may have assigned the shard to another process.
+    pub(super) may_be_taken_over: bool,
     /// Time of the last progress: an event was applied, or none was left.
     pub(super) progressed_at: Instant,
     /// False if no account of the shard is parked.
@@ -48,6 +56,8 @@ impl ShardAssignment {
     pub(super) fn new() -> Self {
         Self {
             progress: None,
+            since: SystemClock.now(),
+            may_be_taken_over: false,
             progressed_at: Instant::now(),
             has_parked: false,
             has_skipped: false,
@@ -58,11 +68,16 @@ impl ShardAssignment {
         }
     }
 
-    /// Returns the position of each projection; `None` while the checkpoints are not loaded.
-    pub(super) fn positions(&self) -> Option<PerProjection<Position>> {
-        let progress = self.progress.as_ref()?;
-        let position = |projection| progress.checkpoint(projection).position;
-        Some(Projection::ALL.map(position))
+    /// Returns the report of the shard for the heartbeat.
+    pub(super) fn report(&self, shard: Shard) -> AssignmentReport {
+        let positions = self.progress.as_ref().map(|progress| {
+            Projection::ALL.map(|projection| progress.checkpoint(projection).position)
+        });
+        AssignmentReport {
+            shard,
+            since: self.since,
+            positions,
+        }
     }
 
     /// Starts from the shard's checkpoints, which are among `rows`. Refuses the shard if one of

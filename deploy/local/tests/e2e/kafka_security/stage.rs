@@ -4,6 +4,7 @@ use std::{
     fs,
     path::PathBuf,
     process::{Child, Command, Output},
+    time::Duration,
 };
 
 use linkledger_core::{
@@ -13,15 +14,22 @@ use linkledger_core::{
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually};
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::secure_kafka::{OPERATOR, SecureKafka};
+use super::secure_kafka::{ADMIN, OPERATOR, SecureKafka};
 use crate::{
     http::Http,
     scrape::Scrape,
     services::{free_address, program},
 };
+
+/// Longest wait for the offsets of a group.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Message of a relay that waits for its broker.
 const BROKER_IS_SLOW: &str = "the broker acknowledges nothing";
@@ -149,7 +157,8 @@ impl Stage {
         assert_eq!(created.status, 201, "{created:?}");
     }
 
-    /// Waits until the read tables have this number of links.
+    /// Waits until the read tables have this number of links, and the projector has read all their
+    /// events from Kafka. A relay that was killed may have published some events twice.
     pub(crate) async fn eventually_read(&self, links: i64) {
         eventually("the links are in the read tables", async || {
             let count = "SELECT count(*) FROM read_model.links";
@@ -158,6 +167,24 @@ impl Stage {
             (count == links).then_some(())
         })
         .await;
+        eventually("the group has read them from Kafka", async || {
+            (self.committed() >= links * 2).then_some(())
+        })
+        .await;
+    }
+
+    /// Returns the number of records that the projector has committed as read.
+    fn committed(&self) -> i64 {
+        let mut config: ClientConfig = self.user(ADMIN).client_settings().unwrap().collect();
+        let consumer: BaseConsumer = config.set("group.id", &self.group).create().unwrap();
+        let mut partitions = TopicPartitionList::new();
+        partitions.add_partition_range(&self.topic, 0, 15);
+        let committed = consumer.committed_offsets(partitions, ANSWER_TIMEOUT);
+        let committed = committed.unwrap();
+        let offsets = committed.elements().into_iter().map(|it| it.offset());
+        // A partition without a committed offset has no number.
+        let known = offsets.filter_map(Offset::to_raw).filter(|it| *it >= 0);
+        known.sum()
     }
 
     /// Waits until the relay reports a failure, which needs many attempts of librdkafka.
