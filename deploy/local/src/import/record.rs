@@ -12,14 +12,11 @@ use super::{blank::trimmed, formats::spelling, old_address};
 
 /// Longest part of a text that a report or a reason repeats, in characters.
 const SHOWN_LENGTH_MAX: usize = 200;
-/// Names of members and columns that protect a link, in one spelling.
-const PROTECTION: [&str; 5] = [
-    "password",
-    "haspassword",
-    "passwordprotected",
-    "secret",
-    "secretkey",
-];
+/// Part of the names of members and columns that protect a link: an open link is worse than a refused one, and a
+/// password in a report too.
+const PASSWORD: &str = "password";
+/// Other such names, in one spelling.
+const SECRETS: [&str; 2] = ["secret", "secretkey"];
 /// Names of members and columns of links that are out of service, in one spelling.
 const DISABLED: [&str; 3] = ["disabled", "isdisabled", "disabledat"];
 /// Begin of the codes of refusals that another slug mends.
@@ -126,7 +123,7 @@ impl RawRecord {
     pub(super) fn leave_behind(&mut self, what: impl Into<Cow<'static, str>>, value: &str) {
         let what = what.into();
         let name = spelling(&what);
-        if PROTECTION.contains(&name.as_str()) {
+        if name.contains(PASSWORD) || SECRETS.contains(&name.as_str()) {
             self.refusal.get_or_insert_with(Refusal::password);
             return;
         }

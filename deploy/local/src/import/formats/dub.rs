@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn further_columns_with_a_value_are_reported() {
-        let text = "Short link,Destination URL,Expired URL,iOS targeting,Leads,Sales,Key,Password,External ID,Secretary,tracking_disabled\n\
+        let text = "Short link,Destination URL,Expired URL,iOS targeting,Leads,Sales,Key,Password hash,External ID,Secretary,tracking_disabled\n\
                     https://dub.sh/a,https://e.com,https://e.com/over,,0,2,a,,x7,Ann,yes\n\
                     https://dub.sh/b,https://e.com,,,,,b,secret,,,\n\
                     https://dub.sh/c,https://e.com,,,,,c,No,,,\n";
