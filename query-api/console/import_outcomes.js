@@ -14,8 +14,8 @@ const CHANGES_SHOWN = 20;
 const UNPAID = "insufficient_credits";
 
 /**
- * Returns the outcomes with the earlier row that has the slug of a refused one. Batches of a dry run know nothing of each
- * other, so a row that repeats the slug of a batch before is refused here.
+ * Returns the outcomes with the earlier row that has the slug of a refused one. Two rows with one slug that only lack
+ * credits would not both be created, so the later one is refused.
  */
 export const withRepeats = (rows, outcomes) => {
   const holders = new Map();

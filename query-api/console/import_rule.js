@@ -75,7 +75,7 @@ const partsOf = (address) => {
 /** Returns an address without the user and password before its host. */
 const withoutUser = (address) => (address.includes("/") ? address.replace(/^((?:[a-z][a-z0-9+.-]*:)?\/\/)?[^/?#]*@/i, "$1") : address);
 
-/** The rule, with what earlier rows of a text have taken. Of rows with one slug, the service decides which one gets it. */
+/** The rule, with what earlier rows of a text have taken. Which of several rows gets their slug, `sendItems` decides. */
 export class Rule {
   externalIds = new Set();
 

@@ -64,7 +64,7 @@ pub(super) struct SourceLink {
     pub(super) number: usize,
     /// Old short address as written, or the slug where no address is written.
     pub(super) old_address: Option<String>,
-    /// Slug whose link visitors of the old address reach here.
+    /// Slug whose link visitors of the old address reach here; `None` if it is not sure, or the link is this one.
     pub(super) reached_slug: Option<Slug>,
     pub(super) link: ImportedLink,
     /// Differences between the record and the link.
@@ -151,7 +151,7 @@ impl SourceLinks {
                 (Some(cell), Some(name)) if says_something(cell) => {
                     record.leave_behind(name.clone(), cell);
                 }
-                // Without a name it can be a slug, and each word can be one.
+                // It may be a slug, and `no` is one too.
                 (Some(cell), None) => {
                     record.leave_behind(format!("column {} (no name)", column + 1), cell);
                 }

@@ -86,8 +86,8 @@ fn links_of_file<'l>(
     lines.iter().zip(&all.lines).filter_map(with_slug).collect()
 }
 
-/// Returns those of the slugs that links have, by a dry run of links with them. A failure is only noted: the outcomes of
-/// the lines are known.
+/// Returns the slugs that links have already: a dry run of links with these slugs tells. A failure is only noted, since
+/// the outcomes of the lines are known.
 async fn taken<'s>(
     client: &ApiClient,
     slugs: impl Iterator<Item = &'s String>,

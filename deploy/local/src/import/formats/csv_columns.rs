@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
     let [_, _, _, title, ..] = columns;
     let [disabled_by, id, old_address, code] =
         [DISABLED_BY, ID, OLD_ADDRESS, CODE].map(|name| table.column(&[name]));
-    let lost = table.unnamed_columns();
+    let unnamed = table.unnamed_columns();
     while let Some(row) = table.next_row()? {
         let mut record = record(&row, columns);
         if row.cell(id).is_some_and(|id| id.starts_with(ID_PREFIX)) {
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str, links: &mut SourceLinks) -> Result<(), SourceErr
             record.needs_slug |= code.starts_with(SLUG_CODES);
             record.refusal = record.refusal.or_else(|| Refusal::lasting(code));
         }
-        links.add_row(&row, &lost, record);
+        links.add_row(&row, &unnamed, record);
     }
     Ok(())
 }
