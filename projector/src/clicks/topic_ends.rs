@@ -17,7 +17,7 @@ use super::{consumer::ClickConsumer, position};
 /// Interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a request.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Offsets between which a partition has records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -120,6 +120,11 @@ async fn is_any_paused(pool: &PgPool) -> bool {
     countings.iter().any(|it| it.paused_at.is_some())
 }
 
+fn refusal_of(error: &anyhow::Error) -> &RecountRefusal {
+    let refusal = error.downcast_ref();
+    refusal.unwrap_or_else(|| panic!("no refusal: {error:#}"))
+}
+
 #[tokio::test]
 async fn recount_makes_figures_as_before_damage() {
     let stage = ClickStage::set().await;
@@ -237,7 +242,7 @@ async fn recount_refuses_another_topic() {
     let stage = stage.with_other_broker().await;
     for _ in 0..2 {
         let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
-        let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+        let refusal = refusal_of(&error);
         assert!(
             matches!(refusal, RecountRefusal::OtherTopic { .. }),
             "{refusal}"
@@ -272,7 +277,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
             stage.publish_as(repeated, sequence, &made[0]).await;
         }
         let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
-        let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+        let refusal = refusal_of(&error);
         assert!(
             matches!(refusal, RecountRefusal::Unread { .. }),
             "{refusal}"
@@ -308,7 +313,7 @@ async fn recount_refuses_days_too_old_to_be_counted() {
     let stage = ClickStage::set().await;
     let from = (SystemClock.now() - Duration::days(801)).date();
     let error = recount(&stage, scope(from, true)).await.unwrap_err();
-    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    let refusal = refusal_of(&error);
     assert!(
         matches!(refusal, RecountRefusal::TooOld { .. }),
         "{refusal}"
@@ -325,7 +330,7 @@ async fn recount_refuses_fewer_clicks_unless_accepted() {
     damage(stage.pool()).await;
     let damaged = stored(stage.pool()).await;
     let error = recount(&stage, scope(from, false)).await.unwrap_err();
-    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    let refusal = refusal_of(&error);
     assert!(matches!(refusal, RecountRefusal::Fewer { .. }), "{refusal}");
     assert_eq!(stored(stage.pool()).await, damaged);
     assert!(!is_any_paused(stage.pool()).await);
@@ -346,7 +351,7 @@ async fn recount_refuses_expired_records_unless_accepted() {
     stage.publish(&mut recorder, &[one]).await;
     stage.count_all().await;
     let error = recount(&stage, scope(now.date(), false)).await.unwrap_err();
-    let refusal = error.downcast_ref::<RecountRefusal>().unwrap();
+    let refusal = refusal_of(&error);
     assert!(
         matches!(refusal, RecountRefusal::Expired { .. }),
         "{refusal}"

@@ -1,17 +1,18 @@
 //! Requests to the Kafka cluster: description and creation of a topic.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{kafka_close, kafka_config::KafkaConfig, kafka_errors::KafkaErrors};
+use linkledger_core::{
+    kafka_close,
+    kafka_config::KafkaConfig,
+    kafka_errors::{KafkaErrors, once_led},
+};
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
-    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    error::{KafkaError, RDKafkaErrorCode},
     metadata::{Metadata, MetadataBroker},
     producer::{FutureProducer, Producer as _},
 };
@@ -27,8 +28,6 @@ pub(in crate::relay) const RIGHTS: &str =
     "Describe and DescribeConfigs on the topic, and Create for a new one";
 /// Timeout for each answer of the cluster.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay before a retry if a partition has no leader.
-const UNLED_DELAY: Duration = Duration::from_millis(200);
 /// Timeout for the creation of a topic on all brokers.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -114,8 +113,10 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
     let mut watermarks = Vec::new();
     if replicas.len() == usize::from(PARTITIONS) {
         for partition in 0..i32::from(PARTITIONS) {
-            let (low, high) = once_led(|| inner.fetch_watermarks(name, partition, ANSWER_TIMEOUT))
-                .with_context(|| format!("cannot read the offsets of partition {partition}"))?;
+            let (low, high) = once_led(ANSWER_TIMEOUT, || {
+                inner.fetch_watermarks(name, partition, ANSWER_TIMEOUT)
+            })
+            .with_context(|| format!("cannot read the offsets of partition {partition}"))?;
             watermarks.push(Watermarks { low, high });
         }
     }
@@ -127,27 +128,6 @@ fn describe_with(clients: &Clients, name: &str) -> anyhow::Result<Cluster> {
         watermarks,
     });
     Ok(Cluster { brokers, topic })
-}
-
-/// Retries for a while if a partition has no leader: during a change of leader, or after the
-/// creation of the topic.
-fn once_led<T>(ask: impl Fn() -> KafkaResult<T>) -> KafkaResult<T> {
-    let until = Instant::now() + ANSWER_TIMEOUT;
-    loop {
-        let answer = ask();
-        let code = answer
-            .as_ref()
-            .err()
-            .and_then(KafkaError::rdkafka_error_code);
-        let is_unled = matches!(
-            code,
-            Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)
-        );
-        if !is_unled || Instant::now() >= until {
-            return answer;
-        }
-        std::thread::sleep(UNLED_DELAY);
-    }
 }
 
 fn replicas(metadata: &Metadata, name: &str) -> anyhow::Result<Option<Vec<usize>>> {

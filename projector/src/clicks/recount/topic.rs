@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
     kafka_config::{KafkaConfig, TopicName},
-    kafka_errors::KafkaErrors,
+    kafka_errors::{KafkaErrors, once_led},
 };
 use rdkafka::{
     ClientConfig, ClientContext, Message as _, Offset, TopicPartitionList,
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::clicks::{
     consumer::record,
-    topic_ends::{self, PartitionEnds},
+    topic_ends::{self, ANSWER_TIME_MAX, PartitionEnds},
 };
 
 /// Longest wait for a record, below the idle timeout of the transaction.
@@ -104,7 +104,7 @@ impl TopicReader {
     /// Asks about all partitions, on a thread of its own.
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&StreamConsumer<ReaderContext>, &TopicPartitionList) -> KafkaResult<T>
+        question: impl Fn(&StreamConsumer<ReaderContext>, &TopicPartitionList) -> KafkaResult<T>
         + Send
         + 'static,
     ) -> anyhow::Result<T> {
@@ -113,7 +113,8 @@ impl TopicReader {
             list.add_partition(self.topic.as_str(), partition.into());
         }
         let consumer = Arc::clone(&self.inner);
-        let asked = tokio::task::spawn_blocking(move || question(&consumer, &list)).await;
+        let asking = move || once_led(ANSWER_TIME_MAX, || question(&consumer, &list));
+        let asked = tokio::task::spawn_blocking(asking).await;
         let asked = asked.context("a request to Kafka panicked")?;
         asked
             .context("cannot read the offsets of the topic of clicks")
