@@ -17,6 +17,7 @@ use anyhow::anyhow;
 use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
+    consumer::ConsumerContext,
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
     statistics::Statistics,
 };
@@ -274,6 +275,8 @@ impl ClientContext for KafkaErrors {
         }
     }
 }
+
+impl ConsumerContext for KafkaErrors {}
 
 /// Asks a broker, and asks again until `time_max` is over while a partition has no leader: during a change of leader, or
 /// after the creation of the topic. Blocks.

@@ -47,6 +47,8 @@
 //! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
 //! - **checkpoint**: the last position that a projection has applied in a shard.
+//! - **claim**: a projector's share of the work: a shard that it applies, and that others leave alone
+//!   while it renews the claim each second.
 //! - **lag**: head minus checkpoint, in events. A *stale* read model lags.
 //! - **generation**: one complete set of tables of a read model. Exactly one generation is *live*,
 //!   that is, answers queries.

@@ -106,11 +106,11 @@ metrics! {
     PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Applied events.";
     PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "Duration of a transaction that applies events, from BEGIN to the end of COMMIT.";
     PROJECTION_PAUSED = Gauge "projection_paused" ["projection", "shard"] "1 while an operator has paused the projection; 0 for shards of other projectors.";
-    PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while the shard is not applied because its checkpoints belong to another log, until an operator acts; the log names the remedy; 0 for shards of other projectors.";
+    PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while a projection is not applied in the shard because its checkpoint belongs to another log, until an operator acts; the log names the remedy; 0 for shards of other projectors.";
     RECORDS_FOREIGN_TOTAL = Counter "records_foreign_total" ["shard"] "Times that the topic had events of this log that the log lacks: the log was restored from a backup.";
     GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Gaps in the topic that were filled from the event store.";
-    CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was read from the event store because it lagged too far or stood still.";
-    DUPLICATES_DROPPED_TOTAL = Counter "duplicates_dropped_total" ["projection"] "Delivered events that were already applied.";
+    CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was read from the event store because the topic was late.";
+    RECORDS_RECEIVED_TOTAL = Counter "records_received_total" ["shard"] "Records of events that the topic has delivered.";
     CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process had moved a shard's checkpoint, except by an operator's command.";
     PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them cannot be applied, up to 1,000; 0 for shards of other projectors.";
     PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Parked events of all projections, by the reason why they cannot be applied, or as events behind another one of their account.";

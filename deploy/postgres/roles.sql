@@ -172,11 +172,11 @@ BEGIN
     GRANT UPDATE (position, event_type, reason, detail) ON read_model.parked_accounts
         TO linkledger_projector;
     GRANT UPDATE (account_id) ON read_model.parked_events TO linkledger_projector;
-    -- Decisions of operators, which the projector reads, and the projector's report about itself.
+    -- Decisions of operators, which the projector reads, and the shards that it claims.
     GRANT SELECT ON read_model.skipped_events, read_model.verifications TO linkledger_projector;
-    GRANT SELECT, INSERT ON read_model.tenures TO linkledger_projector;
-    GRANT UPDATE (owner, version, since, seen_at, events_per_second, last_error, last_error_at)
-        ON read_model.tenures TO linkledger_projector;
+    GRANT SELECT ON read_model.claims TO linkledger_projector;
+    GRANT UPDATE (owner_id, owner, version, claimed_at, renewed_at, events_per_second, last_error, last_error_at)
+        ON read_model.claims TO linkledger_projector;
     GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
     GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
     -- Commands of operators, for the status.

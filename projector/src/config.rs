@@ -31,10 +31,11 @@ pub struct Config {
     pub kafka: KafkaConfig,
     #[command(flatten)]
     pub clicks: ClicksConfig,
-    /// Consumer group whose members share the partitions of the topic.
+    /// Name of the consumer groups in which projectors share the partitions of clicks, with `-clicks-totals` and
+    /// `-clicks-values` at its end; by itself the name for which the broker checks rights on events.
     #[arg(long, env = "GROUP_ID", default_value = "linkledger-projector")]
     pub group_id: String,
-    /// Protocol by which the members of the group share the partitions.
+    /// Protocol by which the members of a group share the partitions.
     #[arg(long, env = "GROUP_PROTOCOL", value_enum, default_value = "classic")]
     pub group_protocol: GroupProtocol,
     /// Longest delay of a fetch without records, in milliseconds; a broker that does not wake a

@@ -23,7 +23,7 @@ const RIGHTS: [Privilege; 15] = [
     ("read_model.links", "DELETE"),
     ("read_model.credit_entries", "INSERT"),
     ("read_model.redirect_changes", "INSERT"),
-    ("read_model.tenures", "UPDATE"),
+    ("read_model.claims", "UPDATE"),
     ("clicks.positions", "UPDATE"),
     ("clicks.sequences", "INSERT"),
     ("clicks.link_values", "INSERT"),

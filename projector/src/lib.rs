@@ -2,12 +2,12 @@
 //!
 //! Five folders:
 //!
-//! - [`pipeline`] runs all day. Records of the topic come in through [`pipeline::consumer`],
-//!   [`pipeline::progress`] selects the events that are next in line, and [`pipeline::engine`]
-//!   applies them in one or two transactions per cycle ([`pipeline::apply`]); events that the topic
-//!   lacks are read from the event store. A [`pipeline::checkpoint`] moves in the same transaction
-//!   as the rows, so that a crash, a duplicate or a second projector has no effect. An account with
-//!   an event that cannot be applied is parked ([`pipeline::parking`]).
+//! - [`pipeline`] runs all day. A process claims shards ([`pipeline::claims`]), and each projection there is a follower
+//!   of the log ([`pipeline::followers`]): records of the topic come in through [`pipeline::consumer`], and the log
+//!   itself is read where the topic lacks the next event. One or two transactions per cycle apply the events
+//!   ([`pipeline::apply`]). A [`pipeline::checkpoint`] moves in the same transaction as the rows, so that a crash, a
+//!   duplicate or a second projector has no effect. An account with an event that cannot be applied is parked
+//!   ([`pipeline::parking`]).
 //! - [`clicks`] counts clicks: it reads a topic of its own, and writes figures of links and accounts.
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
@@ -50,12 +50,7 @@ pub use crate::config::Config;
 use crate::{
     clicks::CountingStop,
     operations::{audit, status, verify},
-    pipeline::{
-        consumer::Consumer,
-        engine::Engine,
-        heartbeat::{self, Heartbeat},
-        redirect_changes, run,
-    },
+    pipeline::{claims::Claims, consumer::Consumer, followers::Followers, redirect_changes, run},
     surfaces::console,
 };
 
@@ -67,7 +62,7 @@ pub struct Listeners {
 
 /// A projector that runs in this process.
 pub struct Projector {
-    /// Ready once partitions are assigned and their checkpoints are loaded.
+    /// Ready once its shards are claimed and their checkpoints are loaded.
     pub readiness: Readiness,
     /// The operators' console, for the internal listener.
     pub console: Router,
@@ -94,14 +89,14 @@ pub fn start(
         let allows_unsafe = config.allow_unsafe_postgres;
         admission::admit(settings, SessionKind::Projector, allows_unsafe).await?;
         begin_counters();
-        let consumer = Consumer::join(&config, databases.log.clone())?;
+        let consumer = Consumer::new(&config, databases.log.clone())?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
         clicks::start(&config, counting_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
-            heartbeat: Heartbeat::new(databases.read.clone(), heartbeat::process_name()),
-            engine: Engine::new(databases),
+            claims: Claims::new(databases.read.clone(), Claims::process_name()),
+            followers: Followers::new(databases),
             readiness: readiness.clone(),
         };
         tasks.spawn_essential("projector", projector.run(tasks.shutdown()));

@@ -2,14 +2,13 @@
 
 pub mod apply;
 pub mod checkpoint;
+pub mod claims;
 pub mod consumer;
 pub mod decode;
-pub mod engine;
-pub mod heartbeat;
+pub mod followers;
 pub mod parking;
 pub(crate) mod periodic;
 pub mod poison;
-pub mod progress;
 pub mod redirect_changes;
 pub mod retry;
 pub mod run;

@@ -27,8 +27,7 @@ pub struct ProjectorProcess {
 }
 
 impl ProjectorProcess {
-    /// Starts the projector on the database, as the only member of the group `group_id` at the
-    /// broker of the stack.
+    /// Starts the projector on the database, at the broker of the stack; its groups of clicks begin with `group_id`.
     ///
     /// # Errors
     /// Returns an error if the process can't be started.

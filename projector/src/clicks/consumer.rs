@@ -6,7 +6,7 @@
 mod group;
 pub(super) mod record;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
@@ -24,7 +24,11 @@ use rdkafka::{
 
 pub(super) use self::group::AssignmentChange;
 use self::group::GroupContext;
-use crate::{config::Config, pipeline::consumer::LEAVE_TIME_MAX};
+use crate::config::Config;
+
+/// Longest wait for the group's answer when this process leaves the group: as long as a group with the classic
+/// protocol waits until it expels a silent member by itself.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(6);
 
 /// Memory of records that the client fetches ahead, in KiB.
 const FETCHED_AHEAD_KIB: &str = "8192";

@@ -8,7 +8,7 @@ mod isolate;
 mod plan;
 mod summary;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use linkledger_core::{
     event_store::transaction::PoolTransaction,
@@ -20,21 +20,22 @@ use sqlx::{PgConnection, PgPool};
 pub use self::{isolate::isolate, plan::ApplyPlan, summary::ApplySummary};
 use crate::{
     pipeline::{
-        checkpoint::{self, CheckpointAdvance, CheckpointLock, Role},
+        checkpoint::{self, Checkpoint, CheckpointAdvance, CheckpointLock, Role},
         decode::BatchEvent,
         parking::{ParkedAccount, table},
-        progress::{Mode, ShardProgress},
     },
     read_models::{Creation, Rows, skipped::Skipped},
 };
 
-/// Consecutive events of one shard, applied together, and the progress that they start from.
+/// Consecutive events of one shard, applied together, and the checkpoints that they continue.
 #[derive(Debug, Clone)]
 pub struct ShardBatch {
-    /// Checkpoints that the transaction expects to find.
-    pub progress: ShardProgress,
+    /// Shard of the events.
+    pub shard: Shard,
+    /// Projections to apply the events to, each with the checkpoint that the transaction expects to find.
+    pub checkpoints: Vec<(Projection, Checkpoint)>,
     /// Events in the order of their positions; never empty.
-    pub events: Vec<BatchEvent>,
+    pub events: Vec<Arc<BatchEvent>>,
     /// Accounts of `events` that are parked already.
     pub parked: BTreeSet<ParkedAccount>,
     /// Events that an operator has skipped.
@@ -42,33 +43,38 @@ pub struct ShardBatch {
 }
 
 impl ShardBatch {
-    /// Returns the position of the last event, to which the checkpoints advance.
-    pub fn end(&self) -> Position {
-        let last = self.events.last().expect("a batch is never empty");
-        last.recorded().position
+    /// Returns the last event.
+    pub fn last(&self) -> &BatchEvent {
+        self.events.last().expect("a batch is never empty")
     }
 
-    /// Returns the events above the checkpoint of a projection. The slice is empty unless the
-    /// projection is in mode [`Mode::Live`].
-    pub fn events_for(&self, projection: Projection) -> &[BatchEvent] {
-        if self.progress.mode(projection) != Mode::Live {
-            return &[];
-        }
-        let checkpoint = self.progress.checkpoint(projection).position;
-        let start = self
-            .events
-            .partition_point(|event| event.recorded().position <= checkpoint);
-        &self.events[start..]
+    /// Returns the position of the first event.
+    pub fn start(&self) -> Position {
+        self.events[0].recorded().position
+    }
+
+    /// Returns the position of the last event, to which the checkpoints advance.
+    pub fn end(&self) -> Position {
+        self.last().recorded().position
+    }
+
+    /// Returns the events above a checkpoint.
+    pub fn events_after(&self, checkpoint: Checkpoint) -> &[Arc<BatchEvent>] {
+        let is_applied = |event: &Arc<BatchEvent>| event.recorded().position <= checkpoint.position;
+        &self.events[self.events.partition_point(is_applied)..]
     }
 
     /// Splits a batch of at least two events into its earlier and its later half.
     #[must_use]
     pub fn split_in_half(mut self) -> (Self, Self) {
         let later = self.events.split_off(self.events.len() / 2);
-        let mut progress = self.progress.clone();
-        progress.advance(self.end());
+        let mut checkpoints = self.checkpoints.clone();
+        for (_, checkpoint) in &mut checkpoints {
+            checkpoint.position = checkpoint.position.max(self.end());
+        }
         let later = Self {
-            progress,
+            shard: self.shard,
+            checkpoints,
             events: later,
             parked: self.parked.clone(),
             skipped: self.skipped.clone(),
@@ -76,27 +82,19 @@ impl ShardBatch {
         (self, later)
     }
 
-    fn advances(&self, projections: &[Projection]) -> impl Iterator<Item = CheckpointAdvance> {
-        let advances = self.progress.advances(self.end());
-        advances.filter(|advance| projections.contains(&advance.projection))
+    fn advances(&self) -> impl Iterator<Item = CheckpointAdvance> {
+        let (shard, to) = (self.shard, self.end());
+        let behind = self
+            .checkpoints
+            .iter()
+            .filter(move |(_, from)| from.position < to);
+        behind.map(move |(projection, from)| CheckpointAdvance {
+            projection: *projection,
+            shard,
+            from: *from,
+            to,
+        })
     }
-}
-
-/// The read models that a transaction writes.
-#[derive(Debug, Clone, Copy)]
-pub struct ApplyTarget<'a> {
-    /// Projections to apply the events to.
-    pub projections: &'a [Projection],
-    /// Role of the generation that the checkpoints of the batches belong to.
-    pub role: Role,
-}
-
-impl ApplyTarget<'static> {
-    /// The live generations of all projections.
-    pub const LIVE: Self = Self {
-        projections: &Projection::ALL,
-        role: Role::Live,
-    };
 }
 
 /// A change by another session, because of which a transaction was rolled back.
@@ -110,7 +108,7 @@ pub enum ApplyConflict {
     ProjectionPaused,
 }
 
-/// Applies one batch of each of several shards. Returns a conflict, and writes nothing, if another
+/// Applies batches of different followers: generations with this role. Returns a conflict, and writes nothing, if another
 /// session has changed the state that the batches were read from.
 ///
 /// # Errors
@@ -119,16 +117,14 @@ pub enum ApplyConflict {
 pub async fn apply(
     pool: &PgPool,
     batches: &[ShardBatch],
-    target: ApplyTarget<'_>,
+    role: Role,
 ) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
-    let plan = ApplyPlan::of(batches, target.projections);
+    let plan = ApplyPlan::of(batches);
     // Projected before the transaction begins: no lock is held while this process computes.
     let rows = Rows::of(&plan.applied);
-    let advances = batches
-        .iter()
-        .flat_map(|batch| batch.advances(target.projections));
+    let advances = batches.iter().flat_map(ShardBatch::advances);
     let prepared = PreparedRows {
-        role: target.role,
+        role,
         advances: advances.collect(),
         rows,
         plan,

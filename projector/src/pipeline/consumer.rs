@@ -1,15 +1,13 @@
-//! The member of the consumer group: receives changes of the assignment, and records of the
-//! assigned partitions.
+//! The consumer of the topic: receives the records of the shards that this process has claimed, from now on.
 //!
-//! Committed offsets are only a hint where to start consuming. The checkpoints in Postgres are
-//! authoritative.
+//! Where reading begins does not matter: what the topic does not deliver is read from the event store. So there is no
+//! consumer group, and no offset is stored.
 
-mod group;
 mod key;
 mod record;
 mod unreadable_records;
 
-use std::{future::Future, mem, time::Duration};
+use std::{collections::BTreeSet, future::Future, mem, time::Duration};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
@@ -18,48 +16,34 @@ use linkledger_core::{
     event_store::log::PerShard,
     kafka_close,
     kafka_config::TopicName,
-    kafka_errors::{KafkaErrorKind, STATISTICS_INTERVAL},
+    kafka_errors::{KafkaErrorKind, KafkaErrors, STATISTICS_INTERVAL},
     shard::Shard,
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
-    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    consumer::{Consumer as _, StreamConsumer},
     error::KafkaError,
 };
 use sqlx::PgPool;
 use tokio::{task::spawn_blocking, time::Instant};
 
-pub use self::group::AssignmentChange;
-use self::{group::GroupContext, key::KnownKey, unreadable_records::UnreadableRecords};
+use self::{key::KnownKey, unreadable_records::UnreadableRecords};
 use crate::config::Config;
-
-/// Shortest time between two commits of the offsets.
-const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Longest wait for the group's answer when this process leaves the group: as long as a group with the classic
-/// protocol waits until it expels a silent member by itself.
-pub(crate) const LEAVE_TIME_MAX: Duration = Duration::from_secs(6);
 
 /// Interval at which the same Kafka error is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Assignment changes and events since the previous delivery.
-#[derive(Debug, Default)]
-pub struct Delivery {
-    /// Changes in the order in which the group made them, all before `events`.
-    pub assignment_changes: Vec<AssignmentChange>,
-    /// Events in order of arrival.
-    pub events: Vec<PublishedEvent>,
-}
+/// Rights that the Kafka user of the projector needs.
+const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
 
-/// A member of the consumer group.
+/// Consumer of the topic of events.
 pub struct Consumer {
-    inner: StreamConsumer<GroupContext>,
+    inner: StreamConsumer<KafkaErrors>,
     settings: Config,
     topic: TopicName,
-    /// Offset of the next record of each partition, if not committed yet.
+    shards: BTreeSet<Shard>,
+    /// Offset of the next record of each partition, once a record was received.
     next_offsets: PerShard<Option<i64>>,
-    committed_at: Instant,
     key: KnownKey,
     unreadable: UnreadableRecords,
     /// Kind and time of the last warning.
@@ -67,22 +51,50 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Joins the group in the background, so that the brokers may be down at the start. The database of the log has the
-    /// key of the records.
+    /// Returns a consumer without shards. It connects in the background, so that the brokers may be down at the
+    /// start. The database of the log has the key of the records.
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub fn join(settings: &Config, log: PgPool) -> anyhow::Result<Self> {
+    pub fn new(settings: &Config, log: PgPool) -> anyhow::Result<Self> {
         Ok(Self {
-            inner: subscribed(settings)?,
+            inner: client(settings)?,
             settings: settings.clone(),
             topic: settings.kafka.topic.clone(),
+            shards: BTreeSet::new(),
             next_offsets: PerShard::default(),
-            committed_at: Instant::now(),
             key: KnownKey::new(log),
             unreadable: UnreadableRecords::default(),
             last_warning: None,
         })
+    }
+
+    /// Receives the records of these shards from now on, and no others.
+    ///
+    /// # Errors
+    /// Returns an error if the Kafka client has failed for good.
+    pub fn set_shards(&mut self, shards: &BTreeSet<Shard>) -> anyhow::Result<()> {
+        if *shards == self.shards {
+            return Ok(());
+        }
+        for shard in self.shards.difference(shards) {
+            self.next_offsets[shard.index()] = None;
+        }
+        self.shards.clone_from(shards);
+        self.assign(&self.inner)
+    }
+
+    /// Gives a client the partitions of the shards: from the next record, or from the end of the topic.
+    fn assign(&self, client: &StreamConsumer<KafkaErrors>) -> anyhow::Result<()> {
+        let mut partitions = TopicPartitionList::new();
+        for shard in &self.shards {
+            let next = self.next_offsets[shard.index()].map_or(Offset::End, Offset::Offset);
+            let (topic, partition) = (self.topic.as_str(), shard.number().into());
+            partitions.add_partition_offset(topic, partition, next)?;
+        }
+        client
+            .assign(&partitions)
+            .context("cannot assign the partitions of the topic")
     }
 
     /// Receives up to `records_max` records. Waits for the first record until `deadline` completes.
@@ -93,13 +105,16 @@ impl Consumer {
         &mut self,
         records_max: usize,
         deadline: impl Future<Output = ()>,
-    ) -> anyhow::Result<Delivery> {
-        if let Some(lost) = self.inner.context().errors.take_lost_brokers() {
+    ) -> anyhow::Result<Vec<PublishedEvent>> {
+        if let Some(lost) = self.inner.context().take_lost_brokers() {
             tracing::warn!("{lost}");
-            return Ok(self.rejoin().await);
+            self.replace_client().await;
+        }
+        if records_max == 0 {
+            return Ok(Vec::new());
         }
         let mut events = Vec::new();
-        let errors = &self.inner.context().errors;
+        let errors = &self.inner.context();
         let mut stream = self.inner.stream();
         let mut next = tokio::select! {
             biased;
@@ -144,94 +159,51 @@ impl Consumer {
             // The log may have another key now.
             self.key.forget();
         }
-        let assignment_changes = self.inner.context().take_assignment_changes();
-        self.drop_offsets(&assignment_changes);
-        if events.is_empty() && assignment_changes.is_empty() {
+        if events.is_empty() {
             self.warn_of_errors();
         } else {
-            self.inner.context().errors.clear();
+            self.inner.context().clear();
         }
-        Ok(Delivery {
-            assignment_changes,
-            events,
-        })
+        Ok(events)
     }
 
-    /// Commits the offsets, at most once per `COMMIT_INTERVAL`. Neither waits nor fails: after an
-    /// older offset, the next consumer drops the duplicates.
-    pub fn commit_offsets_if_due(&mut self) {
-        if self.committed_at.elapsed() >= COMMIT_INTERVAL {
-            self.commit_offsets();
-        }
-    }
-
-    /// Replaces the client by one that joins the group again. The projector keeps its shards, and reads them from
-    /// the event store, until the group assigns them again. If the new client cannot be made, the former one
-    /// stays until two more of its statistics name no broker.
-    async fn rejoin(&mut self) -> Delivery {
+    /// Replaces the client. If the new one cannot be made, the former one stays until two more of its statistics name
+    /// no broker.
+    async fn replace_client(&mut self) {
         let settings = self.settings.clone();
-        let joining = spawn_blocking(move || subscribed(&settings)).await;
-        let joining = joining.context("joining the consumer group panicked");
-        let joined = match joining.flatten() {
-            Ok(joined) => joined,
-            Err(error) => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "cannot join the consumer group again; retrying within 20 s"
-                );
-                return Delivery::default();
+        let making = spawn_blocking(move || client(&settings)).await;
+        let making = making.context("making a Kafka client panicked").flatten();
+        let assigned = making.and_then(|client| self.assign(&client).map(|()| client));
+        match assigned {
+            Ok(client) => {
+                let former = mem::replace(&mut self.inner, client);
+                drop(spawn_blocking(move || {
+                    kafka_close::close_in_time(move || drop(former))
+                }));
             }
-        };
-        let former = mem::replace(&mut self.inner, joined);
-        drop(spawn_blocking(move || {
-            kafka_close::close_in_time(move || drop(former))
-        }));
-        self.next_offsets = PerShard::default();
-        Delivery {
-            assignment_changes: vec![AssignmentChange::Lost(Shard::all().collect())],
-            events: Vec::new(),
+            Err(error) => tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot replace the Kafka client; retrying within 20 s"
+            ),
         }
     }
 
-    /// Commits the remaining offsets and leaves the group.
-    pub async fn leave(mut self) {
-        self.commit_offsets();
+    /// Closes the client.
+    pub async fn close(self) {
         let inner = self.inner;
-        // Dropping the consumer blocks until the brokers have answered, also to the commit above.
-        let leaving = move || kafka_close::close_within(LEAVE_TIME_MAX, move || drop(inner));
-        if spawn_blocking(leaving).await.is_err() {
-            tracing::warn!("leaving the consumer group panicked");
+        let closing = move || kafka_close::close_in_time(move || drop(inner));
+        if spawn_blocking(closing).await.is_err() {
+            tracing::warn!("closing the Kafka client panicked");
         }
     }
 
-    fn commit_offsets(&mut self) {
-        let mut offsets = TopicPartitionList::new();
-        for shard in Shard::all() {
-            let Some(next) = self.next_offsets[shard.index()].take() else {
-                continue;
-            };
-            let (topic, partition) = (self.topic.as_str(), shard.number().into());
-            let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
-            if let Err(error) = added {
-                tracing::warn!(%shard, %error, "cannot commit the offset of a partition");
-            }
-        }
-        self.committed_at = Instant::now();
-        if offsets.count() == 0 {
-            return;
-        }
-        if let Err(error) = self.inner.commit(&offsets, CommitMode::Async) {
-            tracing::warn!(%error, "cannot commit offsets");
-        }
-    }
-
-    /// Logs the most specific Kafka error. The client reconnects by itself, and the engine goes on
+    /// Logs the most specific Kafka error. The client reconnects by itself, and the followers go on
     /// without the topic.
     ///
     /// A more specific error than the previous one is logged at once, any other error once per
     /// [`WARNING_INTERVAL`].
     fn warn_of_errors(&mut self) {
-        let Some((kind, error)) = self.inner.context().errors.most_specific() else {
+        let Some((kind, error)) = self.inner.context().most_specific() else {
             return;
         };
         let is_due = self
@@ -242,30 +214,16 @@ impl Consumer {
             tracing::warn!(error, "trouble with Kafka");
         }
     }
-
-    /// Drops the offsets of partitions that are no longer assigned: the group would refuse them.
-    fn drop_offsets(&mut self, assignment_changes: &[AssignmentChange]) {
-        for change in assignment_changes {
-            match change {
-                AssignmentChange::Assigned(_) => {}
-                AssignmentChange::Revoked(shards) | AssignmentChange::Lost(shards) => {
-                    for shard in shards {
-                        self.next_offsets[shard.index()] = None;
-                    }
-                }
-            }
-        }
-    }
 }
 
-/// Returns a client that joins the group in the background.
-fn subscribed(settings: &Config) -> anyhow::Result<StreamConsumer<GroupContext>> {
-    let kafka = &settings.kafka;
-    let mut config: ClientConfig = kafka.client_settings()?.collect();
+/// Returns a client that connects in the background.
+fn client(settings: &Config) -> anyhow::Result<StreamConsumer<KafkaErrors>> {
+    let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
     config
+        // librdkafka assigns partitions only to a client that could join a group, and looks for its coordinator.
         .set("group.id", &settings.group_id)
-        // A new group, or a group with expired offsets, must not skip the records on the topic.
-        .set("auto.offset.reset", "earliest")
+        // Also where retention has removed the next record.
+        .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         // Somebody else's open transaction must not hide records.
@@ -275,16 +233,9 @@ fn subscribed(settings: &Config) -> anyhow::Result<StreamConsumer<GroupContext>>
         .set("queued.min.messages", "1")
         .set("fetch.queue.backoff.ms", "2")
         .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
-    for (name, value) in settings.group_protocol.client_settings() {
-        config.set(*name, *value);
-    }
-    let inner: StreamConsumer<GroupContext> = config
-        .create_with_context(GroupContext::new())
-        .context("cannot create the Kafka consumer")?;
-    inner
-        .subscribe(&[kafka.topic.as_str()])
-        .context("cannot subscribe to the topic")?;
-    Ok(inner)
+    config
+        .create_with_context(KafkaErrors::new(RIGHTS))
+        .context("cannot create the Kafka consumer")
 }
 
 #[cfg(test)]

@@ -1,33 +1,27 @@
-//! The loop of `projector run`: receives records, applies their events, commits the offsets.
+//! The loop of `projector run`: claims shards, receives records, applies their events.
 //!
 //! There is no batch timer: the next batch fills while a transaction commits.
 
-use std::time::Duration;
-
 use linkledger_core::internal_listener::Readiness;
-use tokio::time::{self, Instant, MissedTickBehavior};
+use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::pipeline::{
-    consumer::{AssignmentChange, Consumer},
-    engine::{CYCLE_EVENTS_MAX, Engine, LAG_INTERVAL},
-    heartbeat::Heartbeat,
+    claims::Claims,
+    consumer::Consumer,
+    followers::{Followers, LAG_INTERVAL},
     retry::{self, Backoff},
 };
 
-/// Interval of the search for shards without progress while the consumer group does not answer, in
-/// seconds. Twice the interval is longer than the session timeout of a group's member, 6 s.
-const WITHOUT_GROUP_INTERVAL: Duration = Duration::from_secs(5);
-
 /// The parts of the loop.
 pub struct RunLoop {
-    /// Source of the events.
+    /// The shards of this process.
+    pub claims: Claims,
+    /// Source of new events.
     pub consumer: Consumer,
-    /// Writer of the read models.
-    pub engine: Engine,
-    /// Report to operators.
-    pub heartbeat: Heartbeat,
-    /// Readiness of the process, set once partitions are assigned and their checkpoints are loaded.
+    /// Writers of the read models.
+    pub followers: Followers,
+    /// Readiness of the process, set once its shards are claimed and their checkpoints are loaded.
     pub readiness: Readiness,
 }
 
@@ -39,11 +33,10 @@ impl RunLoop {
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let result = self.run_until_shutdown(&shutdown).await;
         if let Err(error) = &result {
-            self.heartbeat.record_error(error);
-            let reports = self.engine.reports();
-            self.heartbeat.report_with_timeout(&reports).await;
+            self.claims.record_error(error);
         }
-        self.consumer.leave().await;
+        self.claims.release().await;
+        self.consumer.close().await;
         result
     }
 
@@ -51,11 +44,9 @@ impl RunLoop {
         let mut lag_check = time::interval(LAG_INTERVAL);
         lag_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut backoff = Backoff::default();
-        let mut is_assigned = false;
-        // Set while the group does not answer: the time of the next search for shards without progress.
-        let mut without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
         while !shutdown.is_cancelled() {
-            let has_work = self.engine.has_work();
+            self.claim().await?;
+            let has_work = self.followers.has_work();
             let deadline = async {
                 if has_work {
                     return;
@@ -65,31 +56,12 @@ impl RunLoop {
                     () = shutdown.cancelled() => {}
                 }
             };
-            let delivery = self.consumer.receive(CYCLE_EVENTS_MAX, deadline).await?;
-            for change in delivery.assignment_changes {
-                is_assigned = true;
-                without_group_at = match change {
-                    AssignmentChange::Assigned(_) => None,
-                    AssignmentChange::Revoked(_) => without_group_at,
-                    AssignmentChange::Lost(_) => Some(Instant::now() + WITHOUT_GROUP_INTERVAL),
-                };
-                handle_assignment_change(&mut self.engine, change);
-            }
-            if without_group_at.is_some_and(|at| at <= Instant::now()) {
-                without_group_at = Some(Instant::now() + WITHOUT_GROUP_INTERVAL);
-                match self.engine.assign_without_group().await {
-                    Ok(()) => is_assigned = true,
-                    Err(error) => tracing::warn!(
-                        error = format!("{error:#}"),
-                        "cannot look for shards without progress; retrying in 5 s"
-                    ),
-                }
-            }
-            match self.engine.cycle(delivery.events).await {
+            let room = self.followers.room();
+            let events = self.consumer.receive(room, deadline).await?;
+            match self.followers.cycle(events).await {
                 Ok(()) => {
                     backoff.reset();
-                    self.consumer.commit_offsets_if_due();
-                    if is_assigned {
+                    if self.claims.are_known() {
                         self.readiness.set_ready();
                     }
                 }
@@ -100,7 +72,7 @@ impl RunLoop {
                         ?delay,
                         "a cycle failed: retrying after the delay"
                     );
-                    self.heartbeat.record_error(&error);
+                    self.claims.record_error(&error);
                     tokio::select! {
                         () = time::sleep(delay) => {}
                         () = shutdown.cancelled() => {}
@@ -108,19 +80,25 @@ impl RunLoop {
                 }
                 Err(error) => return Err(error),
             }
-            if let Some(refusal) = self.engine.unreported_refusal() {
-                self.heartbeat.record_error(&refusal);
+            if let Some(refusal) = self.followers.unreported_refusal() {
+                self.claims.record_error(&refusal);
             }
-            self.heartbeat.report_if_due(&self.engine.reports()).await;
         }
         Ok(())
     }
-}
 
-fn handle_assignment_change(engine: &mut Engine, change: AssignmentChange) {
-    match change {
-        AssignmentChange::Assigned(shards) => engine.assign(&shards),
-        AssignmentChange::Revoked(shards) => engine.revoke(&shards),
-        AssignmentChange::Lost(shards) => engine.keep_until_taken_over(&shards),
+    /// Renews the claims, if that is due, and tells the followers and the consumer which shards they now have.
+    async fn claim(&mut self) -> anyhow::Result<()> {
+        match self.claims.renew_if_due(&self.followers.reports()).await {
+            Ok(false) => return Ok(()),
+            Ok(true) => {}
+            Err(error) => tracing::warn!(
+                error = format!("{error:#}"),
+                "this process keeps its shards; retrying in 1 s"
+            ),
+        }
+        let shards = self.claims.owned();
+        self.followers.set_shards(shards);
+        self.consumer.set_shards(shards)
     }
 }

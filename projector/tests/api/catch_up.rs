@@ -20,18 +20,18 @@ async fn long_backlog_is_caught_up_in_chunks() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("long", 3_000).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    // The last event makes the engine notice the gap before it.
-    engine
+    let mut followers = stage.followers();
+    // The last event makes the followers notice the gap before it.
+    followers
         .cycle(vec![log[log.len() - 1].clone()])
         .await
         .unwrap();
     let first = Tables::read(stage.database.pool()).await;
     let shard = Shard::of(account_id).number();
     assert_eq!(first.checkpoints[&("links".to_owned(), shard)], 4_000);
-    assert!(engine.has_work());
-    engine.cycle(Vec::new()).await.unwrap();
-    assert!(!engine.has_work());
+    assert!(followers.has_work());
+    followers.cycle(Vec::new()).await.unwrap();
+    assert!(!followers.has_work());
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
@@ -48,42 +48,9 @@ async fn large_delivery_is_applied_in_one_cycle() {
             .await;
     }
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
-    assert!(!engine.has_work());
-    assert_eq!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&log)
-    );
-}
-
-#[tokio::test]
-async fn lost_shards_are_served_until_taken_over() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("kept", 1).await;
-    let shard = Shard::of(account_id);
-    let mut former_owner = stage.engine();
-    former_owner.cycle(stage.log().await).await.unwrap();
-    former_owner.keep_until_taken_over(&[shard]);
-    stage.append_links(account_id, "meanwhile", 1).await;
-    former_owner.cycle(stage.log().await).await.unwrap();
-    assert_eq!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&stage.log().await)
-    );
-
-    let mut new_owner = stage.engine();
-    stage.append_links(account_id, "inherited", 1).await;
-    new_owner.cycle(stage.log().await).await.unwrap();
-    stage.append_links(account_id, "too-late", 1).await;
-    let log = stage.log().await;
-    former_owner.cycle(log.clone()).await.unwrap();
-    former_owner.cycle(log.clone()).await.unwrap();
-    assert_ne!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&log)
-    );
-    new_owner.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
+    assert!(!followers.has_work());
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)

@@ -1,9 +1,9 @@
-//! Runs cycles of an engine until its shards are where a test wants them.
+//! Runs cycles of followers until its shards are where a test wants them.
 
 use std::time::{Duration, Instant};
 
 use linkledger_core::shard::Shard;
-use linkledger_projector::pipeline::engine::Engine;
+use linkledger_projector::pipeline::followers::Followers;
 
 use crate::stage::Stage;
 
@@ -18,22 +18,22 @@ pub(crate) async fn floor(stage: &Stage, shard: Shard) -> i64 {
 /// Runs cycles until the shard is at the position.
 pub(crate) async fn cycle_until(
     stage: &Stage,
-    engine: &mut Engine,
+    followers: &mut Followers,
     (shard, position): (Shard, i64),
 ) {
     let until = Instant::now() + Duration::from_mins(2);
     while floor(stage, shard).await != position {
         assert!(Instant::now() < until, "shard {shard} is not at {position}");
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
 }
 
-/// Runs cycles until the engine has no work. A refused shard is checked again now and then, and must not make
+/// Runs cycles until the followers have no work. A refused shard is checked again now and then, and must not make
 /// the loop spin.
-pub(crate) async fn cycle_until_idle(engine: &mut Engine) {
+pub(crate) async fn cycle_until_idle(followers: &mut Followers) {
     for _ in 0..100 {
-        engine.cycle(Vec::new()).await.unwrap();
-        if !engine.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
+        if !followers.has_work() {
             return;
         }
     }

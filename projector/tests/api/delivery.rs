@@ -122,10 +122,10 @@ async fn records_of_later_epoch_are_replaced_by_log() {
         record.log_epoch = 2;
         record.event.payload = "{}".to_owned();
     }
-    let mut engine = stage.engine();
-    engine.cycle(later).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(later).await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(
         Tables::read(stage.database.pool()).await,
@@ -152,21 +152,21 @@ async fn events_lost_by_log_are_not_applied() {
     );
     let lose = sqlx::raw_sql(sqlx::AssertSqlSafe(lose)).execute(pool);
     lose.await.unwrap();
-    let mut engine = stage.engine();
-    engine.cycle(published.clone()).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(published.clone()).await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(Tables::read(pool).await, Tables::of_log(&kept));
 
     // The log grows to its former length with other events.
     stage.append_links(account_id, "new", 2).await;
-    engine
+    followers
         .cycle(published[kept.len()..].to_vec())
         .await
         .unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     let log = stage.log().await;
     assert_eq!(log.len(), published.len());

@@ -1,7 +1,7 @@
 //! Effect of each type of event on the rows, alone and in a batch with others.
 
 use linkledger_core::link::LinkCreated;
-use linkledger_projector::pipeline::engine::Engine;
+use linkledger_projector::pipeline::followers::Followers;
 
 use crate::{
     events::{
@@ -13,13 +13,13 @@ use crate::{
 
 const ELSEWHERE: &str = "https://elsewhere.example/";
 
-/// Returns a projected link, and the engine that projected it.
-async fn projected_link(stage: &Stage) -> (LinkCreated, Engine) {
+/// Returns a projected link, and the followers that projected it.
+async fn projected_link(stage: &Stage) -> (LinkCreated, Followers) {
     let account_id = stage.account_with_links("other", 1).await;
     let link = stage.append_links(account_id, "Link", 1).await.remove(0);
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    (link, engine)
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    (link, followers)
 }
 
 /// Returns destination and version in the list of links; `None` if the list lacks the link.
@@ -51,7 +51,7 @@ async fn is_stopped(stage: &Stage, link: &LinkCreated) -> bool {
 #[tokio::test]
 async fn link_changes_reach_both_tables() {
     let stage = Stage::set().await;
-    let (link, mut engine) = projected_link(&stage).await;
+    let (link, mut followers) = projected_link(&stage).await;
     let begun = "https://example.com/";
     let steps = [
         (None, Some((begun, 1)), (begun, "active")),
@@ -73,7 +73,7 @@ async fn link_changes_reach_both_tables() {
             stage.append(link.account_id, &[event]).await;
         }
         let log = stage.log().await;
-        engine.cycle(log.clone()).await.unwrap();
+        followers.cycle(log.clone()).await.unwrap();
         let in_list = in_list.map(|(url, version)| (url.to_owned(), version));
         assert_eq!(listed(&stage, &link).await, in_list);
         assert_eq!(followed(&stage).await, (url.to_owned(), state.to_owned()));
@@ -89,12 +89,12 @@ async fn every_type_of_event_changes_the_tables_alone() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("every", 0).await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     for event in every_change(pool, account_id, "every").await {
         let event_type = event.event_type();
         stage.append(account_id, &[event]).await;
         let log = stage.log().await;
-        engine.cycle(log.clone()).await.unwrap();
+        followers.cycle(log.clone()).await.unwrap();
         assert_eq!(
             Tables::read(pool).await,
             Tables::of_log(&log),
@@ -108,7 +108,7 @@ async fn one_batch_applies_all_events_of_link() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("batch", 4).await;
     let links = stage.append_links(account_id, "more", 4).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let later = stage.append_links(account_id, "later", 4).await;
     for links in [&links, &later] {
         let mut events = Vec::new();
@@ -125,7 +125,7 @@ async fn one_batch_applies_all_events_of_link() {
         stage.append(account_id, &events).await;
     }
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
@@ -135,7 +135,7 @@ async fn one_batch_applies_all_events_of_link() {
 #[tokio::test]
 async fn suspended_account_is_stopped_until_resumed() {
     let stage = Stage::set().await;
-    let (link, mut engine) = projected_link(&stage).await;
+    let (link, mut followers) = projected_link(&stage).await;
     let account_id = link.account_id;
     for (event, then) in [
         (suspended(account_id, false), false),
@@ -146,7 +146,7 @@ async fn suspended_account_is_stopped_until_resumed() {
         (resumed(account_id), false),
     ] {
         stage.append(account_id, &[event]).await;
-        engine.cycle(stage.log().await).await.unwrap();
+        followers.cycle(stage.log().await).await.unwrap();
         assert_eq!(is_stopped(&stage, &link).await, then);
     }
     stage
@@ -155,7 +155,7 @@ async fn suspended_account_is_stopped_until_resumed() {
             &[resumed(account_id), suspended(account_id, true)],
         )
         .await;
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     assert!(is_stopped(&stage, &link).await, "the last one counts");
 }
 
@@ -174,7 +174,7 @@ async fn adjustment_adds_entry_and_suspension_only_version() {
             ],
         )
         .await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let entries: Vec<(i64, String, i64, i64)> = sqlx::query_as(
         "SELECT version, type, amount, balance_after FROM read_model.credit_entries
          ORDER BY version",

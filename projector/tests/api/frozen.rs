@@ -21,8 +21,8 @@ use crate::{
     tables::Tables,
 };
 
-/// Longest time until another process has the shards of a frozen one: 6 s until the expulsion, and a rebalance,
-/// which the embedded broker delays by 5 s; the rest is for a busy machine.
+/// Longest time until another process has the shards of a frozen one: its claims expire after 3 s; the rest is for a
+/// busy machine.
 const TAKE_OVER_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Duration of the freeze.
@@ -32,10 +32,10 @@ fn freeze() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns the process that reports the shard, and the time of its last report.
+/// Returns the process that owns the shard, and the time of its last renewal.
 async fn owner(pool: &PgPool, shard: Shard) -> Option<(String, time::OffsetDateTime)> {
     sqlx::query_as(
-        "SELECT owner, seen_at FROM read_model.tenures WHERE shard = $1 AND projection = 'links'",
+        "SELECT owner, renewed_at FROM read_model.claims WHERE shard = $1 AND projection = 'links'",
     )
     .bind(shard.number())
     .fetch_optional(pool)
@@ -47,8 +47,8 @@ async fn owner(pool: &PgPool, shard: Shard) -> Option<(String, time::OffsetDateT
 async fn shared_by(pool: &PgPool, processes: usize) {
     eventually("the shards are shared", async || {
         let owners: Vec<(String, i16)> = sqlx::query_as(
-            "SELECT DISTINCT owner, shard FROM read_model.tenures
-             WHERE seen_at > now() - interval '3 seconds'",
+            "SELECT DISTINCT owner, shard FROM read_model.claims
+             WHERE renewed_at > now() - interval '3 seconds'",
         )
         .fetch_all(pool)
         .await
@@ -154,7 +154,7 @@ async fn pause_holds_against_frozen_projector() {
     one_more(&stage, account_id, "frozen").await;
     gate.is_reached().await;
     process.freeze();
-    let (_, seen_at) = owner(pool, Shard::of(account_id)).await.unwrap();
+    let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
     gate.open().await;
     let paused = change(pool, &Projection::ALL, PauseChange::Pause, "ada", None).await;
     assert!(paused.unwrap().iter().all(|it| it.is_changed));
@@ -163,14 +163,14 @@ async fn pause_holds_against_frozen_projector() {
     process.wake();
     eventually("it is awake", async || {
         let (_, at) = owner(pool, Shard::of(account_id)).await?;
-        (at > seen_at).then_some(())
+        (at > renewed_at).then_some(())
     })
     .await;
     one_more(&stage, account_id, "awake").await;
-    let (_, seen_at) = owner(pool, Shard::of(account_id)).await.unwrap();
+    let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
     eventually("it has had time to apply it", async || {
         let (_, at) = owner(pool, Shard::of(account_id)).await?;
-        (at > seen_at).then_some(())
+        (at > renewed_at).then_some(())
     })
     .await;
     assert_eq!(Tables::read(pool).await, before);

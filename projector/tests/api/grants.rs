@@ -11,7 +11,7 @@ use linkledger_projector::{
         parked::{SkipRequest, retry, skip},
         pause::{PauseChange, change},
     },
-    pipeline::{engine::Engine, heartbeat::Heartbeat, redirect_changes::prune},
+    pipeline::{claims::Claims, followers::Followers, redirect_changes::prune},
     read_models::Projection,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
@@ -36,12 +36,12 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     let stage = Stage::set().await;
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let pool = pool_of(&stage, SessionKind::Projector, "linkledger_projector");
-    let mut engine = Engine::new(pool.clone().into());
-    engine.assign(&Shard::all().collect::<Vec<_>>());
+    let mut followers = Followers::new(pool.clone().into());
+    followers.set_shards(&Shard::all().collect());
 
     let account_id = stage.account_with_links("granted", 1).await;
     let link = stage.append_links(account_id, "other", 1).await.remove(0);
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     let events = [
         destination_changed(&link, "https://elsewhere.example/"),
         disabled(&link),
@@ -50,36 +50,29 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
         adjusted(account_id, 2, 1_000_000),
     ];
     stage.append(account_id, &events).await;
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     stage
         .append(account_id, &[deleted(&link), resumed(account_id)])
         .await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)
     );
     prune(&pool).await.unwrap();
-    let mut heartbeat = Heartbeat::new(pool.clone(), "host:1".to_owned());
+    let mut claims = Claims::new(pool.clone(), "host:1".to_owned());
     for _ in 0..2 {
-        heartbeat.report(&engine.reports()).await.unwrap();
+        claims.renew(&followers.reports()).await.unwrap();
     }
-    let reported: i64 = sqlx::query_scalar("SELECT count(*) FROM read_model.tenures")
-        .fetch_one(&pool)
-        .await
-        .unwrap();
-    let shards = Shard::all().count();
-    assert_eq!(
-        usize::try_from(reported),
-        Ok(shards * Projection::ALL.len())
-    );
+    assert_eq!(*claims.owned(), Shard::all().collect());
+    claims.release().await;
 
     stage.append_links(account_id, "parked", 2).await;
     let log = stage.log().await;
     let unknown = log.iter().rev().nth(1).unwrap();
     paint(stage.database.pool(), unknown).await;
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     assert!(
         retry(&pool.clone().into(), None)
             .await
@@ -123,7 +116,7 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
     stage.append(account_id, &events).await;
     let log = stage.log().await;
     paint(database, &log[2]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     for wish in [PauseChange::Pause, PauseChange::Resume] {
         let changed = change(&pool, &Projection::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));

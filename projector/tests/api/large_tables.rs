@@ -6,12 +6,13 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    pipeline::engine::Engine,
+    pipeline::followers::Followers,
     read_models::{Projection, description::Column, tables},
 };
 use linkledger_testing::{eventually, flush_statistics};
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
+use crate::cycles::cycle_until_idle;
 use crate::stage::Stage;
 
 /// Number of rows of a large table.
@@ -118,9 +119,10 @@ pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
 /// Applies the log, and waits until the statistics of this work are flushed.
 pub(crate) async fn apply(stage: &Stage, log: &[PublishedEvent]) {
     let session = measured(stage);
-    let mut engine = Engine::new(session.clone().into());
-    engine.assign(&Shard::all().collect::<Vec<_>>());
-    engine.cycle(log.to_vec()).await.unwrap();
+    let mut followers = Followers::new(session.clone().into());
+    followers.set_shards(&Shard::all().collect());
+    followers.cycle(log.to_vec()).await.unwrap();
+    cycle_until_idle(&mut followers).await;
     end(stage, session).await;
 }
 

@@ -6,6 +6,7 @@
 
 mod cache_changes;
 mod catch_up;
+mod claims;
 mod console;
 mod cycles;
 mod delivery;
@@ -13,7 +14,7 @@ mod effects;
 mod frozen;
 mod gate;
 mod grants;
-mod heartbeat;
+mod interleavings;
 mod large_tables;
 mod later_release;
 mod outage;

@@ -73,12 +73,12 @@ async fn missing_partition_is_retried_and_parks_nobody() {
     let pool = stage.database.pool();
     stage.account_with_links("any", 3).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     raw_sql("ALTER TABLE read_model.links DETACH PARTITION read_model.links_1")
         .execute(pool)
         .await
         .unwrap();
-    let error = engine.cycle(log.clone()).await.unwrap_err();
+    let error = followers.cycle(log.clone()).await.unwrap_err();
     assert!(retry::passes_by_itself(&error), "{error:#}");
     let message = format!("{error:#}");
     assert!(message.contains("no partition of relation"), "{message}");
@@ -88,6 +88,6 @@ async fn missing_partition_is_retried_and_parks_nobody() {
         .execute(pool)
         .await
         .unwrap();
-    engine.cycle(Vec::new()).await.unwrap();
+    followers.cycle(Vec::new()).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

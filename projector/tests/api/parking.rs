@@ -1,16 +1,15 @@
 //! Poison events park their account: its events wait from the poison event on, others go on.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_projector::{
     operations::pause::{self, PauseChange},
     pipeline::{
-        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
-        checkpoint::Checkpoint,
+        apply::{ApplyConflict, ShardBatch, apply},
+        checkpoint::{Checkpoint, Role},
         decode::BatchEvent,
         parking::{ParkedAccount, listing},
-        progress::ShardProgress,
     },
     read_models::{Projection, skipped::Skipped},
 };
@@ -53,8 +52,8 @@ async fn undecodable_event_parks_only_its_account() {
         let (account_id, other) = neighbours(&stage).await;
         let shard = Shard::of(account_id);
         rewrite(pool, shard, 8, change).await;
-        let mut engine = stage.engine();
-        engine.cycle(stage.log().await).await.unwrap();
+        let mut followers = stage.followers();
+        followers.cycle(stage.log().await).await.unwrap();
         let parked = |waiting| {
             Projection::ALL
                 .map(|it| (it, 8, reason, detail.to_owned(), waiting))
@@ -65,7 +64,7 @@ async fn undecodable_event_parks_only_its_account() {
         stage.append_links(account_id, "later", 2).await;
         stage.append_links(other, "also-later", 2).await;
         let log = stage.log().await;
-        engine.cycle(log.clone()).await.unwrap();
+        followers.cycle(log.clone()).await.unwrap();
         assert_eq!(parkings(pool, account_id).await, parked(18), "{change}");
         let tables = Tables::read(pool).await;
         assert_eq!(tables, tables_without(&log, account_id, 8), "{change}");
@@ -82,8 +81,8 @@ async fn refused_row_parks_only_in_its_projection() {
         .await
         .unwrap();
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
     // The grant is at position 1, followed by two events for each link.
     let parked = parkings(pool, account_id).await;
     assert_eq!(parked.len(), 1, "{parked:?}");
@@ -98,7 +97,7 @@ async fn refused_row_parks_only_in_its_projection() {
     stage.append_links(account_id, "later", 1).await;
     stage.append_links(other, "also-later", 1).await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     let tables = Tables::read(pool).await;
     assert_eq!(tables.without_links(), Tables::of_log(&log).without_links());
 }
@@ -123,7 +122,7 @@ async fn too_large_value_parks_only_its_account() {
     // An index refuses a row of several kilobytes with class 54 (program limit exceeded).
     fail_rows(pool, "links_1", "NEW.slug = 'poison-3X'", "54000").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let parked = parkings(pool, account_id).await;
     assert_eq!(parked.len(), 1, "{parked:?}");
     assert_eq!((parked[0].0, parked[0].1), (Projection::Links, 8));
@@ -137,9 +136,9 @@ async fn damaged_table_pauses_only_its_projection() {
     let pool = stage.database.pool();
     let (account_id, _) = neighbours(&stage).await;
     fail_rows(pool, "links_1", "true", "XX001").await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     assert!(parkings(pool, account_id).await.is_empty());
     let paused = pause::paused(pool, &Projection::ALL).await.unwrap();
     let paused = paused.into_iter().filter(|(_, since)| since.is_some());
@@ -149,7 +148,7 @@ async fn damaged_table_pauses_only_its_projection() {
     );
     stage.append_links(account_id, "later", 2).await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
     assert!(tables.links.is_empty());
     assert_eq!(tables.redirects, expected.redirects);
@@ -180,7 +179,7 @@ async fn refused_rows_of_batch_park_only_their_accounts() {
         let change = r"payload = replace(payload::text, '/example', '/\u0000example')::json";
         rewrite(pool, Shard::of(first), position, change).await;
     }
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     for (account_id, position) in [(first, Some(4)), (second, Some(45)), (third, None)] {
         let parked = parkings(pool, account_id).await;
         for projection in [Projection::Links, Projection::Redirects] {
@@ -199,22 +198,22 @@ async fn refused_rows_of_batch_park_only_their_accounts() {
 async fn parked_account_survives_restart_and_takeover() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
+    let (mut first, mut second) = (stage.followers(), stage.followers());
+    // Both processes remember the checkpoints from before the parking.
+    for followers in [&mut first, &mut second] {
+        followers.cycle(Vec::new()).await.unwrap();
+    }
     let (account_id, other) = neighbours(&stage).await;
-    let (mut first, mut second) = (stage.engine(), stage.engine());
     let log = stage.log().await;
-    // Both engines remember the checkpoints from before the parking.
-    second.cycle(log[..2].to_vec()).await.unwrap();
-    first.cycle(log[..2].to_vec()).await.unwrap();
-    first.cycle(log[2..4].to_vec()).await.unwrap();
     paint(pool, &log[7]).await;
     first.cycle(stage.log().await).await.unwrap();
 
-    // The second engine takes over without knowing of the parking.
+    // The second process takes over without knowing of the parking.
     stage.append_links(account_id, "later", 1).await;
     second.cycle(stage.log().await).await.unwrap();
     second.cycle(Vec::new()).await.unwrap();
     stage.append_links(other, "also-later", 1).await;
-    let mut restarted = stage.engine();
+    let mut restarted = stage.followers();
     restarted.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "at-last", 1).await;
     restarted.cycle(stage.log().await).await.unwrap();
@@ -248,15 +247,16 @@ async fn batch_with_released_account_is_rolled_back() {
         })
         .into();
     let late = ShardBatch {
-        progress: ShardProgress::new(shard, 1, in_all(beginning), 0),
+        shard,
+        checkpoints: Projection::ALL.map(|it| (it, beginning)).to_vec(),
         events: log
             .into_iter()
-            .map(|it| BatchEvent::decode(it.event))
+            .map(|it| Arc::new(BatchEvent::decode(it.event)))
             .collect(),
         parked,
         skipped: Skipped::default(),
     };
-    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await.unwrap();
+    let outcome = apply(pool, &[late], Role::Live).await.unwrap();
     assert_eq!(outcome, Err(ApplyConflict::AccountReleased));
     assert_eq!(Tables::read(pool).await, Tables::default());
 }
@@ -268,16 +268,16 @@ async fn checkpoint_set_back_reproduces_rows_and_parking() {
     let (account_id, _) = neighbours(&stage).await;
     let log = stage.log().await;
     paint(pool, &log[7]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     sqlx::query("UPDATE read_model.checkpoints SET position = 0")
         .execute(pool)
         .await
         .unwrap();
     // The events before the poison event wait at first; the release applies them again.
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     let tables = Tables::read(pool).await;
     assert_eq!(tables, tables_without(&log, account_id, 8));
@@ -315,14 +315,14 @@ async fn thousand_parked_accounts_stop_no_other() {
         .unwrap();
     stage.append_links(other, "later", 1).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
     let parked = listing::list(pool, None, 10_000).await.unwrap();
     assert_eq!(parked.len(), Projection::ALL.len() * 1_200);
 
     stage.append_links(other, "at-last", 1).await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     let own: Vec<_> = log
         .iter()
         .filter(|it| it.event.account_id == other)

@@ -14,7 +14,7 @@ use linkledger_projector::{
         status::collect,
         why::{WhyRequest, why},
     },
-    pipeline::{engine::Engine, redirect_changes::prune},
+    pipeline::{followers::Followers, redirect_changes::prune},
     read_models::Projection,
 };
 use sqlx::PgPool;
@@ -66,10 +66,10 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
-    let mut engine = Engine::new(pool.clone().into());
-    engine.assign(&Shard::all().collect::<Vec<_>>());
+    let mut followers = Followers::new(pool.clone().into());
+    followers.set_shards(&Shard::all().collect());
     for batch in news.chunks(BATCH_LENGTH) {
-        engine.cycle(batch.to_vec()).await.unwrap();
+        followers.cycle(batch.to_vec()).await.unwrap();
     }
     restore(stage.database.pool(), &unknown).await;
     let retried = retry(&pool.clone().into(), Some(account_id)).await.unwrap();

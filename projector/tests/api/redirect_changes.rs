@@ -7,7 +7,9 @@ use linkledger_core::{
     link::LinkCreated,
     shard::Shard,
 };
-use linkledger_projector::{pipeline::engine::Engine, read_models::redirects::RedirectChanges};
+use linkledger_projector::{
+    pipeline::followers::Followers, read_models::redirects::RedirectChanges,
+};
 use linkledger_testing::{eventually, in_background, sessions_waiting_for_lock};
 use sqlx::raw_sql;
 use uuid::Uuid;
@@ -19,19 +21,19 @@ use crate::{
     tables::Tables,
 };
 
-/// Returns projected links, and the engine that projected them.
-async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Engine) {
+/// Returns projected links, and the followers that projected them.
+async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Followers) {
     let account_id = stage.account_with_links("other", 1).await;
     let links = stage.append_links(account_id, "Link", 3).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    (links, engine)
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    (links, followers)
 }
 
 #[tokio::test]
 async fn changes_are_appended_and_creations_are_not() {
     let stage = Stage::set().await;
-    let (links, mut engine) = projected_links(&stage).await;
+    let (links, mut followers) = projected_links(&stage).await;
     let (link, account_id) = (&links[0], links[0].account_id);
     assert_eq!(changes(stage.database.pool()).await, []);
     let events = [
@@ -45,7 +47,7 @@ async fn changes_are_appended_and_creations_are_not() {
     ];
     for event in events {
         stage.append(account_id, &[event]).await;
-        engine.cycle(stage.log().await).await.unwrap();
+        followers.cycle(stage.log().await).await.unwrap();
     }
     let slug = |number| (number, Some("link-0x".to_owned()), None);
     let account = |number| (number, None, Some(account_id.uuid()));
@@ -66,7 +68,7 @@ async fn changes_are_appended_and_creations_are_not() {
 #[tokio::test]
 async fn batch_appends_each_slug_and_account_once() {
     let stage = Stage::set().await;
-    let (links, mut engine) = projected_links(&stage).await;
+    let (links, mut followers) = projected_links(&stage).await;
     let account_id = links[0].account_id;
     let events = [
         disabled(&links[2]),
@@ -77,7 +79,7 @@ async fn batch_appends_each_slug_and_account_once() {
         deleted(&links[1]),
     ];
     stage.append(account_id, &events).await;
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     assert_eq!(
         changes(stage.database.pool()).await,
         [
@@ -91,20 +93,20 @@ async fn batch_appends_each_slug_and_account_once() {
 #[tokio::test]
 async fn duplicates_and_zombies_append_no_changes() {
     let stage = Stage::set().await;
-    let (links, mut engine) = projected_links(&stage).await;
-    let mut zombie = stage.engine();
+    let (links, mut followers) = projected_links(&stage).await;
+    let mut zombie = stage.followers();
     zombie.cycle(stage.log().await).await.unwrap();
     stage
         .append(links[0].account_id, &[deleted(&links[0])])
         .await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     let appended = changes(stage.database.pool()).await;
     assert_eq!(appended.len(), 1);
 
     zombie.cycle(log.clone()).await.unwrap();
-    engine.cycle(log.clone()).await.unwrap();
-    stage.engine().cycle(log).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log).await.unwrap();
     assert_eq!(changes(stage.database.pool()).await, appended);
 }
 
@@ -211,16 +213,16 @@ async fn only_batches_with_changes_commit_synchronously() {
     .await
     .unwrap();
     let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
-    let mut engine = Engine::new(pool.into());
-    engine.assign(&Shard::all().collect::<Vec<_>>());
+    let mut followers = Followers::new(pool.into());
+    followers.set_shards(&Shard::all().collect());
     let account_id = links[0].account_id;
     for (step, link) in links.iter().enumerate() {
         stage
             .append_links(account_id, &format!("new-{step}"), 1)
             .await;
-        engine.cycle(stage.log().await).await.unwrap();
+        followers.cycle(stage.log().await).await.unwrap();
         stage.append(account_id, &[deleted(link)]).await;
-        engine.cycle(stage.log().await).await.unwrap();
+        followers.cycle(stage.log().await).await.unwrap();
     }
     let settings: Vec<(String, String, i64)> =
         sqlx::query_as("SELECT told, value, count(*) FROM settings GROUP BY 1, 2 ORDER BY 1, 2")
@@ -234,7 +236,7 @@ async fn only_batches_with_changes_commit_synchronously() {
 #[tokio::test]
 async fn replay_reproduces_rows_and_appends_changes_again() {
     let stage = Stage::set().await;
-    let (links, mut engine) = projected_links(&stage).await;
+    let (links, mut followers) = projected_links(&stage).await;
     let account_id = links[0].account_id;
     stage
         .append(
@@ -247,12 +249,12 @@ async fn replay_reproduces_rows_and_appends_changes_again() {
         )
         .await;
     let log = stage.log().await;
-    engine.cycle(log.clone()).await.unwrap();
+    followers.cycle(log.clone()).await.unwrap();
     sqlx::query("UPDATE read_model.checkpoints SET position = 0")
         .execute(stage.database.pool())
         .await
         .unwrap();
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     assert_eq!(
         Tables::read(stage.database.pool()).await,
         Tables::of_log(&log)

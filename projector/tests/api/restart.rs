@@ -50,7 +50,7 @@ proptest! {
                 apply_and_end(&stage, &piece, batch_length).await;
                 from = to;
             }
-            // Withheld events at the end of the log leave no gap that an engine could notice.
+            // Withheld events at the end of the log leave no gap that followers could notice.
             apply_and_end(&stage, &log, log.len()).await;
             let tables = Tables::read(stage.database.pool()).await;
             assert_eq!(tables, Tables::of_log(&log));
@@ -60,9 +60,9 @@ proptest! {
 
 /// Runs one process, which applies the events and ends.
 async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: usize) {
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     for batch in events.chunks(batch_length) {
-        engine.cycle(batch.to_vec()).await.unwrap();
+        followers.cycle(batch.to_vec()).await.unwrap();
     }
 }
 

@@ -20,7 +20,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::{
-    Config, clicks::CountingStop, config::GroupProtocol, pipeline::engine::Engine, start,
+    Config, clicks::CountingStop, config::GroupProtocol, pipeline::followers::Followers, start,
 };
 use linkledger_testing::{TestBroker, TestDatabase, append_events, append_links, eventually};
 use rdkafka::{
@@ -88,15 +88,15 @@ impl Stage {
         pools.unwrap()
     }
 
-    /// Returns an engine that is assigned all shards and waits for locks, for tests that hold a lock: on a
+    /// Returns followers of all shards that wait for locks, for tests that hold a lock: on a
     /// slow machine the test may need longer than the lock timeout of a process.
-    pub(crate) fn patient_engine(&self) -> Engine {
+    pub(crate) fn patient_followers(&self) -> Followers {
         let databases = self.databases(SessionKind::Writer, 2);
         for pool in [&databases.log, &databases.read] {
             let options = (*pool.connect_options()).clone();
             pool.set_connect_options(options.options([("lock_timeout", "2min")]));
         }
-        Self::assign_all(Engine::new(databases))
+        Self::assign_all(Followers::new(databases))
     }
 
     pub(crate) fn settings(&self) -> DatabaseSettings {
@@ -213,14 +213,19 @@ impl Stage {
             .unwrap();
     }
 
-    /// Returns an engine that is assigned all shards.
-    pub(crate) fn engine(&self) -> Engine {
-        Self::assign_all(Engine::new(self.databases(SessionKind::Writer, 2)))
+    /// Returns followers of all shards.
+    pub(crate) fn followers(&self) -> Followers {
+        Self::assign_all(self.idle_followers())
     }
 
-    fn assign_all(mut engine: Engine) -> Engine {
-        engine.assign(&Shard::all().collect::<Vec<_>>());
-        engine
+    /// Returns followers without shards.
+    pub(crate) fn idle_followers(&self) -> Followers {
+        Followers::new(self.databases(SessionKind::Writer, 2))
+    }
+
+    fn assign_all(mut followers: Followers) -> Followers {
+        followers.set_shards(&Shard::all().collect());
+        followers
     }
 
     /// Returns the settings of a projector whose rebalances do not wait for other members.

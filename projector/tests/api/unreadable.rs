@@ -8,7 +8,7 @@ use linkledger_projector::{
         pause::{self, PauseChange},
         status::collect,
     },
-    pipeline::engine::Engine,
+    pipeline::followers::Followers,
 };
 use linkledger_testing::{damage_event, hide_event, mend_log};
 
@@ -37,12 +37,12 @@ async fn accounts_of_two_shards(stage: &Stage) -> [AccountId; 2] {
 }
 
 /// Runs cycles until no account is parked any more.
-async fn cycle_until_complete(stage: &Stage, engine: &mut Engine) {
+async fn cycle_until_complete(stage: &Stage, followers: &mut Followers) {
     let expected = Tables::of_log(&stage.log().await);
     let until = Instant::now() + Duration::from_mins(2);
     while Tables::read(stage.database.pool()).await != expected {
         assert!(Instant::now() < until, "the tables are not complete");
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
 }
 
@@ -65,13 +65,13 @@ async fn unreadable_event_stops_only_its_shard() {
     let parked = of_shard.nth(PARKED).unwrap();
     paint(stage.database.pool(), parked).await;
     damage_event(stage.database.pool(), damaged, UNREADABLE).await;
-    let mut engine = stage.engine();
-    cycle_until(&stage, &mut engine, (sound, head(&stage, sound).await)).await;
+    let mut followers = stage.followers();
+    cycle_until(&stage, &mut followers, (sound, head(&stage, sound).await)).await;
     // Events before the unreadable one are applied.
-    cycle_until(&stage, &mut engine, (damaged, UNREADABLE - 1)).await;
-    cycle_until_idle(&mut engine).await;
+    cycle_until(&stage, &mut followers, (damaged, UNREADABLE - 1)).await;
+    cycle_until_idle(&mut followers).await;
     for _ in 0..100 {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(floor(&stage, damaged).await, UNREADABLE - 1);
 
@@ -84,7 +84,7 @@ async fn unreadable_event_stops_only_its_shard() {
         UNREADABLE - 1
     );
     assert!(status.findings.contains(&finding), "{:?}", status.findings);
-    let reported = engine.unreported_refusal().unwrap().to_string();
+    let reported = followers.unreported_refusal().unwrap().to_string();
     assert!(
         reported.contains("cannot be read: the log is damaged"),
         "{reported}"
@@ -93,9 +93,9 @@ async fn unreadable_event_stops_only_its_shard() {
     mend_log(stage.database.pool()).await;
     restore(stage.database.pool(), parked).await;
     let end = (damaged, head(&stage, damaged).await);
-    cycle_until(&stage, &mut engine, end).await;
-    assert!(engine.unreported_refusal().is_none());
-    cycle_until_complete(&stage, &mut engine).await;
+    cycle_until(&stage, &mut followers, end).await;
+    assert!(followers.unreported_refusal().is_none());
+    cycle_until_complete(&stage, &mut followers).await;
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
 }
@@ -106,19 +106,19 @@ async fn missing_event_stops_only_its_shard() {
     let stage = Stage::set().await;
     let [damaged, sound] = accounts_of_two_shards(&stage).await.map(Shard::of);
     hide_event(stage.database.pool(), damaged, MISSING).await;
-    let mut engine = stage.engine();
-    cycle_until(&stage, &mut engine, (sound, head(&stage, sound).await)).await;
-    cycle_until(&stage, &mut engine, (damaged, MISSING - 1)).await;
+    let mut followers = stage.followers();
+    cycle_until(&stage, &mut followers, (sound, head(&stage, sound).await)).await;
+    cycle_until(&stage, &mut followers, (damaged, MISSING - 1)).await;
     for _ in 0..20 {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(floor(&stage, damaged).await, MISSING - 1);
-    let reported = engine.unreported_refusal().unwrap().to_string();
+    let reported = followers.unreported_refusal().unwrap().to_string();
     let missing = format!("the event at position {MISSING} of shard {damaged} is missing");
     assert!(reported.contains(&missing), "{reported}");
 
     mend_log(stage.database.pool()).await;
-    cycle_until_complete(&stage, &mut engine).await;
+    cycle_until_complete(&stage, &mut followers).await;
 }
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn damage_before_lagging_projection(damage: impl AsyncFnOnce(&PgPool, Shar
         changed.unwrap();
     };
     change(PauseChange::Pause).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "more", 1).await;
     let end = head(&stage, shard).await;
     damage(pool, shard, 100).await;
@@ -158,17 +158,19 @@ async fn damage_before_lagging_projection(damage: impl AsyncFnOnce(&PgPool, Shar
     // Redirects wait for the unreadable event.
     while end != position().await || floor(&stage, shard).await < 99 {
         assert!(Instant::now() < until, "links are not complete");
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     for _ in 0..20 {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(floor(&stage, shard).await, 99);
-    assert!(engine.unreported_refusal().is_none());
-    cycle_until_idle(&mut engine).await;
+    let reported = followers.unreported_refusal().unwrap().to_string();
+    assert!(reported.contains("cannot be read"), "{reported}");
+    assert!(followers.unreported_refusal().is_none());
+    cycle_until_idle(&mut followers).await;
 
     mend_log(pool).await;
-    cycle_until_complete(&stage, &mut stage.engine()).await;
+    cycle_until_complete(&stage, &mut stage.followers()).await;
 }
 
 #[tokio::test]
@@ -178,14 +180,14 @@ async fn delivered_event_that_log_cannot_read_stops_only_its_shard() {
     let delivered = stage.log().await;
     let end = head(&stage, damaged).await;
     damage_event(stage.database.pool(), damaged, end).await;
-    let mut engine = stage.engine();
-    engine.cycle(delivered).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(delivered).await.unwrap();
     assert_eq!(floor(&stage, sound).await, head(&stage, sound).await);
     // The log cannot confirm the events of the topic.
     assert!(floor(&stage, damaged).await < end);
 
     mend_log(stage.database.pool()).await;
-    cycle_until(&stage, &mut engine, (damaged, end)).await;
+    cycle_until(&stage, &mut followers, (damaged, end)).await;
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
 }
@@ -201,8 +203,8 @@ async fn change_of_link_with_unreadable_creation_is_applied() {
         .iter()
         .find(|it| it.event.stream_id == link.link_id.uuid());
     let creation = creation.unwrap().event.position;
-    let mut engine = stage.engine();
-    engine.cycle(log).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log).await.unwrap();
 
     stage.append(account_id, &[disabled(&link)]).await;
     stage.neighbour_with_links(account_id, "neighbour", 2).await;
@@ -211,7 +213,7 @@ async fn change_of_link_with_unreadable_creation_is_applied() {
     damage_event(pool, Shard::of(account_id), creation).await;
     for shard in [account_id, other].map(Shard::of) {
         let end = (shard, head(&stage, shard).await);
-        cycle_until(&stage, &mut engine, end).await;
+        cycle_until(&stage, &mut followers, end).await;
     }
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));

@@ -9,7 +9,6 @@ use linkledger_projector::{
     operations::parked::retry,
     pipeline::{
         checkpoint::Role,
-        engine::Engine,
         parking::release::{ReleaseOutcome, ReleaseState, release},
     },
     read_models::Projection,
@@ -98,11 +97,11 @@ async fn contested_retry_gives_up_after_six_attempts() {
 }
 
 #[tokio::test]
-async fn concurrent_release_keeps_lost_shards_assigned() {
+async fn release_during_a_batch_loses_no_event() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = Parked::set_up(&stage).await.account_id;
-    let mut engine = stage.patient_engine();
+    let mut followers = stage.patient_followers();
     let mut others = Vec::new();
     for index in 0..8 {
         let name = format!("other-{index}");
@@ -110,8 +109,7 @@ async fn concurrent_release_keeps_lost_shards_assigned() {
     }
     let is_elsewhere = |other: &AccountId| Shard::of(*other) != Shard::of(account_id);
     let other = others.into_iter().find(is_elsewhere).unwrap();
-    engine.cycle(stage.log().await).await.unwrap();
-    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
+    followers.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "meanwhile", 1).await;
     stage.append_links(other, "elsewhere", 1).await;
     let delivered = stage.log().await;
@@ -120,8 +118,8 @@ async fn concurrent_release_keeps_lost_shards_assigned() {
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
-        engine.cycle(delivered).await.unwrap();
-        engine
+        followers.cycle(delivered).await.unwrap();
+        followers
     });
     eventually_a_session_waits_for_lock(pool).await;
     raw_sql("DELETE FROM read_model.parked_events; DELETE FROM read_model.parked_accounts")
@@ -129,36 +127,33 @@ async fn concurrent_release_keeps_lost_shards_assigned() {
         .await
         .unwrap();
     tx.commit().await.unwrap();
-    let mut engine = cycle.await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = cycle.await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     let checkpoints = Tables::read(pool).await.checkpoints;
     assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
 }
 
-/// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle, while the
-/// broker is down and another process may have taken the shard over.
-async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) -> Engine {
-    let mut engine = stage.patient_engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    engine.keep_until_taken_over(&Shard::all().collect::<Vec<_>>());
+/// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle.
+async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) {
+    let mut followers = stage.patient_followers();
+    followers.cycle(stage.log().await).await.unwrap();
     stage.append_links(account_id, "meanwhile", 2).await;
     let delivered = stage.log().await;
     let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
-        engine.cycle(delivered).await.unwrap();
-        engine
+        followers.cycle(delivered).await.unwrap();
+        followers
     });
     eventually_a_session_waits_for_lock(stage.database.pool()).await;
     raw_sql(overtaking).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
-    let mut engine = cycle.await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = cycle.await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
-    engine
 }
 
 /// Makes generation 2 live, like the end of a swap.
@@ -168,26 +163,14 @@ pub(crate) const EXCHANGE: &str = "
     UPDATE read_model.projections SET active_generation = 2;";
 
 #[tokio::test]
-async fn generation_swap_keeps_lost_shards_assigned() {
+async fn swap_during_a_batch_loses_no_event() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     rebuild_all(&sessions(&stage), NO_SWAP).await;
-    let engine = overtake(&stage, account_id, EXCHANGE).await;
-    assert_eq!(engine.reports().len(), Shard::all().count());
+    overtake(&stage, account_id, EXCHANGE).await;
     let tables = Tables::read_generation(stage.database.pool(), 2).await;
     assert_eq!(tables, Tables::of_log(&stage.log().await));
-}
-
-#[tokio::test]
-async fn advanced_checkpoint_takes_lost_shard_over() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 3).await;
-    let ahead = "UPDATE read_model.checkpoints SET position = 9 WHERE position = 7";
-    let engine = overtake(&stage, account_id, ahead).await;
-    let shards: Vec<_> = engine.reports().iter().map(|it| it.shard).collect();
-    let expected = Shard::all().filter(|it| *it != Shard::of(account_id));
-    assert_eq!(shards, expected.collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -217,21 +200,21 @@ async fn automatic_release_is_retried_after_lock_timeout() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let parked = Parked::set_up(&stage).await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     for _ in 0..4 {
         // The lock timeout passes in each cycle.
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     tx.rollback().await.unwrap();
     assert_eq!(
         parkings(pool, parked.account_id).await.len(),
         Projection::ALL.len()
     );
-    let engine = Mutex::new(engine);
+    let followers = Mutex::new(followers);
     let released = async || {
-        engine.lock().await.cycle(Vec::new()).await.unwrap();
+        followers.lock().await.cycle(Vec::new()).await.unwrap();
         let parkings = parkings(pool, parked.account_id).await;
         parkings.is_empty().then_some(())
     };

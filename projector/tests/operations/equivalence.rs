@@ -214,11 +214,11 @@ async fn park_and_release(
     for index in unknown {
         restore(pool, &log[*index]).await;
     }
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     // A former process may have ended before it read from the log what the topic had forged.
-    engine.cycle(log.to_vec()).await.unwrap();
-    while engine.has_work() {
-        engine.cycle(Vec::new()).await.unwrap();
+    followers.cycle(log.to_vec()).await.unwrap();
+    while followers.has_work() {
+        followers.cycle(Vec::new()).await.unwrap();
     }
     Tables::read(pool).await
 }
@@ -229,12 +229,12 @@ pub(crate) async fn apply_in_batches(
     log: &[PublishedEvent],
     lengths: &[usize],
 ) -> Tables {
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let (mut rest, mut lengths) = (log, lengths.iter().cycle());
     while !rest.is_empty() {
         let length = *lengths.next().unwrap();
         let (batch, later) = rest.split_at(length.min(rest.len()));
-        engine.cycle(batch.to_vec()).await.unwrap();
+        followers.cycle(batch.to_vec()).await.unwrap();
         rest = later;
     }
     Tables::read(stage.database.pool()).await

@@ -21,7 +21,7 @@ use crate::{
 async fn served_stage() -> Stage {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     stage
 }
 

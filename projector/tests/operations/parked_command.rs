@@ -25,7 +25,7 @@ async fn parked_account(stage: &Stage) -> AccountId {
     let account_id = stage.account_with_links("parked", 2).await;
     let log = stage.log().await;
     paint(stage.database.pool(), &log[1]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     restore(stage.database.pool(), &log[1]).await;
     account_id
 }

@@ -1,16 +1,15 @@
 //! Pause of projections: a paused projection keeps its position, and the others continue.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
     operations::pause::{PauseChange, Paused, change},
     pipeline::{
-        apply::{ApplyConflict, ApplyTarget, ShardBatch, apply},
-        checkpoint,
+        apply::{ApplyConflict, ShardBatch, apply},
+        checkpoint::{self, Role},
         decode::BatchEvent,
-        engine::Engine,
-        progress::ShardProgress,
+        followers::Followers,
     },
     read_models::{Projection, skipped::Skipped},
 };
@@ -50,19 +49,19 @@ async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
 }
 
 /// Runs cycles until the read tables are as expected and no work is left.
-async fn eventually_tables(stage: &Stage, engine: &mut Engine, expected: Tables) {
-    // Several cycles, because an engine reads the checkpoints once a second.
+async fn eventually_tables(stage: &Stage, followers: &mut Followers, expected: Tables) {
+    // Several cycles, because the followers read the checkpoints once a second.
     let mut read = Tables::default();
     for _ in 0..3_000 {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
         read = Tables::read(stage.database.pool()).await;
-        if read == expected && !engine.has_work() {
+        if read == expected && !followers.has_work() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(read, expected);
-    assert!(!engine.has_work());
+    assert!(!followers.has_work());
 }
 
 #[tokio::test]
@@ -70,23 +69,23 @@ async fn paused_projection_stops_and_others_continue() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 3).await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let before = stage.log().await;
-    engine.cycle(before.clone()).await.unwrap();
+    followers.cycle(before.clone()).await.unwrap();
     pause(pool).await;
 
     for name in ["one", "two"] {
         let applied = stage.log().await.len();
         stage.append_links(account_id, name, 3).await;
         let delivered = stage.log().await.split_off(applied);
-        engine.cycle(delivered).await.unwrap();
+        followers.cycle(delivered).await.unwrap();
         let expected = tables_with_links_of(&stage, before.len()).await;
-        eventually_tables(&stage, &mut engine, expected).await;
+        eventually_tables(&stage, &mut followers, expected).await;
     }
 
     resume(pool).await;
     let complete = Tables::of_log(&stage.log().await);
-    eventually_tables(&stage, &mut engine, complete).await;
+    eventually_tables(&stage, &mut followers, complete).await;
 }
 
 #[tokio::test]
@@ -95,13 +94,13 @@ async fn pause_of_all_stops_everything_until_resumed() {
     let pool = stage.database.pool();
     set(pool, &Projection::ALL, PauseChange::Pause).await;
     stage.account_with_links("waits", 3).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    eventually_tables(&stage, &mut engine, Tables::default()).await;
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    eventually_tables(&stage, &mut followers, Tables::default()).await;
 
     set(pool, &Projection::ALL, PauseChange::Resume).await;
     let complete = Tables::of_log(&stage.log().await);
-    eventually_tables(&stage, &mut engine, complete).await;
+    eventually_tables(&stage, &mut followers, complete).await;
 }
 
 #[tokio::test]
@@ -113,25 +112,26 @@ async fn batch_begun_before_pause_is_not_written() {
     let live = checkpoint::load_live(pool, &[shard]).await.unwrap();
     let checkpoints = Projection::ALL.map(|projection| {
         let row = live.iter().find(|it| it.projection == projection);
-        row.unwrap().checkpoint
+        (projection, row.unwrap().checkpoint)
     });
     let events = stage.log().await;
     let late = ShardBatch {
-        progress: ShardProgress::new(shard, 1, checkpoints, 0),
+        shard,
+        checkpoints: checkpoints.to_vec(),
         events: events
             .into_iter()
-            .map(|it| BatchEvent::decode(it.event))
+            .map(|it| Arc::new(BatchEvent::decode(it.event)))
             .collect(),
         parked: [].into(),
         skipped: Skipped::default(),
     };
     pause(pool).await;
-    let outcome = apply(pool, std::slice::from_ref(&late), ApplyTarget::LIVE).await;
+    let outcome = apply(pool, std::slice::from_ref(&late), Role::Live).await;
     assert_eq!(outcome.unwrap(), Err(ApplyConflict::ProjectionPaused));
     assert_eq!(Tables::read(pool).await, Tables::default());
 
     resume(pool).await;
-    let outcome = apply(pool, &[late], ApplyTarget::LIVE).await;
+    let outcome = apply(pool, &[late], Role::Live).await;
     assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
     assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
 }
@@ -143,8 +143,8 @@ async fn pause_returns_after_the_running_batch() {
     let gate = Gate::build(&pool).await;
     stage.account_with_links("batch", 3).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    let batch = in_background(async move { engine.cycle(log).await });
+    let mut followers = stage.followers();
+    let batch = in_background(async move { followers.cycle(log).await });
     gate.is_reached().await;
     let paused = {
         let pool = pool.clone();
@@ -169,27 +169,27 @@ async fn lagging_projection_does_not_delay_others() {
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 1).await;
     pause(pool).await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     for name in ["one", "two", "three"] {
         stage.append_links(account_id, name, 2_000).await;
     }
     let before = tables_with_links_of(&stage, 0).await;
-    engine.cycle(stage.log().await).await.unwrap();
-    eventually_tables(&stage, &mut engine, before).await;
+    followers.cycle(stage.log().await).await.unwrap();
+    eventually_tables(&stage, &mut followers, before).await;
 
     resume(pool).await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let applied = stage.log().await.len();
     stage.append_links(account_id, "news", 1).await;
     let log = stage.log().await;
-    engine.cycle(log[applied..].to_vec()).await.unwrap();
+    followers.cycle(log[applied..].to_vec()).await.unwrap();
     // The other projections have applied everything, the lagging one a first chunk.
     let tables = Tables::read(pool).await;
     let expected = Tables::of_log(&log);
     assert_eq!(tables.balances, expected.balances);
-    assert_eq!(tables.links.len(), 1 + 1_999);
-    assert!(engine.has_work());
-    eventually_tables(&stage, &mut engine, expected).await;
+    assert_eq!(tables.links.len(), 1 + 1_998);
+    assert!(followers.has_work());
+    eventually_tables(&stage, &mut followers, expected).await;
 }
 
 #[tokio::test]

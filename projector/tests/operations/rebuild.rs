@@ -84,8 +84,8 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
 
     let pool = sessions(&stage);
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
@@ -107,12 +107,12 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
         assert_eq!(phases(&pool, projection).await, expected);
     }
 
-    // The running engine continues with the new generation only.
+    // The running followers continue with the new generation only.
     append_one_of_each(&stage, "after").await;
     let longer = stage.log().await;
     while Tables::read_generation(&pool, 2).await.checkpoints != Tables::of_log(&longer).checkpoints
     {
-        engine.cycle(longer.clone()).await.unwrap();
+        followers.cycle(longer.clone()).await.unwrap();
     }
     assert_eq!(
         Tables::read_generation(&pool, 2).await,
@@ -138,14 +138,14 @@ async fn same_command_swaps_generation_built_earlier() {
     append_one_of_each(&stage, "before").await;
     let pool = sessions(&stage);
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
     rebuild_all(&pool, NO_SWAP).await;
     let expected = vec![(1, GenerationPhase::Active), (2, GenerationPhase::Ready)];
     assert_eq!(phases(&pool, Projection::Links).await, expected);
     append_one_of_each(&stage, "after").await;
     let longer = stage.log().await;
-    engine.cycle(longer.clone()).await.unwrap();
+    followers.cycle(longer.clone()).await.unwrap();
     let plan = plan::plan(&pool.clone().into(), Projection::Links)
         .await
         .unwrap();
@@ -181,8 +181,8 @@ async fn rebuild_parks_unreadable_account_too() {
     let log = stage.log().await;
     let unknown = &log[3];
     paint(stage.database.pool(), unknown).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
     let account_id = unknown.event.account_id;
     let parked = parkings(stage.database.pool(), account_id).await;
     assert_eq!(parked.len(), Projection::ALL.len());
@@ -207,7 +207,7 @@ async fn rebuild_replaces_wrong_generation() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let pool = sessions(&stage);
     corrupt(stage.database.pool(), 1).await;
     let progress = Arc::new(ProgressReport::silent());
@@ -238,7 +238,7 @@ async fn rebuild_replaces_wrong_generation() {
 async fn wrong_new_generation_is_not_served() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let pool = sessions(&stage);
     rebuild_all(&pool, NO_SWAP).await;
     corrupt(stage.database.pool(), 2).await;
@@ -279,7 +279,7 @@ async fn terminate_verification(pool: &PgPool) {
 async fn verification_before_swap_survives_lost_sessions() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let pool = sessions(&stage);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
     // Of a rebuild without new events, only the verification reads waiting events.
@@ -307,7 +307,7 @@ async fn operator_role_may_rebuild_rollback_drop() {
         .iter()
         .find(|it| it.event.payload.contains("before-other"));
     paint(owner, others.unwrap()).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let url = stage.database.url();
     let options = event_store::session_options(url, SessionKind::Projector).unwrap();
     let pool = PgPoolOptions::new()
@@ -338,7 +338,7 @@ async fn rebuild_refuses_log_with_missing_event() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let place = &log[5].event;
     let (shard, position) = (place.shard, place.position);
     let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();

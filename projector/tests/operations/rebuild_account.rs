@@ -45,7 +45,7 @@ async fn large_account(stage: &Stage) -> (AccountId, Tables) {
         .append(account_id, &[suspended(account_id, true)])
         .await;
     stage.account_with_links("other", 1).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     (account_id, Tables::read(pool).await)
 }
 
@@ -137,7 +137,7 @@ async fn rebuild_restores_link_whose_charge_waits() {
     let account_id = stage.account_with_links("parked", 2).await;
     let log = stage.log().await;
     paint(pool, log.last().unwrap()).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let intact = Tables::read(pool).await;
     for table in ["links", "redirects"] {
         let lost = format!("DELETE FROM read_model.{table}");

@@ -93,7 +93,7 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;
     stage.account_with_links("many", LINKS).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let rebuild = ["rebuild", "--all", "--max-rate", MAX_RATE];
     for fail_at in [
         "rebuild.created:2",
@@ -110,7 +110,7 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
         stage
             .account_with_links(&fail_at.replace(['.', ':'], ""), 1)
             .await;
-        stage.engine().cycle(stage.log().await).await.unwrap();
+        stage.followers().cycle(stage.log().await).await.unwrap();
     }
     dies(&stage, &rebuild, "swap.committed:1").await;
     let [first, second, ..] = Projection::ALL;
@@ -124,8 +124,8 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
     assert_eq!(served(pool).await, expected);
     assert_served_is_whole(pool, "at last").await;
     let tables = Tables::of_log(&stage.log().await);
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
     let of_links = served(pool).await[Projection::Links.index()];
     let read = Tables::read_generation(pool, of_links).await;
     assert_eq!(read.links, tables.links);
@@ -136,12 +136,12 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     append_one_of_each(&stage, "before").await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     succeeds(&stage, &["rebuild", "redirects"]).await;
     append_one_of_each(&stage, "after").await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     stage.account_with_links("many", 2 * LINKS).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let rollback = ["rollback", "redirects", "--max-rate", MAX_RATE];
     for fail_at in [
         // More than one chunk for each account: a low rate makes short chunks.

@@ -8,7 +8,7 @@ use linkledger_projector::{
         parked::retry,
         rebuild::{generation, rollback},
     },
-    pipeline::engine::Engine,
+    pipeline::followers::Followers,
     read_models::Projection,
     surfaces::progress_report::ProgressReport,
 };
@@ -20,16 +20,16 @@ use crate::{
     tables::Tables,
 };
 
-/// Returns a stage on which one account is parked everywhere, the engine that parked the account, and
+/// Returns a stage on which one account is parked everywhere, the followers that parked the account, and
 /// the event that caused the parking.
-async fn parked_stage() -> (Stage, Engine, PublishedEvent) {
+async fn parked_stage() -> (Stage, Followers, PublishedEvent) {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let painted = stage.log().await.remove(3);
     paint(stage.database.pool(), &painted).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    (stage, engine, painted)
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    (stage, followers, painted)
 }
 
 async fn release(stage: &Stage, painted: &PublishedEvent) -> AccountId {
@@ -45,7 +45,7 @@ async fn generation_that_parks_more_is_not_served() {
     let stage = Stage::set().await;
     append_one_of_each(&stage, "before").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     // The release of the rebuild is older than the running one, and cannot read the event.
     paint(stage.database.pool(), &log[3]).await;
     let account_id = log[3].event.account_id;
@@ -138,7 +138,7 @@ async fn rollback_to_generation_that_parks_more_is_refused() {
 
 #[tokio::test]
 async fn swap_releases_accounts_parked_earlier_than_live() {
-    let (stage, mut engine, painted) = parked_stage().await;
+    let (stage, mut followers, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, NO_SWAP).await;
     // The served generation is parked for a later event now.
@@ -153,7 +153,7 @@ async fn swap_releases_accounts_parked_earlier_than_live() {
     retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     let parked = parkings(&pool, account_id).await;
     assert!(parked.iter().all(|it| it.1 == later.event.position));
-    engine.cycle(Vec::new()).await.unwrap();
+    followers.cycle(Vec::new()).await.unwrap();
     rebuild_all(&pool, TO_SWAP).await;
     assert_eq!(parkings(&pool, account_id).await, parked);
 }

@@ -11,7 +11,7 @@ use linkledger_projector::{
     operations::parked::{RetriedAccount, retry},
     pipeline::{
         checkpoint::Role,
-        engine::Engine,
+        followers::Followers,
         parking::{
             Parking, listing,
             release::{ReleaseState, release},
@@ -34,7 +34,7 @@ use crate::{
 /// events behind it give wrong rows if applied in another order.
 pub(crate) struct Parked {
     pub(crate) account_id: AccountId,
-    pub(crate) engine: Engine,
+    pub(crate) followers: Followers,
 }
 
 impl Parked {
@@ -52,14 +52,17 @@ impl Parked {
         stage.append(account_id, &events).await;
         let log = stage.log().await;
         paint(pool, &log[7]).await;
-        let mut engine = stage.engine();
-        engine.cycle(stage.log().await).await.unwrap();
+        let mut followers = stage.followers();
+        followers.cycle(stage.log().await).await.unwrap();
         assert_eq!(
             parkings(pool, account_id).await.len(),
             Projection::ALL.len()
         );
         restore(pool, &log[7]).await;
-        Self { account_id, engine }
+        Self {
+            account_id,
+            followers,
+        }
     }
 
     pub(crate) async fn parking(&self, pool: &PgPool, projection: Projection) -> Option<Parking> {
@@ -93,8 +96,8 @@ async fn retry_applies_waiting_events_and_appends_changes() {
 
     stage.append_links(parked.account_id, "afterwards", 2).await;
     let log = stage.log().await;
-    // The engine still remembers the account as parked.
-    parked.engine.cycle(log.clone()).await.unwrap();
+    // The followers still remember the account as parked.
+    parked.followers.cycle(log.clone()).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }
 
@@ -130,7 +133,7 @@ async fn events_during_release_wait_behind_others() {
             );
             let name = format!("{projection}-{turn}");
             stage.append_links(parked.account_id, &name, 1).await;
-            parked.engine.cycle(stage.log().await).await.unwrap();
+            parked.followers.cycle(stage.log().await).await.unwrap();
         }
     }
     let log = stage.log().await;
@@ -192,16 +195,16 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
         (attempt.applied, attempt.state),
         (5, ReleaseState::Unfinished)
     );
-    let mut engine = stage.engine();
-    while engine_is_releasing(&mut engine).await {}
+    let mut followers = stage.followers();
+    while is_releasing(&mut followers).await {}
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     assert_eq!(left(pool).await, 0);
 }
 
 /// Runs a cycle. Returns true if there is more work.
-async fn engine_is_releasing(engine: &mut Engine) -> bool {
-    engine.cycle(Vec::new()).await.unwrap();
-    engine.has_work()
+async fn is_releasing(followers: &mut Followers) -> bool {
+    followers.cycle(Vec::new()).await.unwrap();
+    followers.has_work()
 }
 
 #[tokio::test]
@@ -213,9 +216,9 @@ async fn start_releases_only_applicable_accounts() {
     let log = stage.log().await;
     let unreadable = log.iter().find(|it| it.event.account_id == stuck).unwrap();
     paint(pool, unreadable).await;
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
-    while engine_is_releasing(&mut engine).await {}
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    while is_releasing(&mut followers).await {}
     assert_eq!(parkings(pool, parked.account_id).await, []);
     assert_eq!(parkings(pool, stuck).await.len(), Projection::ALL.len());
     assert_eq!(Tables::read(pool).await, tables_without(&log, stuck, 1));

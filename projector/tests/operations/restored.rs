@@ -12,10 +12,10 @@ use crate::{
 };
 
 async fn apply_until_complete(stage: &Stage) {
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let log = stage.log().await;
     for _ in 0..1_000 {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
         if Tables::read(stage.database.pool()).await == Tables::of_log(&log) {
             return;
         }
@@ -29,8 +29,20 @@ async fn run(stage: &Stage, statement: &str) {
     done.await.unwrap();
 }
 
+/// Returns the position of each projection in a shard.
+async fn positions(stage: &Stage, shard: Shard) -> Vec<(String, i64)> {
+    sqlx::query_as(
+        "SELECT projection, position FROM read_model.checkpoints
+         WHERE shard = $1 AND role = 'live' ORDER BY projection",
+    )
+    .bind(shard.number())
+    .fetch_all(stage.database.pool())
+    .await
+    .unwrap()
+}
+
 #[tokio::test]
-async fn shard_of_other_log_is_refused_until_repaired() {
+async fn projection_of_other_log_is_refused_until_repaired() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("refused", 1).await;
     let shard = Shard::of(account_id);
@@ -44,9 +56,9 @@ async fn shard_of_other_log_is_refused_until_repaired() {
     let heads = linkledger_core::event_store::log::heads(stage.database.pool());
     let heads = heads.await.unwrap();
     let (head, other_head) = (heads[shard.index()], heads[other.index()]);
-    for (wrong, repaired) in [
-        ("position = 99", "position = 0"),
-        ("epoch = 7", "epoch = 1"),
+    for (wrong, refused_at, repaired) in [
+        ("position = 99", 99, "position = 0"),
+        ("epoch = 7", 0, "epoch = 1"),
     ] {
         let set = |to: &str, shard: Shard| {
             format!("UPDATE read_model.checkpoints SET {to} WHERE shard = {shard};")
@@ -60,12 +72,21 @@ async fn shard_of_other_log_is_refused_until_repaired() {
             read_model.credit_entries;
             UPDATE read_model.checkpoints SET position = 0, epoch = 1;";
         run(&stage, &[empty, &one].concat()).await;
-        let mut engine = stage.engine();
-        cycle_until(&stage, &mut engine, (other, other_head)).await;
-        assert_eq!(floor(&stage, shard).await, 0);
-        cycle_until_idle(&mut engine).await;
+        let mut followers = stage.followers();
+        cycle_until(&stage, &mut followers, (other, other_head)).await;
+        cycle_until_idle(&mut followers).await;
+        // The other projections of the shard go on.
+        let expected = [
+            ("credits", head),
+            ("links", refused_at),
+            ("redirects", head),
+        ];
+        assert_eq!(
+            positions(&stage, shard).await,
+            expected.map(|(name, at)| (name.to_owned(), at))
+        );
         run(&stage, &set(repaired, shard)).await;
-        cycle_until(&stage, &mut engine, (shard, head)).await;
+        cycle_until(&stage, &mut followers, (shard, head)).await;
     }
 }
 
@@ -84,17 +105,17 @@ async fn shard_stays_refused_when_log_grows_beyond_checkpoint() {
         format!("UPDATE read_model.checkpoints SET position = {position} WHERE shard = {shard}")
     };
     run(&stage, &set(lost)).await;
-    let mut engine = stage.engine();
-    engine.cycle(Vec::new()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(Vec::new()).await.unwrap();
     stage.append_links(account_id, "later", 2).await;
     // A refused shard is checked again every second.
     let until = Instant::now() + Duration::from_millis(2_500);
     while Instant::now() < until {
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(floor(&stage, shard).await, lost);
     run(&stage, &set(0)).await;
-    cycle_until(&stage, &mut engine, (shard, heads().await)).await;
+    cycle_until(&stage, &mut followers, (shard, heads().await)).await;
 }
 
 #[tokio::test]
@@ -102,12 +123,12 @@ async fn rebuild_after_raised_epoch_resumes_projections() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     apply_until_complete(&stage).await;
-    let mut engine = stage.engine();
-    cycle_until(&stage, &mut engine, (Shard::of(account_id), 7)).await;
+    let mut followers = stage.followers();
+    cycle_until(&stage, &mut followers, (Shard::of(account_id), 7)).await;
     run(&stage, "UPDATE event_store.log_meta SET epoch = 2").await;
     let before = Tables::read(stage.database.pool()).await;
     stage.append_links(account_id, "after", 2).await;
-    let mut restarted = stage.engine();
+    let mut restarted = stage.followers();
     restarted.cycle(Vec::new()).await.unwrap();
     assert_eq!(Tables::read(stage.database.pool()).await, before);
 
@@ -121,10 +142,10 @@ async fn rebuild_after_raised_epoch_resumes_projections() {
         .await
         .unwrap();
     assert_eq!(epochs, [2]);
-    // Running engines continue with the new epoch.
+    // Running processes continue with the new epoch.
     stage.append_links(account_id, "last", 1).await;
-    for engine in [&mut restarted, &mut engine] {
-        cycle_until(&stage, engine, (Shard::of(account_id), 13)).await;
+    for followers in [&mut restarted, &mut followers] {
+        cycle_until(&stage, followers, (Shard::of(account_id), 13)).await;
     }
 }
 
@@ -133,18 +154,22 @@ async fn running_projector_stops_at_raised_epoch() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 3).await;
     let shard = Shard::of(account_id);
-    let mut engine = stage.engine();
-    cycle_until(&stage, &mut engine, (shard, 7)).await;
+    let mut followers = stage.followers();
+    cycle_until(&stage, &mut followers, (shard, 7)).await;
     run(&stage, "UPDATE event_store.log_meta SET epoch = 2").await;
     let until = Instant::now() + Duration::from_mins(2);
-    while engine.reports().iter().any(|it| it.positions.is_some()) {
+    while followers
+        .reports()
+        .iter()
+        .any(|(_, positions)| positions.iter().any(Option::is_some))
+    {
         assert!(Instant::now() < until, "it goes on in the former epoch");
-        engine.cycle(Vec::new()).await.unwrap();
+        followers.cycle(Vec::new()).await.unwrap();
     }
     stage.append_links(account_id, "after", 2).await;
     let log = stage.log().await.into_iter();
     let log = log.map(|it| PublishedEvent { log_epoch: 2, ..it });
-    engine.cycle(log.collect()).await.unwrap();
-    cycle_until_idle(&mut engine).await;
+    followers.cycle(log.collect()).await.unwrap();
+    cycle_until_idle(&mut followers).await;
     assert_eq!(floor(&stage, shard).await, 7);
 }

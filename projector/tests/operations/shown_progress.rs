@@ -8,7 +8,7 @@ use crate::{process, stage::Stage};
 async fn the_last_phase_ends_with_all_that_was_to_be_done() {
     let stage = Stage::set().await;
     stage.account_with_links("told", 2).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     for (arguments, ends) in [
         (vec!["verify"], "verifying redirects: 5 of 5 events in "),
         (vec!["verify", "--json"], "verifying redirects"),

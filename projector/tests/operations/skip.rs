@@ -44,7 +44,7 @@ async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
     let log = stage.log().await;
     // Event 4 is a charge: creations have even positions.
     paint(stage.database.pool(), &log[4]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     (account_id, log, 5)
 }
 
@@ -71,8 +71,8 @@ async fn skipped_event_stays_skipped_and_rest_applies() {
         .execute(pool)
         .await
         .unwrap();
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read(pool).await, expected);
 }
@@ -113,7 +113,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
     ];
     stage.append(account_id, &events).await;
     let log = stage.log().await;
-    let mut engine = stage.engine();
+    let mut followers = stage.followers();
     let is_creation = |it: &PublishedEvent| {
         let streams = links.iter().map(|link| link.link_id.uuid());
         it.event.version == 1 && streams.collect::<Vec<_>>().contains(&it.event.stream_id)
@@ -121,7 +121,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
     for creation in log.iter().filter(|it| is_creation(it)) {
         paint(pool, creation).await;
     }
-    engine.cycle(stage.log().await).await.unwrap();
+    followers.cycle(stage.log().await).await.unwrap();
     for _ in [changed, gone] {
         let retried = skip_and_retry(pool, account_id).await;
         assert!(
@@ -138,7 +138,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
     assert_eq!(Tables::read(pool).await, expected);
     assert_nothing_is_wrong(&stage).await;
 
-    // An engine gives the same rows, in a batch with events of others.
+    // Followers give the same rows, in a batch with events of others.
     let applied = log.len();
     for creation in log.iter().filter(|it| is_creation(it)) {
         restore(pool, creation).await;
@@ -146,7 +146,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
     stage.append(account_id, &[enabled(changed)]).await;
     stage.append_links(account_id, "later", 1).await;
     let news = stage.log().await.split_off(applied);
-    engine.cycle(news.clone()).await.unwrap();
+    followers.cycle(news.clone()).await.unwrap();
     let log = [log.clone(), news].concat();
     assert_eq!(parkings(pool, account_id).await, []);
     let expected = Tables::of_log_but(&log, is_creation);
@@ -174,8 +174,8 @@ async fn event_after_skipped_refused_creation_writes_the_row() {
     let account_id = stage.account_with_links("other", 1).await;
     let link = stage.append_links(account_id, "picky", 1).await.remove(0);
     let log = stage.log().await;
-    let mut engine = stage.engine();
-    engine.cycle(log.clone()).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(log.clone()).await.unwrap();
     let retried = skip_and_retry(pool, account_id).await;
     assert_eq!(retried.len(), 1);
     assert!(retried[0].released, "{retried:?}");
@@ -192,7 +192,7 @@ async fn event_after_skipped_refused_creation_writes_the_row() {
     stage.append(account_id, &events).await;
     let log_after = stage.log().await;
     let news = log_after[log.len()..].to_vec();
-    engine.cycle(news).await.unwrap();
+    followers.cycle(news).await.unwrap();
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log_after));
     assert_nothing_is_wrong(&stage).await;
@@ -208,7 +208,7 @@ async fn refused_row_is_skipped_in_its_projection_only() {
         .unwrap();
     let account_id = stage.account_with_links("picky", 3).await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let skipped = skip(&pool.clone().into(), request(account_id))
         .await
         .unwrap();

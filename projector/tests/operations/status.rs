@@ -42,14 +42,12 @@ async fn execute(pool: &PgPool, statement: &'static str) {
     raw_sql(statement).execute(pool).await.unwrap();
 }
 
-/// Sends a heartbeat for every shard, as a projector would.
+/// Claims every shard, as a projector would.
 pub(crate) async fn attend(pool: &PgPool) {
     execute(
         pool,
-        "INSERT INTO read_model.tenures
-             (projection, shard, owner, version, since, seen_at, events_per_second)
-         SELECT projection, shard, 'here', '1.2.3', now(), now() + interval '1 hour', 2
-         FROM read_model.checkpoints",
+        "UPDATE read_model.claims
+         SET owner = 'here', version = '1.2.3', renewed_at = now() + interval '1 hour', events_per_second = 2",
     )
     .await;
 }
@@ -94,7 +92,7 @@ async fn shard_is_live_or_catching_up_by_lag() {
     }
     assert_eq!(findings(&status), Vec::<&str>::new());
 
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let status = collect(&pool.clone().into()).await.unwrap();
     for projection in &status.projections {
         assert_eq!(projection.state, ProjectionState::Live);
@@ -138,7 +136,7 @@ async fn parked_account_counts_until_released() {
     stage.account_with_links("parked", 2).await;
     let log = stage.log().await;
     paint(pool, &log[1]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").parked_accounts, 1);
     assert_eq!(of(&status, "links").state, ProjectionState::Parked);
@@ -177,8 +175,8 @@ async fn shard_without_heartbeat_is_unattended() {
 
     execute(
         pool,
-        "UPDATE read_model.tenures
-         SET seen_at = now() - interval '6 seconds', last_error_at = now() - interval '10 minutes',
+        "UPDATE read_model.claims
+         SET renewed_at = now() - interval '6 seconds', last_error_at = now() - interval '10 minutes',
              last_error = 'can''t reach the database'
          WHERE shard = 7",
     )
@@ -187,7 +185,7 @@ async fn shard_without_heartbeat_is_unattended() {
     let shard = &of(&status, "links").shards[7];
     assert_eq!(shard.state, ProjectionState::Unattended);
     assert_eq!(shard.events_per_second, None);
-    let silent = "no projector owns links in shard 7: `here` sent its last heartbeat";
+    let silent = "no projector owns links in shard 7: `here` renewed its claim";
     let is_told = findings(&status).iter().any(|it| it.starts_with(silent));
     assert!(is_told, "{:?}", status.findings);
     let text = stdout(&run(&database, &[]).await);
@@ -378,7 +376,7 @@ async fn status_names_holder_of_the_oldest_snapshot() {
 async fn operator_and_projector_grants_suffice_for_status() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("seen", 1).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
     let link_id = LinkId::from_uuid(stage.log().await[1].event.stream_id);
     for role in ["linkledger_operator", "linkledger_projector"] {

@@ -45,7 +45,7 @@ async fn read_tables_follow_log_of_another_server() {
     let account_id = stage.account_with_links("every", 1).await;
     stage.append_every_change(account_id, "every").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
     assert_nothing_is_wrong(&stage).await;
 
@@ -96,7 +96,7 @@ async fn parked_account_is_released_on_two_servers() {
     let poison = &log[log.len() - 1];
     paint(stage.database.pool(), poison).await;
     let painted = stage.log().await;
-    stage.engine().cycle(painted).await.unwrap();
+    stage.followers().cycle(painted).await.unwrap();
     assert!(!parkings(stage.read.pool(), account_id).await.is_empty());
     assert_nothing_is_wrong(&stage).await;
 
@@ -132,8 +132,8 @@ async fn read_tables_refuse_another_log() {
         let error = format!("{error:#}");
         error.contains("READ_DATABASE_URL") && error.contains("LOG_DATABASE_URL")
     };
-    let mut engine = stage.engine();
-    engine.cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
     assert_eq!(Tables::read(stage.read.pool()).await, expected);
     for target in Projection::ALL.map(first_generation) {
         let verified = verify_generation(&databases, target, &|_| ()).await;

@@ -83,7 +83,7 @@ pub(crate) async fn history(stage: &Stage) {
     stage
         .append(other, &[suspended(other, true), resumed(other)])
         .await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn rows_of_every_type_of_event_have_no_findings() {
     let account_id = stage.account_with_links("every", 1).await;
     stage.append_every_change(account_id, "every").await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let tables = Tables::read(stage.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&log));
     assert_nothing_is_wrong(&stage).await;
@@ -326,7 +326,7 @@ async fn links_with_many_events_are_repaired_in_chunks() {
         let changes: Vec<_> = (0..1_200).map(|_| destination_changed(link, url)).collect();
         stage.append(account_id, &changes).await;
     }
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let intact = Tables::read(pool).await;
     for table in ["links", "redirects"] {
         execute(pool, &format!("DELETE FROM read_model.{table}")).await;

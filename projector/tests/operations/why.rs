@@ -55,7 +55,7 @@ fn assert_begins(sentence: &str, beginning: &str) {
 }
 
 async fn project(stage: &Stage) {
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
 }
 
 async fn execute(pool: &PgPool, statement: &'static str) {

@@ -11,7 +11,7 @@ use linkledger_core::{
     },
     shard::{Position, Shard},
 };
-use linkledger_projector::pipeline::engine::Engine;
+use linkledger_projector::pipeline::followers::Followers;
 use sqlx::PgPool;
 use tokio::runtime::Runtime;
 
@@ -34,14 +34,14 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
     let mut rounds = runtime.block_on(rounds(&server.pool, &key))?.into_iter();
     let connecting = async { server.counted_pool(SessionKind::Projector, 2) };
     let pool = runtime.block_on(connecting)?;
-    let mut engine = Engine::new(pool.into());
+    let mut followers = Followers::new(pool.into());
     runtime.block_on(set_heads(
         &server.pool,
         Shard::all().map(|shard| (shard, 0)),
     ))?;
-    engine.assign(&Shard::all().collect::<Vec<_>>());
+    followers.set_shards(&Shard::all().collect());
     for round in rounds.by_ref().take(WARM_UP_ROUNDS) {
-        runtime.block_on(engine.cycle(decode(&round, &key)?))?;
+        runtime.block_on(followers.cycle(decode(&round, &key)?))?;
         runtime.block_on(set_heads(&server.pool, ends(&round)))?;
     }
     let mut counting = runtime.block_on(server.begin())?;
@@ -50,9 +50,9 @@ pub(crate) fn count(runtime: &Runtime, server: &Counters) -> anyhow::Result<Coun
         let events = decode(&round, &key)?;
         // Work that depends on the clock is done here, uncounted: a slower machine has more such
         // work.
-        runtime.block_on(engine.cycle(Vec::new()))?;
+        runtime.block_on(followers.cycle(Vec::new()))?;
         let before = server.wire.round_trips();
-        apply(runtime, &mut engine, events)?;
+        apply(runtime, &mut followers, events)?;
         round_trips.push(server.wire.round_trips() - before);
         crate::end_of("event", &Counted::of_round(round.len()))?;
         let appending = set_heads(&server.pool, ends(&round));
@@ -74,7 +74,7 @@ fn ends(round: &[Record]) -> impl Iterator<Item = (Shard, Position)> {
     round.iter().map(|record| (record.shard, record.position))
 }
 
-/// Sets the heads of the log; of several heads of a shard, the last one. On a slow machine, the engine
+/// Sets the heads of the log; of several heads of a shard, the last one. On a slow machine, the followers
 /// would read events below a higher head from the log, before the events are delivered.
 async fn set_heads(
     pool: &PgPool,
@@ -116,10 +116,10 @@ fn decode(round: &[Record], key: &RecordKey) -> anyhow::Result<Vec<PublishedEven
 #[inline(never)]
 fn apply(
     runtime: &Runtime,
-    engine: &mut Engine,
+    followers: &mut Followers,
     events: Vec<PublishedEvent>,
 ) -> anyhow::Result<()> {
-    runtime.block_on(engine.cycle(events))
+    runtime.block_on(followers.cycle(events))
 }
 
 /// Returns the whole log, in rounds with the same number of events of each shard.

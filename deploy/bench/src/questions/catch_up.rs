@@ -35,8 +35,8 @@ struct Rates {
 pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> {
     let mut rates = Rates::default();
     let broker_url = bench.server.empty_database("bench_broker").await?;
-    // The measured projector only needs a consumer group to join. The topic has one record, of the
-    // demo account of the stack; the projector skips the record, since it belongs to another log.
+    // The topic has one record, of the demo account of the stack, which the measured projector does not read: it
+    // begins at the end of the topic.
     let broker = StackProcess::start(bench, &broker_url, BrokerKind::Embedded).await?;
     for round in bench.rounds("catch-up") {
         let url = DataSet::MILLION_EVENTS
@@ -103,7 +103,7 @@ fn answer(rates: &Rates) -> QuestionAnswer {
 }
 
 /// Measures events per second from the first transaction that is seen to the last, without the time
-/// to join the consumer group, which is the same for one event and for a million.
+/// to start, which is the same for one event and for a million.
 async fn caught_up(
     tables: &mut ReadTables,
     projector: &mut ProjectorProcess,

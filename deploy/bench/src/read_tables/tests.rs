@@ -8,7 +8,7 @@ use linkledger_core::{
     link::{Destination, DestinationRules, LinkDraft, Slug},
     shard::Shard,
 };
-use linkledger_projector::pipeline::engine::Engine;
+use linkledger_projector::pipeline::followers::Followers;
 use linkledger_testing::{TestDatabase, account, append_drafts, append_events};
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -43,7 +43,6 @@ async fn projected() -> TestDatabase {
         });
         append_drafts(pool, account_id, drafts.to_vec()).await;
     }
-    let shards: Vec<Shard> = Shard::all().collect();
     let from: Vec<ReadFrom> = Shard::all()
         .map(|shard| ReadFrom { shard, after: 0 })
         .collect();
@@ -51,9 +50,9 @@ async fn projected() -> TestDatabase {
     let delivered = events
         .into_iter()
         .map(|event| PublishedEvent::new(event, 1));
-    let mut engine = Engine::new(pool.clone().into());
-    engine.assign(&shards);
-    engine.cycle(delivered.collect()).await.unwrap();
+    let mut followers = Followers::new(pool.clone().into());
+    followers.set_shards(&Shard::all().collect());
+    followers.cycle(delivered.collect()).await.unwrap();
     database
 }
 

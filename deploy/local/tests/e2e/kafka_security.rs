@@ -97,6 +97,7 @@ async fn kafka_rights_suffice_for_relay_and_projector() {
         stage.create().await;
     }
     stage.eventually_read(3).await;
+    stage.eventually_received().await;
     let checked = stage.topic_command("check", &relay);
     assert!(checked.status.success(), "{checked:?}");
     assert_eq!(command_api.errors(), [] as [String; 0]);
@@ -198,6 +199,7 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
     let command_api = stage.command_api(&relay).await;
     let reader = stage.projector(&projector);
     stage.eventually_read(1).await;
+    stage.eventually_received().await;
     for service in [&command_api, &reader] {
         assert_eq!(service.errors(), [] as [String; 0]);
     }

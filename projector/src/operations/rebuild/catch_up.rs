@@ -12,7 +12,7 @@ use super::{GenerationBuild, loading::Loader};
 use crate::{
     pipeline::{
         checkpoint::{Checkpoint, Role, generation::generation_progress},
-        engine::shard_refusal::ShardRefusal,
+        followers::refusal::Refusal,
     },
     read_models::Projection,
 };
@@ -53,8 +53,7 @@ pub(super) async fn is_same_log(
             epoch: served.epoch,
             position: served.positions[shard.index()],
         };
-        if let Some(refusal) = ShardRefusal::if_beyond_head((projection, checkpoint), (shard, head))
-        {
+        if let Some(refusal) = Refusal::if_beyond_head((projection, shard), checkpoint, head) {
             bail!(refusal);
         }
     }

@@ -18,10 +18,9 @@ use super::{GenerationBuild, pace::RebuildPace, reading::read};
 use crate::{
     operations::progress::ProgressSink,
     pipeline::{
-        apply::{ApplyTarget, ShardBatch, apply, isolate},
+        apply::{ShardBatch, apply, isolate},
         checkpoint::Checkpoint,
         parking::table::parked_among,
-        progress::ShardProgress,
         retry::{self, Retries},
     },
     read_models::{Projection, skipped::Skipped},
@@ -100,15 +99,15 @@ struct ShardLoad {
 
 /// Positions of the builds in the shard.
 struct LoadingState {
-    progress: ShardProgress,
+    checkpoints: Vec<(Projection, Checkpoint)>,
     has_parked: bool,
 }
 
 impl LoadingState {
     /// Returns the position up to which all builds have all events.
     fn floor(&self) -> Position {
-        let floor = self.progress.floor();
-        floor.expect("there is a build, and builds are never paused")
+        let positions = self.checkpoints.iter().map(|(_, it)| it.position);
+        positions.min().expect("there is a build")
     }
 }
 
@@ -133,11 +132,7 @@ impl ShardLoad {
 
     /// Loads chunk by chunk. Returns false if a checkpoint was moved by another process.
     async fn attempt(&mut self, target: Position) -> anyhow::Result<bool> {
-        let projections: Vec<Projection> = self.builds.iter().map(|it| it.projection).collect();
-        let to = ApplyTarget {
-            projections: &projections,
-            role: self.builds[0].role,
-        };
+        let role = self.builds[0].role;
         let mut standing = self.standing().await?;
         while standing.floor() < target {
             let batch = self.next_batch(&standing, target).await?;
@@ -145,17 +140,19 @@ impl ShardLoad {
             match apply(
                 &self.loader.databases.read,
                 std::slice::from_ref(&batch),
-                to,
+                role,
             )
             .await
             {
                 Ok(Ok(summary)) => {
                     standing.has_parked |= !summary.parked.is_empty();
-                    standing.progress.advance(end);
+                    for (_, checkpoint) in &mut standing.checkpoints {
+                        checkpoint.position = checkpoint.position.max(end);
+                    }
                 }
                 Ok(Err(_conflict)) => return Ok(false),
                 Err(error) if retry::is_refusal(&error) => {
-                    isolate(&self.loader.databases.read, &[batch], to).await?;
+                    isolate(&self.loader.databases.read, &[batch], role).await?;
                     standing = self.standing().await?;
                 }
                 Err(error) => return Err(error).context("cannot apply events"),
@@ -181,7 +178,7 @@ impl ShardLoad {
             has_parked |= standing.has_parked[self.shard.index()];
         }
         Ok(LoadingState {
-            progress: ShardProgress::of(self.shard, &checkpoints),
+            checkpoints,
             has_parked,
         })
     }
@@ -200,7 +197,7 @@ impl ShardLoad {
         pace.take((up_to - after).unsigned_abs()).await;
         let events = read(&databases.log, self.shard, after, up_to).await?;
         let parked = if standing.has_parked {
-            parked_among(&databases.read, &events)
+            parked_among(&databases.read, events.iter().map(AsRef::as_ref))
                 .await
                 .context("cannot read which accounts are parked")?
         } else {
@@ -210,8 +207,9 @@ impl ShardLoad {
             .await
             .context("cannot read which events are skipped")?;
         Ok(ShardBatch {
+            shard: self.shard,
+            checkpoints: standing.checkpoints.clone(),
             skipped,
-            progress: standing.progress.clone(),
             events,
             parked,
         })

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::pipeline::engine::CYCLE_EVENTS_MAX;
+use crate::pipeline::followers::CYCLE_EVENTS_MAX;
 
 /// Transactions per second if the rate is limited: many short ones.
 const CHUNKS_PER_SECOND: u32 = 20;

@@ -1,5 +1,7 @@
 //! Reads the log for a rebuild.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     event_store::log::stored::{PositionRange, read_stored},
@@ -19,7 +21,7 @@ pub(super) async fn read(
     shard: Shard,
     after: Position,
     up_to: Position,
-) -> anyhow::Result<Vec<BatchEvent>> {
+) -> anyhow::Result<Vec<Arc<BatchEvent>>> {
     let stretch = PositionRange {
         shard,
         after,
@@ -37,7 +39,7 @@ pub(super) async fn read(
             "the event store lacks the event at position {next} of shard {shard}"
         );
         next += 1;
-        events.push(BatchEvent::decode(event.to_recorded(shard)));
+        events.push(Arc::new(BatchEvent::decode(event.to_recorded(shard))));
     }
     ensure!(
         next == up_to + 1,

@@ -20,13 +20,13 @@ pub(super) struct StoredCheckpoint {
     pub(super) position: Position,
     pub(super) paused_at: Option<OffsetDateTime>,
     pub(super) parked_accounts: u32,
-    /// Projector that sent the last heartbeat.
+    /// Projector that claimed the shard last.
     pub(super) owner: Option<String>,
     /// Release of the projector.
     pub(super) version: Option<String>,
-    /// Age of the last heartbeat.
+    /// Age of the last renewal of the claim.
     pub(super) seen_seconds_ago: Option<f64>,
-    /// Events applied per second, from the last heartbeat.
+    /// Events applied per second, between the last renewals.
     pub(super) events_per_second: Option<f64>,
     /// Last reported failure.
     pub(super) last_error: Option<LastError>,
@@ -54,12 +54,12 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
                    ) AS parked
                ) AS "parked_accounts!",
                t.owner AS "owner?", t.version AS "version?",
-               extract(epoch FROM now() - t.seen_at)::float8 AS "seen_s?",
+               extract(epoch FROM now() - t.renewed_at)::float8 AS "seen_s?",
                t.events_per_second AS "events_per_second?", t.last_error AS "last_error?",
                extract(epoch FROM now() - t.last_error_at)::float8 AS "last_error_s?"
         FROM read_model.checkpoints AS c
         JOIN read_model.projections AS p USING (projection)
-        LEFT JOIN read_model.tenures AS t USING (projection, shard)
+        LEFT JOIN read_model.claims AS t USING (projection, shard)
         WHERE c.role = 'live'
         ORDER BY c.projection, c.shard
         "#,

@@ -107,7 +107,7 @@ fn add_unattended(findings: &mut Vec<String>, projection: &ProjectionStatus) {
     };
     let last = match (&first.owner, first.seen_seconds_ago) {
         (Some(owner), Some(seen_s)) => {
-            format!("`{owner}` sent its last heartbeat {} ago", duration(seen_s))
+            format!("`{owner}` renewed its claim {} ago", duration(seen_s))
         }
         _ => "no projector has ever run".to_owned(),
     };

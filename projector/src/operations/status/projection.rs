@@ -11,8 +11,7 @@ use crate::read_models::Projection;
 
 /// Minimum lag of a shard in the state `catching_up`, in seconds.
 const CATCHING_UP_AFTER_S: f64 = 1.0;
-/// Minimum age of the last heartbeat of an unattended shard, in seconds. A projector
-/// sends one heartbeat a second.
+/// Minimum age of the claim of an unattended shard, in seconds. A projector renews its claims once a second.
 const UNATTENDED_AFTER_S: f64 = 5.0;
 
 /// State of a projection, from best to worst.
@@ -51,7 +50,7 @@ pub struct ProjectionStatus {
     pub lag_events: Position,
     /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
-    /// Events applied per second, from the last heartbeats.
+    /// Events applied per second, between the last renewals.
     pub events_per_second: f64,
     /// Number of parked accounts, counted up to 1,000 in a shard.
     pub parked_accounts: u32,
@@ -87,7 +86,7 @@ pub struct ProjectionShard {
     pub lag_events: Position,
     /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
-    /// Events applied per second, from the last heartbeat; `None` without a recent heartbeat.
+    /// Events applied per second, between the last renewals; `None` without a recent one.
     pub events_per_second: Option<f64>,
     /// Number of parked accounts, counted up to 1,000.
     pub parked_accounts: u32,
@@ -97,7 +96,7 @@ pub struct ProjectionShard {
     pub owner: Option<String>,
     /// Release of the projector.
     pub version: Option<String>,
-    /// Age of the last heartbeat.
+    /// Age of the last renewal of the claim.
     pub seen_seconds_ago: Option<f64>,
     /// Last reported failure; may be over.
     pub last_error: Option<LastError>,

@@ -1,11 +1,13 @@
 //! Isolates the poison event of a batch that the database has refused, and parks its account.
 
+use std::sync::Arc;
+
 use linkledger_core::{
     envelope::RecordedEvent, event_store::transaction::PoolTransaction, projection::Projection,
 };
 use sqlx::PgPool;
 
-use super::{ApplyTarget, ShardBatch, apply};
+use super::{ShardBatch, apply};
 use crate::pipeline::{
     checkpoint::{Role, pause},
     decode::BatchEvent,
@@ -20,21 +22,15 @@ use crate::pipeline::{
 ///
 /// # Errors
 /// Returns an error if the database fails, or refuses to park the account or to pause the projection.
-pub async fn isolate(
-    pool: &PgPool,
-    batches: &[ShardBatch],
-    target: ApplyTarget<'_>,
-) -> anyhow::Result<()> {
-    for projection in target.projections {
-        let target = ApplyTarget {
-            projections: &[*projection],
-            ..target
-        };
+pub async fn isolate(pool: &PgPool, batches: &[ShardBatch], role: Role) -> anyhow::Result<()> {
+    for projection in Projection::ALL {
         for batch in batches {
-            match isolate_batch(pool, batch.clone(), target).await {
+            let mut batch = batch.clone();
+            batch.checkpoints.retain(|it| it.0 == projection);
+            match isolate_batch(pool, batch, role).await {
                 Ok(()) => {}
-                Err(error) if target.role == Role::Live && is_table_fault(&error) => {
-                    pause(pool, *projection, &error).await?;
+                Err(error) if role == Role::Live && is_table_fault(&error) => {
+                    pause(pool, projection, &error).await?;
                     break;
                 }
                 Err(error) => return Err(error),
@@ -64,16 +60,12 @@ async fn pause(pool: &PgPool, projection: Projection, cause: &anyhow::Error) -> 
 
 /// Isolates the poison events of one batch. Each iteration applies a part, splits a part, or marks
 /// one event as poison, so the loop ends.
-async fn isolate_batch(
-    pool: &PgPool,
-    batch: ShardBatch,
-    target: ApplyTarget<'_>,
-) -> anyhow::Result<()> {
+async fn isolate_batch(pool: &PgPool, batch: ShardBatch, role: Role) -> anyhow::Result<()> {
     let mut parked = batch.parked.clone();
     let mut pending = vec![batch];
     while let Some(mut part) = pending.pop() {
         part.parked.clone_from(&parked);
-        match apply(pool, std::slice::from_ref(&part), target).await {
+        match apply(pool, std::slice::from_ref(&part), role).await {
             Ok(Ok(summary)) => {
                 summary.report();
                 parked.extend(summary.parked.iter().map(|parking| parking.account));
@@ -81,14 +73,14 @@ async fn isolate_batch(
             // Another session has changed the shard: the next cycle reads the checkpoints again.
             Ok(Err(_conflict)) => return Ok(()),
             Err(error) if !retry::is_refusal(&error) => return Err(error.into()),
-            Err(error) if part.events.len() == 1 => match part.events.pop() {
-                Some(BatchEvent::Decoded(event)) => {
+            Err(error) if part.events.len() == 1 => match part.last() {
+                BatchEvent::Decoded(event) => {
                     let poison = Poison::refused(error);
-                    part.events.push(BatchEvent::Poison(event.recorded, poison));
+                    let event = BatchEvent::Poison(event.recorded.clone(), poison);
+                    part.events = vec![Arc::new(event)];
                     pending.push(part);
                 }
-                Some(BatchEvent::Poison(recorded, _)) => return Err(unparkable(error, &recorded)),
-                None => unreachable!("the part has one event"),
+                BatchEvent::Poison(recorded, _) => return Err(unparkable(error, recorded)),
             },
             Err(_) => {
                 let (earlier, later) = part.split_in_half();

@@ -7,6 +7,7 @@ use linkledger_core::{projection::Projection, shard::Position};
 use super::ShardBatch;
 use crate::{
     pipeline::{
+        checkpoint::Checkpoint,
         decode::BatchEvent,
         parking::{ParkedAccount, Parking, ParkingCause},
     },
@@ -26,12 +27,12 @@ pub struct ApplyPlan<'a> {
 }
 
 impl<'a> ApplyPlan<'a> {
-    /// Plans the batches for the given projections.
-    pub fn of(batches: &'a [ShardBatch], projections: &[Projection]) -> Self {
+    /// Plans the batches.
+    pub fn of(batches: &'a [ShardBatch]) -> Self {
         let mut plan = Self::default();
         for batch in batches {
-            for projection in projections {
-                plan.add(batch, *projection);
+            for (projection, checkpoint) in &batch.checkpoints {
+                plan.add(batch, *projection, *checkpoint);
             }
         }
         plan
@@ -39,10 +40,10 @@ impl<'a> ApplyPlan<'a> {
 
     /// Adds the events of one batch for one projection. A skipped event is dropped; a poison event
     /// parks its account; every event of a parked account waits; all other events are applied.
-    fn add(&mut self, batch: &'a ShardBatch, projection: Projection) {
-        let generation = batch.progress.checkpoint(projection).generation;
+    fn add(&mut self, batch: &'a ShardBatch, projection: Projection, checkpoint: Checkpoint) {
+        let generation = checkpoint.generation;
         let mut newly_parked = BTreeSet::new();
-        for event in batch.events_for(projection) {
+        for event in batch.events_after(checkpoint) {
             let recorded = event.recorded();
             if batch.skipped.contains(projection, recorded) {
                 continue;
@@ -54,7 +55,7 @@ impl<'a> ApplyPlan<'a> {
                 account_id: recorded.account_id,
             };
             let is_parked = batch.parked.contains(&account) || newly_parked.contains(&account);
-            match event {
+            match &**event {
                 BatchEvent::Decoded(event) if !is_parked => {
                     self.applied.push((projection, generation, event));
                     continue;

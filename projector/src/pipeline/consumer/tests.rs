@@ -1,15 +1,14 @@
-//! A member whose client has lost its brokers.
+//! A consumer whose client has lost its brokers.
 
 use linkledger_core::{databases::DatabaseSettings, internal_listener::InternalHosts};
-use linkledger_testing::{TestBroker, eventually};
+use linkledger_testing::TestBroker;
 use rdkafka::{ClientContext as _, statistics::Statistics};
-use tokio::sync::Mutex;
 
 use super::*;
 use crate::config::GroupProtocol;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn member_without_brokers_joins_the_group_again() {
+async fn client_without_brokers_is_replaced_with_its_partitions() {
     let broker = TestBroker::embedded();
     let no_records = PgPool::connect_lazy("postgres://localhost/").unwrap();
     let config = Config {
@@ -23,22 +22,17 @@ async fn member_without_brokers_joins_the_group_again() {
         connections_max: 2,
         internal_hosts: InternalHosts::default(),
     };
-    let consumer = Mutex::new(Consumer::join(&config, no_records).unwrap());
-    let changes = async || {
-        let soon = tokio::time::sleep(Duration::from_millis(10));
-        let delivery = consumer.lock().await.receive(1, soon).await.unwrap();
-        delivery.assignment_changes
-    };
-    let all: Vec<_> = Shard::all().collect();
-    let is_assigned = async || {
-        let assigned = AssignmentChange::Assigned(all.clone());
-        changes().await.contains(&assigned).then_some(())
-    };
-    eventually("all shards are assigned", is_assigned).await;
+    let mut consumer = Consumer::new(&config, no_records).unwrap();
+    consumer.set_shards(&Shard::all().collect()).unwrap();
+    let client = |consumer: &Consumer| consumer.inner.client().native_ptr();
+    let former = client(&consumer);
+    assert!(consumer.receive(1, async {}).await.unwrap().is_empty());
+    assert_eq!(client(&consumer), former);
     for _ in 0..2 {
-        let consumer = consumer.lock().await;
         consumer.inner.context().stats(Statistics::default());
     }
-    assert_eq!(changes().await, [AssignmentChange::Lost(all.clone())]);
-    eventually("all shards are assigned again", is_assigned).await;
+    assert!(consumer.receive(1, async {}).await.unwrap().is_empty());
+    assert_ne!(client(&consumer), former);
+    assert_eq!(consumer.inner.assignment().unwrap().count(), 16);
+    consumer.close().await;
 }

@@ -112,7 +112,7 @@ async fn client_data_is_shown_as_text() {
     let change = "type = '<img src=y>', payload = '{\"colour\": \"<script>alert(4)</script>\"}'";
     let shard = Shard::of(account_id);
     rewrite(stage.database.pool(), shard, positions[1], change).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let console = TestConsole::start(&stage.database).await;
     for path in [
         "/".to_owned(),
@@ -181,7 +181,7 @@ async fn account_page_shows_parking_and_unreadable_event() {
     let account_id = stage.account_with_links("parked", 2).await;
     let log = stage.log().await;
     paint(stage.database.pool(), &log[1]).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let console = TestConsole::start(&stage.database).await;
     for path in ["/".to_owned(), format!("/accounts/{account_id}")] {
         let page = console.page(&path).await;

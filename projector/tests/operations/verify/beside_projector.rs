@@ -21,6 +21,7 @@ use tokio::runtime;
 
 use super::{damage, findings, repair_all};
 use crate::{
+    cycles::cycle_until_idle,
     events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
     poisoned::{paint, restore},
     stage::Stage,
@@ -117,7 +118,9 @@ async fn verify_compares_accounts_released_meanwhile() {
     paint(pool, &unknown).await;
     // More than a bucket: the rows are compared long before the end.
     stage.neighbour_with_links(parked, "neighbour", 2_600).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    cycle_until_idle(&mut followers).await;
     restore(pool, &unknown).await;
 
     let is_released = AtomicBool::new(false);

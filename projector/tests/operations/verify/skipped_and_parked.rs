@@ -93,7 +93,7 @@ async fn parked_account_is_compared_up_to_waiting_event() {
     let log = stage.log().await;
     let change = log.iter().rev().nth(1).unwrap();
     paint(pool, change).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     let parked = Tables::read(pool).await;
     assert_nothing_is_wrong(&stage).await;
 
@@ -136,7 +136,7 @@ async fn skip_excuses_no_other_event_there() {
     let pool = stage.database.pool();
     stage.account_with_links("owner", 3).await;
     let mut log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let charge = &mut log[4];
     let lost = format!(
         "DELETE FROM read_model.credit_entries WHERE entry_id = '{}'",
@@ -157,7 +157,7 @@ async fn wrong_account_of_skipped_creation_is_an_orphan() {
     stage.account_with_links("owner", 1).await;
     let other = stage.account_with_links("other", 1).await;
     let log = stage.log().await;
-    stage.engine().cycle(log.clone()).await.unwrap();
+    stage.followers().cycle(log.clone()).await.unwrap();
     let creation = log
         .iter()
         .find(|it| it.event.event_type == "LinkCreated" && it.event.account_id != other);

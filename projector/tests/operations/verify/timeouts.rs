@@ -41,7 +41,7 @@ async fn slow_sessions(stage: &Stage, row_seconds: f64, timeout: &str) -> Databa
 async fn links() -> Stage {
     let stage = Stage::set().await;
     stage.account_with_links("slow", LINKS).await;
-    stage.engine().cycle(stage.log().await).await.unwrap();
+    stage.followers().cycle(stage.log().await).await.unwrap();
     stage
 }
 

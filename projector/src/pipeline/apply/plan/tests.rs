@@ -1,5 +1,7 @@
 //! Plans for sound, poison, parked and skipped events.
 
+use std::sync::Arc;
+
 use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
     envelope::{Metadata, RecordedEvent},
@@ -13,7 +15,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    pipeline::{checkpoint::Checkpoint, poison::PoisonReason, progress::ShardProgress},
+    pipeline::{checkpoint::Checkpoint, poison::PoisonReason},
     read_models::{PerProjection, skipped::Skipped},
 };
 
@@ -76,14 +78,16 @@ fn batch(
     events: Vec<BatchEvent>,
     parked: &[ParkedAccount],
 ) -> ShardBatch {
-    let checkpoints = positions.map(|position| Checkpoint {
+    let checkpoint = |position| Checkpoint {
         generation: 1,
         epoch: 1,
         position,
-    });
+    };
+    let checkpoints = Projection::ALL.into_iter().zip(positions.map(checkpoint));
     ShardBatch {
-        progress: ShardProgress::new(shard(), 1, checkpoints, 0),
-        events,
+        shard: shard(),
+        checkpoints: checkpoints.collect(),
+        events: events.into_iter().map(Arc::new).collect(),
         parked: parked.iter().copied().collect(),
         skipped: Skipped::default(),
     }
@@ -103,7 +107,7 @@ fn waiting(plan: &ApplyPlan<'_>, projection: Projection) -> Vec<Position> {
 #[test]
 fn sound_events_are_applied_by_all_projections() {
     let batches = [batch(in_all(0), vec![sound(1, ANNA), sound(2, BERT)], &[])];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 2]);
     }
@@ -120,7 +124,7 @@ fn unknown_event_parks_only_its_account() {
         unknown(5, ANNA),
     ];
     let batches = [batch(in_all(0), events, &[])];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     for projection in Projection::ALL {
         assert_eq!(applied(&plan, projection), [1, 3]);
         assert_eq!(waiting(&plan, projection), [2, 4, 5]);
@@ -148,7 +152,7 @@ fn parked_account_waits_only_in_its_projection() {
         vec![sound(1, ANNA), sound(2, BERT)],
         &parked,
     )];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     assert_eq!(waiting(&plan, Projection::Links), [1]);
     assert_eq!(applied(&plan, Projection::Links), [2]);
     for projection in Projection::ALL
@@ -168,7 +172,7 @@ fn parking_of_another_generation_is_ignored() {
         ..parked_in(Projection::Links, ANNA)
     };
     let batches = [batch(in_all(0), vec![sound(1, ANNA)], &[parked])];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     assert_eq!(applied(&plan, Projection::Links), [1]);
 }
 
@@ -178,20 +182,18 @@ fn poison_below_checkpoint_does_not_park() {
     let positions = in_all_but(0, [(Projection::Credits, 1)]);
     let events = vec![unknown(1, ANNA), sound(2, ANNA)];
     let batches = [batch(positions, events, &[])];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     assert_eq!(applied(&plan, Projection::Credits), [2]);
     assert!(waiting(&plan, Projection::Credits).is_empty());
     assert_eq!(waiting(&plan, Projection::Links), [1, 2]);
 }
 
 #[test]
-fn plan_covers_only_given_projections() {
-    let batches = [batch(
-        in_all(0),
-        vec![unknown(1, ANNA), sound(2, BERT)],
-        &[],
-    )];
-    let plan = ApplyPlan::of(&batches, &[Projection::Credits]);
+fn other_projections_than_those_of_the_batch_get_no_events() {
+    let mut batch = batch(in_all(0), vec![unknown(1, ANNA), sound(2, BERT)], &[]);
+    batch.checkpoints.retain(|it| it.0 == Projection::Credits);
+    let batches = [batch];
+    let plan = ApplyPlan::of(&batches);
     assert_eq!(plan.parked.len(), 1);
     assert_eq!(plan.waiting.len(), 1);
     assert_eq!(plan.applied.len(), 1);
@@ -211,24 +213,12 @@ fn skipped_event_neither_parks_nor_waits() {
         skipped: skipped.into_iter().collect(),
         ..batch(in_all(0), events, &parked)
     }];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
+    let plan = ApplyPlan::of(&batches);
     assert_eq!(applied(&plan, Projection::Links), [4]);
     assert!(waiting(&plan, Projection::Links).is_empty());
     // The other projections do not skip the events.
     assert_eq!(applied(&plan, Projection::Credits), [3]);
     assert_eq!(waiting(&plan, Projection::Credits), [1, 2, 4]);
-}
-
-#[test]
-fn paused_projection_gets_no_events() {
-    let mut batch = batch(in_all(0), vec![unknown(1, ANNA), sound(2, BERT)], &[]);
-    let paused = in_all_but(false, [(Projection::Links, true)]);
-    batch.progress = batch.progress.with_paused(paused);
-    let batches = [batch];
-    let plan = ApplyPlan::of(&batches, &Projection::ALL);
-    assert!(applied(&plan, Projection::Links).is_empty());
-    assert!(waiting(&plan, Projection::Links).is_empty());
-    assert_eq!(applied(&plan, Projection::Redirects), [2]);
 }
 
 #[test]

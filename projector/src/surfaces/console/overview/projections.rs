@@ -112,7 +112,7 @@ fn shard_row(it: &ProjectionShard) -> Markup {
     }
 }
 
-/// Shows the projector that owns the shard, its release, and the age of its last heartbeat.
+/// Shows the projector that owns the shard, its release, and the age of its claim.
 fn keeper(it: &ProjectionShard) -> Markup {
     html! {
         @match &it.owner {

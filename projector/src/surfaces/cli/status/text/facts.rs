@@ -60,7 +60,7 @@ fn projectors(projections: &[ProjectionStatus]) -> String {
         }
     }
     if owners.is_empty() {
-        return "projectors: none sends heartbeats".to_owned();
+        return "projectors: none claims a shard".to_owned();
     }
     let owners: Vec<String> = owners
         .into_iter()

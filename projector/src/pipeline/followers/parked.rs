@@ -1,17 +1,17 @@
 //! Reads the parked accounts and the skipped events of a cycle, and releases parked accounts
 //! automatically.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
 use tokio::time::Instant;
 
-use super::Engine;
+use super::{Followers, follower::Follower};
 use crate::{
     pipeline::{
+        apply::ShardBatch,
         checkpoint::Role,
-        decode::BatchEvent,
         parking::{
             ParkedAccount, Parking, listing,
             release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release},
@@ -59,59 +59,57 @@ impl ReleaseAttempt {
     }
 }
 
-impl Engine {
-    /// Returns the parked accounts among the accounts of `events`. Queries only the shards with
-    /// parked accounts. Memory does not grow with the number of parked accounts; if an account is
-    /// released after the query, the transaction reports a conflict.
+impl Followers {
+    /// Returns the parked accounts among the accounts of the batches. Queries only for followers with parked accounts.
+    /// Memory does not grow with the number of parked accounts; if an account is released after the query, the
+    /// transaction reports a conflict.
     pub(super) async fn parked_among(
         &self,
-        events: &BTreeMap<Shard, Vec<BatchEvent>>,
+        batches: &[ShardBatch],
     ) -> anyhow::Result<BTreeSet<ParkedAccount>> {
-        let affected = events.iter().filter(|(shard, _)| {
-            self.assignments
-                .get(shard)
-                .is_some_and(|assignment| assignment.has_parked)
-        });
-        table::parked_among(
-            &self.databases.read,
-            affected.flat_map(|(_, events)| events),
-        )
-        .await
-        .context("cannot read which accounts are parked")
+        let affected = batches
+            .iter()
+            .filter(|batch| self.any_of(batch, |it| it.has_parked));
+        let events = affected.flat_map(|batch| batch.events.iter().map(AsRef::as_ref));
+        table::parked_among(&self.databases.read, events)
+            .await
+            .context("cannot read which accounts are parked")
     }
 
-    /// Returns the skipped events among `events`. Queries only the shards with a skipped event
-    /// above the checkpoints.
-    pub(super) async fn skipped_among(
-        &self,
-        events: &BTreeMap<Shard, Vec<BatchEvent>>,
-    ) -> anyhow::Result<Skipped> {
-        let affected = events.iter().filter_map(|(shard, events)| {
-            let is_affected = self.assignments.get(shard)?.has_skipped;
-            let (first, last) = (events.first()?.recorded(), events.last()?.recorded());
-            is_affected.then_some((*shard, first.position..=last.position))
-        });
-        let affected: Vec<_> = affected.collect();
+    /// Returns the skipped events among those of the batches. Queries only for followers with a skipped event above
+    /// their checkpoint.
+    pub(super) async fn skipped_among(&self, batches: &[ShardBatch]) -> anyhow::Result<Skipped> {
+        let affected = batches
+            .iter()
+            .filter(|batch| self.any_of(batch, |it| it.has_skipped));
+        let affected: Vec<_> = affected
+            .map(|batch| (batch.shard, batch.start()..=batch.end()))
+            .collect();
         Skipped::within(&self.databases.read, &affected)
             .await
             .context("cannot read which events are skipped")
     }
 
+    fn any_of(&self, batch: &ShardBatch, has: impl Fn(&Follower) -> bool) -> bool {
+        let claimed = self.shards.get(&batch.shard);
+        claimed.is_some_and(|claimed| claimed.followers.iter().any(has))
+    }
+
     /// Releases one chunk of one parked account, if a release is due. One chunk per cycle keeps the
     /// cycle short. A failed release never fails the cycle: the other accounts go on.
     pub(super) async fn release_next(&mut self) {
-        let due = self.assignments.iter_mut().find_map(|(shard, assignment)| {
-            if !assignment.is_release_due() {
+        let due = self.shards.iter_mut().find_map(|(shard, claimed)| {
+            if !claimed.is_release_due() {
                 return None;
             }
-            Some((*shard, assignment.next_release.take()?))
+            Some((*shard, claimed.next_release.take()?))
         });
         let Some((shard, attempt)) = due else {
             return;
         };
         let next = self.try_release(shard, attempt).await;
-        if let Some(assignment) = self.assignments.get_mut(&shard) {
-            assignment.next_release = next;
+        if let Some(claimed) = self.shards.get_mut(&shard) {
+            claimed.next_release = next;
         }
     }
 

@@ -1,0 +1,206 @@
+//! A shard that this process has claimed: its followers, and what the topic has delivered to them.
+
+use std::collections::BTreeMap;
+
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    event_store::log::{LogEnd, ReadFrom},
+    metrics::{
+        CATCH_UPS_TOTAL, GAPS_REPAIRED_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
+        PROJECTION_POSITION, RECORDS_RECEIVED_TOTAL,
+    },
+    projection::{PerProjection, Projection},
+    shard::{Position, Shard},
+};
+use metrics::counter;
+use tokio::time::Instant;
+
+use super::{
+    follower::Follower,
+    parked::ReleaseAttempt,
+    recent_events::{Continuation, RecentEvents},
+    refusal::{Refusal, report_foreign, report_refused},
+    topic_delay::TopicDelay,
+};
+use crate::pipeline::checkpoint::Checkpoint;
+
+pub(super) struct ClaimedShard {
+    pub(super) shard: Shard,
+    pub(super) followers: PerProjection<Follower>,
+    pub(super) recent: RecentEvents,
+    topic_delay: TopicDelay,
+    /// Followers below this position read the log, if their next event is not among the recent ones.
+    pub(super) read_until: Position,
+    /// Next automatic release of a parked account; `None` once every parked account was tried.
+    ///
+    /// Each claim begins with an attempt, because an upgraded program may decode an event that the previous release
+    /// could not decode.
+    pub(super) next_release: Option<ReleaseAttempt>,
+}
+
+/// Followers of a shard at the same place of the log: they apply the same events.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) shard: Shard,
+    pub(super) epoch: i32,
+    pub(super) position: Position,
+    pub(super) checkpoints: Vec<(Projection, Checkpoint)>,
+    /// Number of the next events that were delivered; `None` if the log has to be read.
+    pub(super) recent: Option<usize>,
+}
+
+impl Group {
+    /// Returns the place after which the next events are read.
+    pub(super) fn start(&self) -> ReadFrom {
+        ReadFrom {
+            shard: self.shard,
+            after: self.position,
+        }
+    }
+}
+
+impl ClaimedShard {
+    pub(super) fn new(shard: Shard) -> Self {
+        Self {
+            shard,
+            followers: Projection::ALL.map(|projection| Follower::new(projection, shard)),
+            recent: RecentEvents::default(),
+            topic_delay: TopicDelay::default(),
+            read_until: 0,
+            next_release: None,
+        }
+    }
+
+    /// Takes an event of the topic.
+    pub(super) fn receive(&mut self, published: PublishedEvent) {
+        let (shard, position) = (self.shard, published.event.position);
+        counter!(RECORDS_RECEIVED_TOTAL, "shard" => shard.to_string()).increment(1);
+        let needs = |follower: &Follower| follower.position().is_none_or(|it| it < position);
+        let is_needed = self.followers.iter().any(needs);
+        match self.recent.push(published) {
+            Continuation::Next if is_needed => self.topic_delay.end(),
+            Continuation::Next | Continuation::Repeated => return,
+            Continuation::Gap(gap) => {
+                counter!(GAPS_REPAIRED_TOTAL, "shard" => shard.to_string()).increment(1);
+                let (from, to) = (gap.start(), gap.end());
+                tracing::warn!(%shard, from, to, "the topic lacks events: reading the log instead");
+            }
+        }
+        self.read_until = self.read_until.max(position);
+    }
+
+    /// Returns the followers with work.
+    pub(super) fn due_groups(&self) -> Vec<Group> {
+        let mut groups: BTreeMap<(i32, Position), Vec<(Projection, Checkpoint)>> = BTreeMap::new();
+        for follower in &self.followers {
+            if let Some(checkpoint) = follower.active() {
+                let place = (checkpoint.epoch, checkpoint.position);
+                let group = groups.entry(place).or_default();
+                group.push((follower.projection, checkpoint));
+            }
+        }
+        let groups = groups.into_iter();
+        let due = groups.filter_map(|((epoch, position), checkpoints)| {
+            let recent = self.recent.after(epoch, position).map(|it| it.len());
+            (recent.is_some() || position < self.read_until).then_some(Group {
+                shard: self.shard,
+                epoch,
+                position,
+                checkpoints,
+                recent,
+            })
+        });
+        due.collect()
+    }
+
+    /// Forgets the recent events that no follower needs any more. A follower below them reads the log.
+    pub(super) fn drop_applied(&mut self) {
+        let Some(first) = self.recent.first() else {
+            return;
+        };
+        if self.followers.iter().any(Follower::needs_checkpoint) {
+            return;
+        }
+        let active = self.followers.iter().filter_map(Follower::active);
+        let positions = active.map(|checkpoint| checkpoint.position);
+        let lowest = positions.filter(|position| *position >= first - 1).min();
+        self.recent.drop_until(lowest.unwrap_or(Position::MAX));
+    }
+
+    /// The log ends at `end`: it lacks all that the topic has delivered beyond, because it was restored from a backup.
+    pub(super) fn end_at(&mut self, end: Position) {
+        self.read_until = end;
+        if let Some((_, delivered)) = self.recent.end().filter(|(_, it)| *it > end) {
+            report_foreign(self.shard, &format!("position {delivered}"));
+            self.recent.clear();
+        }
+    }
+
+    /// Compares the followers with the end of the log: reports their lag, refuses those beyond the end, and lets those
+    /// read the log for which the topic is late.
+    pub(super) fn compare_with_end(&mut self, end: &LogEnd, now: Instant) {
+        let head = end.heads[self.shard.index()];
+        match self.recent.end() {
+            Some((epoch, position)) if epoch > end.epoch => {
+                report_foreign(self.shard, &format!("epoch {epoch}, position {position}"));
+                self.recent.clear();
+            }
+            Some((epoch, _)) if epoch < end.epoch => self.recent.clear(),
+            _ => {}
+        }
+        for follower in &mut self.followers {
+            follower.compare_with_end(end.epoch, head);
+        }
+        let is_refused = self.followers.iter().any(Follower::is_checkpoint_refused);
+        report_refused(self.shard, is_refused);
+        let active = self.followers.iter().filter_map(Follower::active);
+        let Some(lowest) = active.map(|checkpoint| checkpoint.position).min() else {
+            return;
+        };
+        let was_late = self.topic_delay.is_late();
+        if lowest >= self.read_until && self.topic_delay.is_over(lowest, head, now) {
+            self.read_until = head;
+            if !was_late {
+                counter!(CATCH_UPS_TOTAL, "shard" => self.shard.to_string()).increment(1);
+            }
+        }
+    }
+
+    /// Returns the position of each projection; `None` while its checkpoint is not loaded.
+    pub(super) fn positions(&self) -> PerProjection<Option<Position>> {
+        Projection::ALL.map(|projection| self.followers[projection.index()].position())
+    }
+
+    /// Returns true if the next automatic release of a parked account is due.
+    pub(super) fn is_release_due(&self) -> bool {
+        let is_due = self
+            .next_release
+            .as_ref()
+            .is_some_and(ReleaseAttempt::is_due);
+        is_due && self.followers.iter().any(|it| it.checkpoint.is_some())
+    }
+}
+
+impl Follower {
+    /// Reports the lag. Refuses the follower if its checkpoint is beyond the head.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    fn compare_with_end(&mut self, epoch: i32, head: Position) {
+        let Some(checkpoint) = self.checkpoint else {
+            if let Some(unreadable_for) = self.unreadable_for() {
+                self.set_gauge(PROJECTION_LAG_SECONDS, unreadable_for.as_secs_f64());
+            }
+            return;
+        };
+        if checkpoint.epoch != epoch {
+            // The epoch of the log was raised after a restore.
+            return self.forget_checkpoint();
+        }
+        let place = (self.projection, self.shard);
+        if let Some(refusal) = Refusal::if_beyond_head(place, checkpoint, head) {
+            return self.refuse(refusal);
+        }
+        let position = checkpoint.position;
+        self.set_gauge(PROJECTION_POSITION, position as f64);
+        self.set_gauge(PROJECTION_LAG_EVENTS, (head - position) as f64);
+    }
+}

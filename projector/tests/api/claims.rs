@@ -1,0 +1,234 @@
+//! Claims of shards, and the reports of their owners.
+
+use std::collections::BTreeSet;
+
+use linkledger_core::{event_store::transaction::PoolTransaction, shard::Shard};
+use linkledger_projector::{
+    pipeline::claims::Claims,
+    read_models::{PerProjection, Projection},
+};
+use linkledger_testing::{eventually, in_all, in_all_but};
+use sqlx::{PgPool, raw_sql};
+use time::OffsetDateTime;
+
+use crate::stage::Stage;
+
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+struct Claim {
+    owner: String,
+    version: String,
+    claimed_at: OffsetDateTime,
+    renewed_at: OffsetDateTime,
+    events_per_second: f64,
+    last_error: Option<String>,
+}
+
+/// Returns the claims of a shard that somebody owns, by projection.
+async fn claims_of(pool: &PgPool, shard: Shard) -> Vec<Claim> {
+    sqlx::query_as(
+        "SELECT owner, version, claimed_at, renewed_at, events_per_second, last_error
+         FROM read_model.claims WHERE shard = $1 AND owner_id IS NOT NULL ORDER BY projection",
+    )
+    .bind(shard.number())
+    .fetch_all(pool)
+    .await
+    .unwrap()
+}
+
+fn shard(number: u16) -> Shard {
+    Shard::new(number.into()).unwrap()
+}
+
+fn all() -> BTreeSet<Shard> {
+    Shard::all().collect()
+}
+
+/// Lets the last renewals lie in the past, or in the future.
+async fn age(pool: &PgPool, seconds: i16) {
+    sqlx::query("UPDATE read_model.claims SET renewed_at = renewed_at - $1 * interval '1 second'")
+        .bind(seconds)
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn projector_claims_all_shards_and_renews_them() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let projector = stage.projector("group").await;
+    for shard in Shard::all() {
+        assert_eq!(claims_of(pool, shard).await.len(), Projection::ALL.len());
+    }
+    let first = claims_of(pool, shard(15)).await.remove(0);
+    assert!(first.owner.ends_with(&format!(":{}", std::process::id())));
+    assert_eq!(first.version, env!("CARGO_PKG_VERSION"));
+
+    eventually("the claim is renewed", async || {
+        let later = claims_of(pool, shard(15)).await.remove(0);
+        assert_eq!(later.claimed_at, first.claimed_at);
+        (later.renewed_at > first.renewed_at).then_some(())
+    })
+    .await;
+    projector.stop().await;
+    assert!(claims_of(pool, shard(15)).await.is_empty());
+}
+
+#[tokio::test]
+async fn second_process_takes_half_and_all_when_first_is_silent() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut first = Claims::new(pool.clone(), "first".to_owned());
+    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    first.renew(&[]).await.unwrap();
+    assert_eq!(*first.owned(), all());
+    second.renew(&[]).await.unwrap();
+    first.renew(&[]).await.unwrap();
+    assert_eq!((first.owned().len(), second.owned().len()), (8, 8));
+    assert!(first.owned().is_disjoint(second.owned()));
+
+    age(pool, 2).await;
+    second.renew(&[]).await.unwrap();
+    assert_eq!(second.owned().len(), 8);
+    age(pool, 2).await;
+    second.renew(&[]).await.unwrap();
+    assert_eq!(*second.owned(), all());
+    // The first one wakes: it has nothing any more, and takes its share again.
+    first.renew(&[]).await.unwrap();
+    second.renew(&[]).await.unwrap();
+    assert_eq!((first.owned().len(), second.owned().len()), (8, 8));
+    assert!(first.owned().is_disjoint(second.owned()));
+}
+
+#[tokio::test]
+async fn claims_expire_also_when_the_clock_is_set_back() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut first = Claims::new(pool.clone(), "first".to_owned());
+    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    first.renew(&[]).await.unwrap();
+    age(pool, -3_600).await;
+    second.renew(&[]).await.unwrap();
+    assert_eq!(*second.owned(), all());
+}
+
+#[tokio::test]
+async fn silent_process_keeps_what_nobody_took() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut only = Claims::new(pool.clone(), "only".to_owned());
+    only.renew(&[]).await.unwrap();
+    let claimed = claims_of(pool, shard(3)).await.remove(0);
+    age(pool, 60).await;
+    only.renew(&[]).await.unwrap();
+    assert_eq!(*only.owned(), all());
+    let renewed = claims_of(pool, shard(3)).await.remove(0);
+    assert_eq!(renewed.claimed_at, claimed.claimed_at);
+}
+
+#[tokio::test]
+async fn released_shards_are_free_at_once() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut first = Claims::new(pool.clone(), "first".to_owned());
+    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    first.renew(&[]).await.unwrap();
+    first.release().await;
+    second.renew(&[]).await.unwrap();
+    assert_eq!(*second.owned(), all());
+}
+
+/// Two processes that claim at the same moment never both own a shard.
+#[tokio::test]
+async fn claims_at_the_same_moment_are_disjoint() {
+    let stage = Stage::set().await;
+    let pool = stage.databases(linkledger_core::event_store::SessionKind::Projector, 8);
+    let names = ["a", "b", "c", "d", "e"];
+    let mut processes = names.map(|name| Claims::new(pool.read.clone(), name.to_owned()));
+    for _ in 0..8 {
+        let renewals = processes.iter_mut().map(|it| it.renew(&[]));
+        for renewed in futures::future::join_all(renewals).await {
+            renewed.unwrap();
+        }
+    }
+    // What was taken from a process meanwhile, it learns at its next renewal.
+    for process in &mut processes {
+        process.renew(&[]).await.unwrap();
+    }
+    let owned: Vec<Shard> = processes.iter().flat_map(|it| it.owned().clone()).collect();
+    assert_eq!(owned.len(), 16);
+    assert_eq!(owned.into_iter().collect::<BTreeSet<_>>(), all());
+    assert!(
+        processes
+            .iter()
+            .all(|it| (3..=4).contains(&it.owned().len()))
+    );
+}
+
+#[tokio::test]
+async fn rate_counts_events_since_previous_renewal() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut claims = Claims::new(pool.clone(), "first".to_owned());
+    let report = |positions: PerProjection<i64>| [(shard(3), positions.map(Some))];
+    claims.renew(&report(in_all(5))).await.unwrap();
+    claims.renew(&report(in_all(5))).await.unwrap();
+    let later = in_all_but(
+        5,
+        [(Projection::Links, 1_000_005), (Projection::Redirects, 4)],
+    );
+    claims.renew(&report(later)).await.unwrap();
+    let claims = claims_of(pool, shard(3)).await;
+    let rates: Vec<f64> = claims.iter().map(|it| it.events_per_second).collect();
+    let mut by_name = Projection::ALL;
+    by_name.sort_by_key(|it| it.name());
+    let place = |projection| by_name.iter().position(|it| *it == projection).unwrap();
+    let rate = |projection: Projection| rates[place(projection)];
+    assert!(rate(Projection::Links) > 0.0, "{rates:?}");
+    // `credits` made no progress, and `redirects` was set back.
+    assert_eq!(
+        (rate(Projection::Credits), rate(Projection::Redirects)),
+        (0.0, 0.0)
+    );
+}
+
+#[tokio::test]
+async fn error_stays_reported_after_recovery() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let mut claims = Claims::new(pool.clone(), "first".to_owned());
+    let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
+    claims.record_error(&error);
+    claims.renew(&[]).await.unwrap();
+    claims.renew(&[]).await.unwrap();
+    let claims = claims_of(pool, shard(3)).await;
+    assert_eq!(claims.len(), Projection::ALL.len());
+    for it in claims {
+        let error = it.last_error.unwrap();
+        assert!(
+            error.starts_with("can't apply events: no partition xxx"),
+            "{error}"
+        );
+        assert_eq!(error.len(), 500);
+    }
+}
+
+#[tokio::test]
+async fn failed_renewal_keeps_the_shards() {
+    let stage = Stage::set().await;
+    let pool = stage.database.pool();
+    let projector = stage.projector("group").await;
+    let mut tx = PoolTransaction::begin(pool).await.unwrap();
+    raw_sql("LOCK TABLE read_model.claims")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let account_id = stage.account_with_links("one", 2).await;
+    stage.eventually_complete().await;
+    for name in ["two", "three"] {
+        stage.append_links(account_id, name, 2).await;
+        stage.eventually_complete().await;
+    }
+    tx.rollback().await.unwrap();
+    projector.stop().await;
+}
