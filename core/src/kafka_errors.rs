@@ -26,6 +26,9 @@ use rdkafka::{
 /// suppresses repetitions for 30 s.
 const RECENT_FOR: Duration = Duration::from_mins(1);
 
+/// Interval at which the same error is logged again.
+const WARNING_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Delay before a broker is asked again about a partition without a leader.
 const UNLED_DELAY: Duration = Duration::from_millis(200);
 
@@ -277,6 +280,29 @@ impl ClientContext for KafkaErrors {
 }
 
 impl ConsumerContext for KafkaErrors {}
+
+/// Warnings of a client that retries for ever: a more specific error than before at once, any other one once per half
+/// minute.
+#[derive(Debug, Default)]
+pub struct KafkaWarnings {
+    last: Option<(KafkaErrorKind, Instant)>,
+}
+
+impl KafkaWarnings {
+    /// Returns the most specific error, if it is to be logged now.
+    pub fn due(&mut self, errors: &KafkaErrors) -> Option<String> {
+        let (kind, error) = errors.most_specific()?;
+        let is_recent = |at: Instant| at.elapsed() < WARNING_INTERVAL;
+        if self
+            .last
+            .is_some_and(|(last, at)| kind <= last && is_recent(at))
+        {
+            return None;
+        }
+        self.last = Some((kind, Instant::now()));
+        Some(error)
+    }
+}
 
 /// Asks a broker, and asks again until `time_max` is over while a partition has no leader: during a change of leader, or
 /// after the creation of the topic. Blocks.

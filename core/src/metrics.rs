@@ -111,7 +111,7 @@ metrics! {
     GAPS_REPAIRED_TOTAL = Counter "gaps_repaired_total" ["shard"] "Gaps in the topic that were filled from the event store.";
     CATCH_UPS_TOTAL = Counter "catch_ups_total" ["shard"] "Times that a shard was read from the event store because the topic was late.";
     RECORDS_RECEIVED_TOTAL = Counter "records_received_total" ["shard"] "Records of events that the topic has delivered.";
-    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process had moved a shard's checkpoint, except by an operator's command.";
+    CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process or a crash of Postgres had moved a shard's checkpoints, not an operator's command.";
     PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them cannot be applied, up to 1,000; 0 for shards of other projectors.";
     PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Parked events of all projections, by the reason why they cannot be applied, or as events behind another one of their account.";
     OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 if the last command with this name on the projection failed within the last day, or its process died.";

@@ -1,7 +1,7 @@
 //! Counts clicks: figures of links and accounts, from the records of the topic of clicks.
 //!
-//! Two [countings](Counting) read the topic independently, each with a consumer group, positions and figures of
-//! its own: `run` is their loop. A `batch` of one partition is one transaction that moves the
+//! Two [countings](Counting) read the topic independently, in the shards that the process has claimed, each with
+//! positions and figures of its own: `run` is their loop. A `batch` of one partition is one transaction that moves the
 //! [`position`] from the value that the process has read, so that a crash, a duplicate or a second projector
 //! counts no click twice. Repeats within the topic are dropped by the sequences of their recorders.
 //!
@@ -36,7 +36,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{batch::counted_sequences, report::keep_reported, run::CountingLoop};
-use crate::Config;
+use crate::{Config, pipeline::claims::ClaimedShards};
 
 /// Sessions of both countings and their housekeeping.
 pub const CONNECTIONS_MAX: u32 = 2;
@@ -75,7 +75,12 @@ pub(crate) const fn batch_interval(counting: Counting) -> Duration {
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
-pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::Result<()> {
+pub fn start(
+    config: &Config,
+    claimed: &ClaimedShards,
+    stop: CountingStop,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
     drop(config.kafka.client_settings()?);
     let pool = pool(config)?;
     let (of_housekeeping, clicks) = (pool.clone(), config.clicks.clone());
@@ -87,9 +92,9 @@ pub fn start(config: &Config, stop: CountingStop, tasks: &mut Tasks) -> anyhow::
     }
     begin_counters();
     for counting in Counting::ALL {
-        let (config, pool) = (config.clone(), pool.clone());
+        let (config, pool, claimed) = (config.clone(), pool.clone(), claimed.clone());
         let count = move |end: CountingEnd| {
-            let counting = CountingLoop::new(counting, &config, pool.clone());
+            let counting = CountingLoop::new(counting, &config, pool.clone(), claimed.clone());
             async move { counting?.run(end).await }
         };
         let name = task_name(counting);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linkledger_core::{
     databases::DatabaseSettings,
     internal_listener::InternalHosts,
@@ -31,13 +31,6 @@ pub struct Config {
     pub kafka: KafkaConfig,
     #[command(flatten)]
     pub clicks: ClicksConfig,
-    /// Name of the consumer groups in which projectors share the partitions of clicks, with `-clicks-totals` and
-    /// `-clicks-values` at its end; by itself the name for which the broker checks rights on events.
-    #[arg(long, env = "GROUP_ID", default_value = "linkledger-projector")]
-    pub group_id: String,
-    /// Protocol by which the members of a group share the partitions.
-    #[arg(long, env = "GROUP_PROTOCOL", value_enum, default_value = "classic")]
-    pub group_protocol: GroupProtocol,
     /// Longest delay of a fetch without records, in milliseconds; a broker that does not wake a
     /// waiting fetch delays events by the same time.
     #[arg(long, env = "FETCH_WAIT_MAX_MS", default_value_t = 10,
@@ -73,38 +66,4 @@ pub struct InternalListen {
         default_value = "127.0.0.1:9102"
     )]
     pub address: SocketAddr,
-}
-
-/// Protocol of a consumer group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GroupProtocol {
-    /// The members assign the partitions themselves; every broker supports the protocol.
-    Classic,
-    /// The broker assigns the partitions (KIP-848); needs Apache Kafka 4.0 or later. Rebalances at
-    /// once.
-    Consumer,
-}
-
-impl GroupProtocol {
-    /// Returns the name of the protocol in the settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Consumer => "consumer",
-        }
-    }
-
-    /// Returns the settings of the Kafka client of a member, as names and values.
-    pub(crate) const fn client_settings(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Classic => &[
-                ("partition.assignment.strategy", "cooperative-sticky"),
-                ("session.timeout.ms", "6000"),
-                // A member learns of a rebalance in the answer to its heartbeat: until then, the
-                // partitions that it gains are idle.
-                ("heartbeat.interval.ms", "1000"),
-            ],
-            Self::Consumer => &[("group.protocol", "consumer")],
-        }
-    }
 }

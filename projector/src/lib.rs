@@ -92,10 +92,11 @@ pub fn start(
         let consumer = Consumer::new(&config, databases.log.clone())?;
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
-        clicks::start(&config, counting_stop, tasks)?;
+        let claims = Claims::new(databases.read.clone(), Claims::process_name());
+        clicks::start(&config, &claims.shards(), counting_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
-            claims: Claims::new(databases.read.clone(), Claims::process_name()),
+            claims,
             followers: Followers::new(databases),
             readiness: readiness.clone(),
         };

@@ -189,7 +189,7 @@ fn passwords_are_hidden_in_any_text() {
 fn misspelled_variables_are_refused() {
     let settings = [
         "DATABASE_URL",
-        "GROUP_ID",
+        "CLICKS_DAYS",
         "KAFKA_PASSWORD_FILE",
         "LINKLEDGER_OPERATOR",
     ];
@@ -198,7 +198,7 @@ fn misspelled_variables_are_refused() {
     for (name, meant) in [
         ("DATABASE_URI", "did you mean DATABASE_URL?"),
         ("DATABASE_URL_FIEL", "did you mean DATABASE_URL_FILE?"),
-        ("GRUOP_ID", "did you mean GROUP_ID?"),
+        ("CLCIKS_DAYS", "did you mean CLICKS_DAYS?"),
         ("KAFKA_PASSWORD", "did you mean KAFKA_PASSWORD_FILE?"),
         ("LINKLEDGER_OPERATER", "did you mean LINKLEDGER_OPERATOR?"),
         (

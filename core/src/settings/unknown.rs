@@ -24,8 +24,6 @@ pub const NAMES: &[&str] = &[
     "DESTINATION_SCHEMES",
     "FETCH_WAIT_MAX_MS",
     "GEOIP_DATABASE",
-    "GROUP_ID",
-    "GROUP_PROTOCOL",
     "INSTANCE_ID",
     "INTERNAL_HOSTS",
     "KAFKA_BROKERS",

@@ -107,11 +107,6 @@ impl TestBroker {
         self.topic.as_str()
     }
 
-    /// Returns an id for the consumer group `name` that no other test uses.
-    pub fn group_id(&self, name: &str) -> String {
-        format!("{}-{name}", self.topic)
-    }
-
     /// Returns the settings of a service for this broker and topic.
     pub fn config(&self) -> KafkaConfig {
         KafkaConfig {

@@ -27,7 +27,7 @@ pub struct ProjectorProcess {
 }
 
 impl ProjectorProcess {
-    /// Starts the projector on the database, at the broker of the stack; its groups of clicks begin with `group_id`.
+    /// Starts the projector on the database, at the broker of the stack.
     ///
     /// # Errors
     /// Returns an error if the process can't be started.
@@ -35,14 +35,12 @@ impl ProjectorProcess {
         bench: &BenchContext,
         broker: &StackProcess,
         database_url: &str,
-        group_id: &str,
     ) -> anyhow::Result<Self> {
         let log = bench.server.data_dir().join("projector.log");
         let child = program(bench, database_url)
             .arg("run")
-            .args(["--group-id", group_id, "--internal-listen", "127.0.0.1:0"])
+            .args(["--internal-listen", "127.0.0.1:0"])
             .env("KAFKA_BROKERS", broker.variable("KAFKA_BROKERS")?)
-            .env("GROUP_PROTOCOL", broker.variable("GROUP_PROTOCOL")?)
             .env("FETCH_WAIT_MAX_MS", broker.variable("FETCH_WAIT_MAX_MS")?)
             .env("RUST_LOG", "warn")
             .stdout(Stdio::null())

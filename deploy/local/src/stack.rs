@@ -135,7 +135,6 @@ async fn run(
         kafka,
         clicks,
         relay: broker.relay(),
-        group_protocol: broker.group_protocol(),
         fetch_wait_max_ms: broker.fetch_wait_max_ms(),
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
@@ -201,8 +200,6 @@ fn environment(
         .with("API_KEY", api_key)
         // Settings of the services again.
         .with("DATABASE_URL", &settings.database_url)
-        // All members of a group speak one protocol.
-        .with("GROUP_PROTOCOL", settings.group_protocol.name())
         .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
         .with("NO_CLICKS", settings.clicks.no_clicks.to_string())
         // Addresses for operators.

@@ -36,7 +36,7 @@ use super::{
     partition_days::PartitionDays,
     topic_ends::{TopicEnds, TopicEndsRequests},
 };
-use crate::Config;
+use crate::{Config, pipeline::claims::ClaimedShards};
 
 /// Maximum number of records of one delivery.
 const RECEIVED_MAX: usize = 8_192;
@@ -49,12 +49,13 @@ const WAITING_MAX: usize = 65_536;
 /// Interval at which the same failure is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A counting of the partitions that the consumer group assigns to this process.
+/// A counting in the shards that this process has claimed: the partitions of clicks with their numbers.
 pub struct CountingLoop {
     counting: Counting,
     pool: PgPool,
     consumer: ClickConsumer,
-    /// Assigned partitions; `None` while the position is not read, or the counting is paused.
+    claimed: ClaimedShards,
+    /// Claimed partitions; `None` while the position is not read, or the counting is paused.
     partitions: BTreeMap<u8, Option<PartitionAssignment>>,
     /// Partitions whose counting was paused when their positions were read.
     paused: BTreeSet<u8>,
@@ -70,15 +71,21 @@ pub struct CountingLoop {
 }
 
 impl CountingLoop {
-    /// Joins the consumer group of the counting.
+    /// Returns a counting that has not begun.
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub fn new(counting: Counting, config: &Config, pool: PgPool) -> anyhow::Result<Self> {
+    pub fn new(
+        counting: Counting,
+        config: &Config,
+        pool: PgPool,
+        claimed: ClaimedShards,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             counting,
             pool,
-            consumer: ClickConsumer::join(counting, config)?,
+            consumer: ClickConsumer::new(counting, config)?,
+            claimed,
             partitions: BTreeMap::new(),
             paused: BTreeSet::new(),
             days: PartitionDays::default(),
@@ -92,7 +99,7 @@ impl CountingLoop {
         })
     }
 
-    /// Counts until one of the ends, and leaves the group.
+    /// Counts until one of the ends.
     ///
     /// # Errors
     /// Returns an error if the Kafka client has failed for good, the wall clock was set back, or the client
@@ -100,7 +107,7 @@ impl CountingLoop {
     pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
         gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(0.0);
-        self.consumer.leave().await;
+        self.consumer.close().await;
         result
     }
 
@@ -128,8 +135,9 @@ impl CountingLoop {
                     () = end.at_end_of_topic.cancelled(), if !is_ending => {}
                 }
             };
-            let delivery = self.consumer.receive(RECEIVED_MAX, deadline).await?;
-            self.take(delivery);
+            let records = self.consumer.receive(RECEIVED_MAX, deadline).await?;
+            self.follow_claims();
+            self.take(records);
             self.begin_partitions().await;
             self.measure().await;
             self.count_due(end).await;

@@ -24,11 +24,13 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use uuid::Uuid;
 
 /// Interval of the renewals.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which a claim that was not renewed is free, as in the statement below.
+const EXPIRY: Duration = Duration::from_secs(3);
 /// Timeout of a renewal, which delays events meanwhile.
 const RENEWAL_TIME_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of characters of a reported error.
@@ -37,14 +39,19 @@ const ERROR_LENGTH_MAX: usize = 500;
 /// Position of each projection in a shard that this process has claimed; `None` while it is not known.
 pub type ShardReport = (Shard, PerProjection<Option<Position>>);
 
+/// The shards that a process has claimed, now and later.
+pub type ClaimedShards = watch::Receiver<BTreeSet<Shard>>;
+
 /// Claims of this process.
 pub struct Claims {
     pool: PgPool,
     /// Number of this process: the name of a process may come again.
     owner_id: Uuid,
     owner: String,
-    owned: BTreeSet<Shard>,
+    owned: watch::Sender<BTreeSet<Shard>>,
     are_known: bool,
+    /// Last attempt, and last success.
+    attempted_at: Option<Instant>,
     renewed_at: Option<Instant>,
     measured: BTreeMap<Shard, (Instant, PerProjection<Option<Position>>)>,
     /// Latest error that is not reported yet, with its time.
@@ -58,8 +65,9 @@ impl Claims {
             pool,
             owner_id: new_uuid(SystemClock.now()),
             owner,
-            owned: BTreeSet::new(),
+            owned: watch::Sender::default(),
             are_known: false,
+            attempted_at: None,
             renewed_at: None,
             measured: BTreeMap::new(),
             error: None,
@@ -77,8 +85,13 @@ impl Claims {
     }
 
     /// Returns the shards that this process owns.
-    pub fn owned(&self) -> &BTreeSet<Shard> {
-        &self.owned
+    pub fn owned(&self) -> BTreeSet<Shard> {
+        self.owned.borrow().clone()
+    }
+
+    /// Returns the shards that this process owns, for the countings of clicks: they have the same claims.
+    pub fn shards(&self) -> ClaimedShards {
+        self.owned.subscribe()
     }
 
     /// Records an error for the next renewal.
@@ -96,7 +109,7 @@ impl Claims {
     /// checkpoints have moved.
     pub async fn renew_if_due(&mut self, reports: &[ShardReport]) -> anyhow::Result<bool> {
         let is_recent = |at: Instant| at.elapsed() < RENEWAL_INTERVAL;
-        if self.renewed_at.is_some_and(is_recent) {
+        if self.attempted_at.is_some_and(is_recent) {
             return Ok(false);
         }
         self.renew(reports).await?;
@@ -110,18 +123,21 @@ impl Claims {
     pub async fn renew(&mut self, reports: &[ShardReport]) -> anyhow::Result<()> {
         let renewal = within(RENEWAL_TIME_MAX, self.try_renew(reports)).await;
         // Also after a failure: a database that does not answer must not be asked in each cycle.
-        self.renewed_at = Some(Instant::now());
+        self.attempted_at = Some(Instant::now());
         let owned = renewal.context("cannot renew the claims of shards")?;
-        if !self.owned.is_disjoint(&owned) {
+        let before = self.owned();
+        if !before.is_disjoint(&owned) {
             self.error = None;
         }
+        self.renewed_at = self.attempted_at;
+        self.measured.retain(|shard, _| owned.contains(shard));
         self.are_known = true;
-        if owned != self.owned {
+        if owned != before {
             let numbers = |shards: &BTreeSet<Shard>| -> Vec<i16> {
                 shards.iter().map(|shard| shard.number()).collect()
             };
-            tracing::info!(shards = ?numbers(&owned), before = ?numbers(&self.owned), "claimed shards");
-            self.owned = owned;
+            tracing::info!(shards = ?numbers(&owned), before = ?numbers(&before), "claimed shards");
+            self.owned.send_replace(owned);
         }
         Ok(())
     }
@@ -135,8 +151,16 @@ impl Claims {
         });
         let is_own = |shard: &Shard| owners[shard.index()].0 == Some(own);
         let mut rows = Columns::default();
+        // After a silence of the database, all claims have expired, also those of processes that are about to renew
+        // them: this process then takes none before its next renewal.
+        let was_silent = self.renewed_at.is_some_and(|at| at.elapsed() >= EXPIRY);
+        let claimable = if was_silent {
+            Vec::new()
+        } else {
+            share::claimable(&living, own)
+        };
         let kept = Shard::all().filter(is_own);
-        for shard in kept.chain(share::claimable(&living, own)) {
+        for shard in kept.chain(claimable) {
             let report = reports.iter().find(|(reported, _)| *reported == shard);
             let rates = report.map_or([0.0; _], |(_, positions)| self.rates(shard, *positions));
             rows.push(shard, owners[shard.index()].0, rates);
@@ -231,7 +255,6 @@ impl Claims {
     /// Gives all shards up, with the recorded error, so that the other processes need not wait until the claims expire.
     /// A failure is only logged.
     pub async fn release(&mut self) {
-        self.owned.clear();
         let (error, error_at) = self.error.take().unzip();
         let releasing = sqlx::query!(
             "

@@ -7,7 +7,7 @@ mod key;
 mod record;
 mod unreadable_records;
 
-use std::{collections::BTreeSet, future::Future, mem, time::Duration};
+use std::{collections::BTreeSet, future::Future, mem};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
@@ -16,7 +16,7 @@ use linkledger_core::{
     event_store::log::PerShard,
     kafka_close,
     kafka_config::TopicName,
-    kafka_errors::{KafkaErrorKind, KafkaErrors, STATISTICS_INTERVAL},
+    kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
     shard::Shard,
 };
 use rdkafka::{
@@ -25,13 +25,14 @@ use rdkafka::{
     error::KafkaError,
 };
 use sqlx::PgPool;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::task::spawn_blocking;
 
 use self::{key::KnownKey, unreadable_records::UnreadableRecords};
 use crate::config::Config;
 
-/// Interval at which the same Kafka error is logged again.
-const WARNING_INTERVAL: Duration = Duration::from_secs(30);
+/// Group that nobody joins: librdkafka assigns partitions only to a client that could join one, and looks for its
+/// coordinator.
+pub(crate) const GROUP_ID: &str = "linkledger-projector";
 
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
@@ -46,8 +47,7 @@ pub struct Consumer {
     next_offsets: PerShard<Option<i64>>,
     key: KnownKey,
     unreadable: UnreadableRecords,
-    /// Kind and time of the last warning.
-    last_warning: Option<(KafkaErrorKind, Instant)>,
+    warnings: KafkaWarnings,
 }
 
 impl Consumer {
@@ -65,7 +65,7 @@ impl Consumer {
             next_offsets: PerShard::default(),
             key: KnownKey::new(log),
             unreadable: UnreadableRecords::default(),
-            last_warning: None,
+            warnings: KafkaWarnings::default(),
         })
     }
 
@@ -111,6 +111,7 @@ impl Consumer {
             self.replace_client().await;
         }
         if records_max == 0 {
+            deadline.await;
             return Ok(Vec::new());
         }
         let mut events = Vec::new();
@@ -159,10 +160,11 @@ impl Consumer {
             // The log may have another key now.
             self.key.forget();
         }
-        if events.is_empty() {
-            self.warn_of_errors();
-        } else {
+        if !events.is_empty() {
             self.inner.context().clear();
+        } else if let Some(error) = self.warnings.due(self.inner.context()) {
+            // The client reconnects by itself, and the followers go on without the topic.
+            tracing::warn!(error, "trouble with Kafka");
         }
         Ok(events)
     }
@@ -196,32 +198,13 @@ impl Consumer {
             tracing::warn!("closing the Kafka client panicked");
         }
     }
-
-    /// Logs the most specific Kafka error. The client reconnects by itself, and the followers go on
-    /// without the topic.
-    ///
-    /// A more specific error than the previous one is logged at once, any other error once per
-    /// [`WARNING_INTERVAL`].
-    fn warn_of_errors(&mut self) {
-        let Some((kind, error)) = self.inner.context().most_specific() else {
-            return;
-        };
-        let is_due = self
-            .last_warning
-            .is_none_or(|(last, at)| kind > last || at.elapsed() >= WARNING_INTERVAL);
-        if is_due {
-            self.last_warning = Some((kind, Instant::now()));
-            tracing::warn!(error, "trouble with Kafka");
-        }
-    }
 }
 
 /// Returns a client that connects in the background.
 fn client(settings: &Config) -> anyhow::Result<StreamConsumer<KafkaErrors>> {
     let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
     config
-        // librdkafka assigns partitions only to a client that could join a group, and looks for its coordinator.
-        .set("group.id", &settings.group_id)
+        .set("group.id", GROUP_ID)
         // Also where retention has removed the next record.
         .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")

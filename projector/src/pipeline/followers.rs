@@ -133,6 +133,7 @@ impl Followers {
 
     fn forget_checkpoints(&mut self) {
         for claimed in self.shards.values_mut() {
+            claimed.recent.is_confirmed = false;
             let followers = claimed.followers.iter_mut();
             followers.for_each(Follower::forget_checkpoint);
         }
@@ -212,8 +213,8 @@ impl Followers {
         events.cloned().collect()
     }
 
-    /// Applies the batches. Many events are applied in two parallel transactions with different
-    /// shards, so that two database sessions work during a catch-up.
+    /// Applies the batches. Many events are applied in two parallel transactions with different followers, so that two
+    /// database sessions work during a catch-up.
     async fn apply(&mut self, batches: Vec<ShardBatch>) -> anyhow::Result<()> {
         let (first, second) = split_in_two(batches);
         let (first_result, second_result) =

@@ -2,6 +2,8 @@
 //!
 //! There is no batch timer: the next batch fills while a transaction commits.
 
+use std::time::Duration;
+
 use linkledger_core::internal_listener::Readiness;
 use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -12,6 +14,9 @@ use crate::pipeline::{
     followers::{Followers, LAG_INTERVAL},
     retry::{self, Backoff},
 };
+
+/// Longest delay after a failed cycle: the claims are renewed in between, and a cycle may have waited for locks.
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
 /// The parts of the loop.
 pub struct RunLoop {
@@ -66,7 +71,7 @@ impl RunLoop {
                     }
                 }
                 Err(error) if retry::passes_by_itself(&error) => {
-                    let delay = backoff.next_delay();
+                    let delay = backoff.next_delay().min(RETRY_DELAY_MAX);
                     tracing::warn!(
                         error = format!("{error:#}"),
                         ?delay,
@@ -98,7 +103,7 @@ impl RunLoop {
             ),
         }
         let shards = self.claims.owned();
-        self.followers.set_shards(shards);
-        self.consumer.set_shards(shards)
+        self.followers.set_shards(&shards);
+        self.consumer.set_shards(&shards)
     }
 }

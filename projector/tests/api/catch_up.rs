@@ -7,7 +7,7 @@ use crate::{stage::Stage, tables::Tables};
 #[tokio::test]
 async fn unpublished_events_are_read_from_event_store() {
     let stage = Stage::set().await;
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     for name in ["first", "second"] {
         stage.account_with_links(name, 20).await;
     }
@@ -21,7 +21,6 @@ async fn long_backlog_is_caught_up_in_chunks() {
     let account_id = stage.account_with_links("long", 3_000).await;
     let log = stage.log().await;
     let mut followers = stage.followers();
-    // The last event makes the followers notice the gap before it.
     followers
         .cycle(vec![log[log.len() - 1].clone()])
         .await

@@ -1,54 +1,139 @@
 //! Deliveries of the topic: in order, repeated, incomplete, and with foreign records.
 
-use linkledger_core::shard::Shard;
-use linkledger_projector::config::GroupProtocol;
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use linkledger_core::{cloud_event::PublishedEvent, id::AccountId, shard::Shard};
+use linkledger_projector::pipeline::{consumer::Consumer, followers::Followers};
 use rdkafka::message::{Header, OwnedHeaders};
+use tokio::time::sleep;
 
-use crate::{events::destination_changed, poisoned::parkings, stage::Stage, tables::Tables};
+use crate::{
+    cycles::cycle_until_idle, events::destination_changed, poisoned::parkings, stage::Stage,
+    tables::Tables,
+};
 
-#[tokio::test]
-async fn published_events_reach_all_read_tables() {
-    let stage = Stage::set().await;
-    for name in ["first", "second", "third"] {
-        stage.account_with_links(name, 20).await;
+/// A consumer that has received a record of a shard, and so gets all that is published there from now on, and followers
+/// that have applied the log up to then.
+struct Listener {
+    consumer: Consumer,
+    followers: Followers,
+    account_id: AccountId,
+}
+
+impl Listener {
+    async fn of(stage: &Stage) -> Self {
+        let pool = stage.database.pool().clone();
+        let mut consumer = Consumer::new(&stage.config(), pool).unwrap();
+        consumer.set_shards(&Shard::all().collect()).unwrap();
+        let mut listener = Self {
+            consumer,
+            followers: stage.followers(),
+            account_id: stage.account_with_links("listener", 1).await,
+        };
+        let until = Instant::now() + Duration::from_mins(2);
+        for nth in 0.. {
+            assert!(Instant::now() < until, "nothing is received");
+            stage
+                .append_links(listener.account_id, &format!("call-{nth}"), 1)
+                .await;
+            stage
+                .publish(stage.log().await.last_chunk::<1>().unwrap())
+                .await;
+            if !listener
+                .receive(sleep(Duration::from_millis(200)))
+                .await
+                .is_empty()
+            {
+                break;
+            }
+        }
+        cycle_until_idle(&mut listener.followers).await;
+        listener
     }
-    stage.publish(&stage.log().await).await;
-    let projector = stage.projector_with("group", GroupProtocol::Classic).await;
-    stage.eventually_complete().await;
-    projector.stop().await;
+
+    async fn receive(&mut self, deadline: impl Future<Output = ()>) -> Vec<PublishedEvent> {
+        self.consumer.receive(1_000, deadline).await.unwrap()
+    }
+
+    /// Receives what was published up to this event, and applies it without a question to the log.
+    async fn apply_until(&mut self, last: &PublishedEvent) -> Vec<PublishedEvent> {
+        let until = Instant::now() + Duration::from_mins(2);
+        let mut received = Vec::new();
+        let is_last = |it: &PublishedEvent| it.event.event_id == last.event.event_id;
+        while !received.last().is_some_and(is_last) {
+            assert!(
+                Instant::now() < until,
+                "{} is not received",
+                last.event.position
+            );
+            let some = self.receive(sleep(Duration::from_secs(1))).await;
+            received.extend(some.clone());
+            self.followers.cycle(some).await.unwrap();
+        }
+        received
+    }
 }
 
 #[tokio::test]
-async fn republished_events_change_nothing() {
+async fn published_and_repeated_events_reach_all_read_tables() {
     let stage = Stage::set().await;
-    let account_id = stage.account_with_links("again", 10).await;
-    let projector = stage.projector("group").await;
+    let mut listener = Listener::of(&stage).await;
+    let before = stage.log().await.len();
+    stage.append_links(listener.account_id, "first", 20).await;
     let log = stage.log().await;
-    stage.publish(&log).await;
-    stage.eventually_complete().await;
-
-    stage.publish(&log[5..]).await;
-    stage.publish(&log).await;
-    stage.append_links(account_id, "later", 3).await;
+    stage.publish(&log[before..]).await;
+    stage.publish(&log[before + 5..]).await;
+    stage.append_links(listener.account_id, "later", 3).await;
     let log = stage.log().await;
-    stage.publish(&log[18..]).await;
-    stage.eventually_complete().await;
-    projector.stop().await;
+    stage.publish(&log[before + 40..]).await;
+    let received = listener.apply_until(log.last().unwrap()).await;
+    assert_eq!(received.len(), 40 + 35 + 6);
+    cycle_until_idle(&mut listener.followers).await;
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+    listener.consumer.close().await;
 }
 
 #[tokio::test]
 async fn gaps_and_foreign_records_are_repaired_from_log() {
     let stage = Stage::set().await;
-    let account_id = stage.account_with_links("hole", 10).await;
-    let projector = stage.projector("group").await;
+    let mut listener = Listener::of(&stage).await;
+    let before = stage.log().await.len();
+    stage.append_links(listener.account_id, "hole", 10).await;
     let log = stage.log().await;
-    stage.publish(&log[..4]).await;
+    let news = &log[before..];
+    stage.publish(&news[..4]).await;
+    let shard = Shard::of(listener.account_id);
     stage
-        .publish_record(Shard::of(account_id), OwnedHeaders::new(), "what is this")
+        .publish_record(shard, OwnedHeaders::new(), "what is this")
         .await;
-    stage.publish(&log[9..12]).await;
-    stage.publish(&log[15..]).await;
-    stage.eventually_complete().await;
+    stage.publish(&news[9..12]).await;
+    stage.publish(&news[15..]).await;
+    let received = listener.apply_until(news.last().unwrap()).await;
+    assert_eq!(received.len(), 4 + 3 + 5);
+    cycle_until_idle(&mut listener.followers).await;
+    assert_eq!(
+        Tables::read(stage.database.pool()).await,
+        Tables::of_log(&log)
+    );
+    listener.consumer.close().await;
+}
+
+#[tokio::test]
+async fn running_projector_applies_what_is_published() {
+    let stage = Stage::set().await;
+    let projector = stage.projector().await;
+    for name in ["first", "second", "third"] {
+        let published = stage.log().await.len();
+        stage.account_with_links(name, 20).await;
+        stage.publish(&stage.log().await[published..]).await;
+        stage.eventually_complete().await;
+    }
     projector.stop().await;
 }
 
@@ -78,9 +163,9 @@ async fn forged_and_altered_records_change_nothing() {
         &|it| set(it, "ce_time", &it.0[6].1.replace('Z', "999Z")),
     ];
     let stage = Stage::set().await;
-    let account_id = stage.account_with_links("victim", 1).await;
-    let projector = stage.projector("group").await;
-    stage.publish(&stage.log().await).await;
+    let mut listener = Listener::of(&stage).await;
+    let account_id = listener.account_id;
+    let begun = stage.log().await.len();
     for (nth, forge) in forgeries.iter().enumerate() {
         let name = format!("link-{nth}");
         let link = stage.append_links(account_id, &name, 1).await.remove(0);
@@ -104,8 +189,18 @@ async fn forged_and_altered_records_change_nothing() {
             .await;
         stage.publish(std::slice::from_ref(last)).await;
     }
-    stage.eventually_complete().await;
-    projector.stop().await;
+    let log = stage.log().await;
+    let received = listener.apply_until(log.last().unwrap()).await;
+    // A record lacks what only answers to requests need.
+    let records = |events: &[PublishedEvent]| -> Vec<Record> {
+        let records = events.iter();
+        records
+            .map(|it| (it.headers(), it.event.payload.clone()))
+            .collect()
+    };
+    assert_eq!(records(&received), records(&log[begun..]));
+    cycle_until_idle(&mut listener.followers).await;
+    listener.consumer.close().await;
     let pool = stage.database.pool();
     assert_eq!(parkings(pool, account_id).await, []);
     let log = stage.log().await;

@@ -47,7 +47,7 @@ async fn unknown_event_in_log_stops_no_other_account() {
         };
         append_later_event(pool, event).await;
     }
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     stage.append_links(other, "afterwards", 1).await;
     let log = stage.log().await;
     let mut expected = Tables::of_log(&[&sound[..], &log[sound.len() + 2..]].concat());
@@ -71,7 +71,7 @@ async fn unknown_event_is_received_from_topic() {
     log[1].event.schema_version = 2;
     let log = stage.signed(log).await;
     let pool = stage.database.pool().clone();
-    let mut consumer = Consumer::new(&stage.config("later"), pool).unwrap();
+    let mut consumer = Consumer::new(&stage.config(), pool).unwrap();
     consumer
         .set_shards(&[Shard::of(account_id)].into())
         .unwrap();
@@ -97,7 +97,7 @@ async fn later_release_applies_events_parked_by_older() {
     let (account_id, other) = neighbours(&stage).await;
     let log = stage.log().await;
     paint(pool, &log[7]).await;
-    let older = stage.projector("group").await;
+    let older = stage.projector().await;
     stage.publish(&stage.log().await).await;
     eventually("the account is parked", || async {
         (parkings(pool, account_id).await.len() == Projection::ALL.len()).then_some(())
@@ -114,7 +114,7 @@ async fn later_release_applies_events_parked_by_older() {
 
     // The next release can decode the event.
     restore(pool, &log[7]).await;
-    let later = stage.projector("group").await;
+    let later = stage.projector().await;
     stage.eventually_complete().await;
     later.stop().await;
 }

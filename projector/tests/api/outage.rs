@@ -9,7 +9,7 @@ use crate::{stage::Stage, tables::Tables};
 async fn projector_survives_loss_of_its_sessions() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 10).await;
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     for name in ["during", "later", "last"] {
         let published = stage.log().await.len();
         stage.append_links(account_id, name, 10).await;
@@ -32,7 +32,7 @@ async fn projector_survives_loss_of_its_sessions() {
 async fn projector_without_broker_applies_events() {
     let stage = Stage::set().await;
     stage.account_with_links("any", 10).await;
-    let mut config = stage.config("group");
+    let mut config = stage.config();
     // No process listens here.
     config.kafka.brokers = "127.0.0.1:1".to_owned();
     let projector = stage.projector_of(config).await;
@@ -46,7 +46,7 @@ async fn projector_waits_for_read_only_server() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("before", 3).await;
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     stage.eventually_complete().await;
     let mut owner = pool.acquire().await.unwrap();
     let set = |value: &str| {

@@ -161,7 +161,7 @@ async fn damaged_table_pauses_only_its_projection() {
     pause::change(pool, &[Projection::Links], resume, "test", None)
         .await
         .unwrap();
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     stage.eventually_complete().await;
     projector.stop().await;
 }

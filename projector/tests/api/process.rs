@@ -14,11 +14,10 @@ use crate::stage::Stage;
 pub(crate) struct Process(Child);
 
 impl Process {
-    pub(crate) fn start(stage: &Stage, group_id: &str) -> Self {
+    pub(crate) fn start(stage: &Stage) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
         command
             .args(["run", "--internal-listen", "127.0.0.1:0"])
-            .args(["--group-id", &stage.broker.group_id(group_id)])
             .env("DATABASE_URL", stage.database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(stage.broker.config().environment())

@@ -45,7 +45,7 @@ async fn projector_prunes_all_but_newest_change() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     insert_changes(pool, 2 * PRUNED_MAX + 1, "1 day").await;
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     let newest = 2 * i64::from(PRUNED_MAX) + 1;
     eventually("only the newest change is left", async || {
         (numbers(pool).await == [newest]).then_some(())

@@ -113,8 +113,8 @@ async fn duplicates_and_zombies_append_no_changes() {
 #[tokio::test]
 async fn two_projectors_number_changes_without_gaps() {
     let stage = Stage::set().await;
-    let first = stage.projector("first").await;
-    let second = stage.projector("second").await;
+    let first = stage.projector().await;
+    let second = stage.projector().await;
     for name in ["one", "two", "three", "four"] {
         let account_id = stage.account_with_links(name, 1).await;
         let links = stage

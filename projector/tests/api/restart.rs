@@ -10,7 +10,7 @@ use crate::{stage::Stage, tables::Tables};
 async fn restart_loses_and_repeats_nothing() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("before", 20).await;
-    let first = stage.projector("group").await;
+    let first = stage.projector().await;
     stage.publish(&stage.log().await).await;
     stage.eventually_complete().await;
     first.stop().await;
@@ -18,7 +18,7 @@ async fn restart_loses_and_repeats_nothing() {
     let published = stage.log().await.len();
     stage.append_links(account_id, "after", 20).await;
     stage.publish(&stage.log().await[published..]).await;
-    let second = stage.projector("group").await;
+    let second = stage.projector().await;
     stage.eventually_complete().await;
     second.stop().await;
 }
@@ -70,7 +70,7 @@ async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: u
 async fn commits_lost_in_crash_are_applied_again() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("taken-back", 5).await;
-    let projector = stage.projector("group").await;
+    let projector = stage.projector().await;
     stage.eventually_complete().await;
     // The state after a crash: rows and checkpoints of one earlier moment, and no new event.
     let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();

@@ -19,9 +19,7 @@ use linkledger_core::{
     link::LinkCreated,
     shard::Shard,
 };
-use linkledger_projector::{
-    Config, clicks::CountingStop, config::GroupProtocol, pipeline::followers::Followers, start,
-};
+use linkledger_projector::{Config, clicks::CountingStop, pipeline::followers::Followers, start};
 use linkledger_testing::{TestBroker, TestDatabase, append_events, append_links, eventually};
 use rdkafka::{
     message::{Header, OwnedHeaders},
@@ -228,8 +226,8 @@ impl Stage {
         followers
     }
 
-    /// Returns the settings of a projector whose rebalances do not wait for other members.
-    pub(crate) fn config(&self, group_id: &str) -> Config {
+    /// Returns the settings of a projector.
+    pub(crate) fn config(&self) -> Config {
         Config {
             databases: self.settings(),
             allow_unsafe_postgres: true,
@@ -238,30 +236,15 @@ impl Stage {
                 no_clicks: true,
                 ..self.broker.clicks()
             },
-            group_id: self.broker.group_id(group_id),
-            group_protocol: GroupProtocol::Consumer,
             fetch_wait_max_ms: 2,
             connections_max: 2,
             internal_hosts: InternalHosts::default(),
         }
     }
 
-    /// Starts a projector and waits until it is ready. Its rebalances do not wait for other
-    /// members.
-    pub(crate) async fn projector(&self, group_id: &str) -> RunningProjector {
-        self.projector_with(group_id, GroupProtocol::Consumer).await
-    }
-
-    pub(crate) async fn projector_with(
-        &self,
-        group_id: &str,
-        group_protocol: GroupProtocol,
-    ) -> RunningProjector {
-        let config = Config {
-            group_protocol,
-            ..self.config(group_id)
-        };
-        self.projector_of(config).await
+    /// Starts a projector and waits until it is ready.
+    pub(crate) async fn projector(&self) -> RunningProjector {
+        self.projector_of(self.config()).await
     }
 
     /// Starts a projector with these settings and waits until the projector is ready.

@@ -12,13 +12,17 @@ use linkledger_projector::{
     read_models::{Projection, skipped::Skipped},
 };
 
-use crate::{stage::Stage, tables::Tables};
+use crate::{
+    frozen::{note_writes, repeated_writes},
+    stage::Stage,
+    tables::Tables,
+};
 
 #[tokio::test]
 async fn two_projectors_share_shards_and_one_takes_over() {
     let stage = Stage::set().await;
-    let first = stage.projector("group").await;
-    let second = stage.projector("group").await;
+    let first = stage.projector().await;
+    let second = stage.projector().await;
     for name in ["one", "two", "three", "four"] {
         stage.account_with_links(name, 10).await;
     }
@@ -57,12 +61,13 @@ async fn zombie_writes_nothing_and_resumes_at_checkpoint() {
 }
 
 #[tokio::test]
-async fn concurrent_engines_apply_each_event_once() {
+async fn concurrent_processes_apply_each_event_once() {
     let stage = Stage::set().await;
     for name in ["one", "two", "three"] {
         stage.account_with_links(name, 100).await;
     }
     let log = stage.log().await;
+    note_writes(stage.database.pool()).await;
     let (mut first, mut second) = (stage.followers(), stage.followers());
     let expected = Tables::of_log(&log);
     for chunk in log.chunks(50) {
@@ -72,6 +77,7 @@ async fn concurrent_engines_apply_each_event_once() {
         second.unwrap();
     }
     assert_eq!(Tables::read(stage.database.pool()).await, expected);
+    assert_eq!(repeated_writes(stage.database.pool()).await, []);
 }
 
 #[tokio::test]

@@ -9,10 +9,12 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::SessionKind,
     id::{AccountId, LinkId},
+    shard::Shard,
 };
 use linkledger_projector::{
     Config,
     clicks::{CountingEnd, CountingLoop},
+    pipeline::claims::ClaimedShards,
 };
 use linkledger_testing::{TestBroker, in_background};
 use rdkafka::{
@@ -21,7 +23,7 @@ use rdkafka::{
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use uuid::Uuid;
 
 use crate::stage::Stage;
@@ -73,7 +75,7 @@ impl ClickStage {
     pub(crate) fn config(&self) -> Config {
         Config {
             clicks: self.stage.broker.clicks(),
-            ..self.stage.config("clicks")
+            ..self.stage.config()
         }
     }
 
@@ -142,12 +144,17 @@ impl ClickStage {
 
     /// Starts a counting.
     pub(crate) fn counting(&self, counting: Counting) -> RunningCounting {
-        self.counting_of(counting, &self.config())
+        self.counting_in(counting, all_shards())
     }
 
-    pub(crate) fn counting_of(&self, counting: Counting, config: &Config) -> RunningCounting {
+    /// Starts a counting in these shards.
+    pub(crate) fn counting_in(
+        &self,
+        counting: Counting,
+        claimed: ClaimedShards,
+    ) -> RunningCounting {
         let pool = self.stage.databases(SessionKind::Projector, 2).read;
-        let counting = CountingLoop::new(counting, config, pool).unwrap();
+        let counting = CountingLoop::new(counting, &self.config(), pool, claimed).unwrap();
         let end = CountingEnd::default();
         RunningCounting {
             running: in_background(counting.run(end.clone())),
@@ -183,6 +190,11 @@ impl TestRecorder {
             sequences: [0; CLICK_PARTITIONS as usize],
         }
     }
+}
+
+/// Returns claims of all shards.
+pub(crate) fn all_shards() -> ClaimedShards {
+    watch::channel(Shard::all().collect()).1
 }
 
 /// Returns the partition of a link: all clicks of a link are in one.

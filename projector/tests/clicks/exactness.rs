@@ -1,16 +1,17 @@
 //! Every click counts once: duplicates, gaps, restarts at any point, several projectors.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use linkledger_core::{
     click::Counting,
     clock::{Clock as _, SystemClock},
+    shard::Shard,
 };
-use linkledger_projector::{Config, config::GroupProtocol};
 use linkledger_testing::eventually;
 use sqlx::{PgPool, raw_sql};
+use tokio::sync::watch;
 
-use super::click_stage::{ClickStage, TestRecorder, click, clicks, clicks_by_account, missing};
+use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing};
 
 /// Keeps the table of sequences empty, so that only positions prevent repeats.
 async fn forget_sequences(pool: &PgPool) {
@@ -22,27 +23,6 @@ async fn forget_sequences(pool: &PgPool) {
     .execute(pool)
     .await
     .unwrap();
-}
-
-#[tokio::test]
-async fn both_group_protocols_count_all_clicks() {
-    for group_protocol in [GroupProtocol::Consumer, GroupProtocol::Classic] {
-        let stage = ClickStage::set().await;
-        let mut recorder = TestRecorder::new();
-        let now = SystemClock.now();
-        let made: Vec<_> = (0..40).map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made).await;
-        let config = Config {
-            group_protocol,
-            ..stage.config()
-        };
-        stage
-            .counting_of(Counting::Totals, &config)
-            .count_to_end()
-            .await;
-        let expected = BTreeMap::from([(0, (14, 0)), (1, (13, 0)), (2, (13, 0))]);
-        assert_eq!(clicks_by_account(stage.pool()).await, expected);
-    }
 }
 
 #[tokio::test]
@@ -87,47 +67,56 @@ async fn countings_killed_at_any_point_count_once() {
 }
 
 #[tokio::test]
-async fn two_projectors_count_once() {
+async fn shards_move_between_projectors_and_clicks_count_once() {
     let stage = ClickStage::set().await;
+    // The other tests show that repeats are dropped.
+    forget_sequences(stage.pool()).await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
-    let first = stage.counting(Counting::Totals);
-    let mut published = 0;
-    let mut publish = async |links: std::ops::Range<u128>| {
-        let made: Vec<_> = links.map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made).await;
-        published += i64::try_from(made.len()).unwrap();
-        published
+    let shards = |numbers: std::ops::Range<usize>| -> BTreeSet<Shard> {
+        Shard::all()
+            .filter(|shard| numbers.contains(&shard.index()))
+            .collect()
     };
-    publish(0..100).await;
-    let second = stage.counting(Counting::Totals);
-    let expected = publish(0..200).await;
-    let all_are_counted = async || (clicks(stage.pool()).await == expected).then_some(());
-    eventually("all clicks are counted", all_are_counted).await;
+    let (of_first, claimed_by_first) = watch::channel(shards(0..16));
+    let (of_second, claimed_by_second) = watch::channel(shards(0..0));
+    let first = stage.counting_in(Counting::Totals, claimed_by_first);
+    let second = stage.counting_in(Counting::Totals, claimed_by_second);
+    let mut expected = 0;
+    // The second one takes half of the shards, then all, then both have all for a while.
+    for (first, second) in [
+        (0..16, 0..0),
+        (0..8, 8..16),
+        (0..0, 0..16),
+        (0..16, 0..16),
+        (3..16, 0..3),
+    ] {
+        let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
+        stage.publish(&mut recorder, &made[..50]).await;
+        of_first.send_replace(shards(first));
+        of_second.send_replace(shards(second));
+        stage.publish(&mut recorder, &made[50..]).await;
+        expected += 100;
+        let all_are_counted = async || (clicks(stage.pool()).await == expected).then_some(());
+        eventually("all clicks are counted", all_are_counted).await;
+    }
     first.stop().await;
-    let expected = publish(0..50).await;
+    of_second.send_replace(shards(0..16));
     second.count_to_end().await;
     stage.count(Counting::Totals).await;
     assert_eq!(clicks(stage.pool()).await, expected);
 }
 
 #[tokio::test]
-async fn group_of_its_own_contends_without_counting_twice() {
+async fn projectors_with_the_same_shards_count_once() {
     let stage = ClickStage::set().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
-    // Two groups read every record twice: only the position decides.
+    // Both read every record: only the position decides.
     forget_sequences(stage.pool()).await;
-    let other = Config {
-        group_id: stage.stage.broker.group_id("contender"),
-        ..stage.config()
-    };
     let mut expected = 0;
     for _ in 0..3 {
-        let countings = [
-            stage.counting(Counting::Totals),
-            stage.counting_of(Counting::Totals, &other),
-        ];
+        let countings = [Counting::Totals; 2].map(|counting| stage.counting(counting));
         let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
         stage.publish(&mut recorder, &made).await;
         expected += 100;

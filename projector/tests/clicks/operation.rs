@@ -16,7 +16,7 @@ use serde_json::Value;
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 use time::Duration;
 
-use super::click_stage::{ClickStage, TestRecorder, click, clicks as counted_clicks};
+use super::click_stage::{ClickStage, TestRecorder, all_shards, click, clicks as counted_clicks};
 use super::figures::clicks_of_values;
 
 pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
@@ -52,7 +52,8 @@ async fn projector_grants_suffice_to_count() {
         for counting in Counting::ALL {
             let end = CountingEnd::default();
             end.at_end_of_topic.cancel();
-            let counting = CountingLoop::new(counting, &stage.config(), pool.clone()).unwrap();
+            let counting =
+                CountingLoop::new(counting, &stage.config(), pool.clone(), all_shards()).unwrap();
             counting.run(end).await.unwrap();
         }
     }
@@ -172,7 +173,7 @@ async fn countings_run_to_end_of_topic() {
         let pool = clicks::pool(&stage.config()).unwrap();
         let end = CountingEnd::default();
         end.at_end_of_topic.cancel();
-        let counting = CountingLoop::new(counting, &stage.config(), pool).unwrap();
+        let counting = CountingLoop::new(counting, &stage.config(), pool, all_shards()).unwrap();
         counting.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(stage.pool()).await, 20);

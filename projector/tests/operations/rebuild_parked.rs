@@ -78,7 +78,7 @@ async fn generation_that_parks_more_is_not_served() {
 
 #[tokio::test]
 async fn account_released_during_rebuild_stays_released() {
-    let (stage, _engine, painted) = parked_stage().await;
+    let (stage, _followers, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, NO_SWAP).await;
     let account_id = release(&stage, &painted).await;
@@ -96,7 +96,7 @@ async fn account_released_during_rebuild_stays_released() {
 
 #[tokio::test]
 async fn rollback_keeps_released_account_released() {
-    let (stage, _engine, painted) = parked_stage().await;
+    let (stage, _followers, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, TO_SWAP).await;
     let account_id = release(&stage, &painted).await;
@@ -114,7 +114,7 @@ async fn rollback_keeps_released_account_released() {
 
 #[tokio::test]
 async fn rollback_to_generation_that_parks_more_is_refused() {
-    let (stage, _engine, painted) = parked_stage().await;
+    let (stage, _followers, painted) = parked_stage().await;
     let pool = sessions(&stage);
     rebuild_all(&pool, TO_SWAP).await;
     let account_id = release(&stage, &painted).await;

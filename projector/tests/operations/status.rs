@@ -157,7 +157,7 @@ async fn parked_account_counts_until_released() {
 }
 
 #[tokio::test]
-async fn shard_without_heartbeat_is_unattended() {
+async fn shard_without_renewed_claim_is_unattended() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
     let status = collect(&pool.clone().into()).await.unwrap();

@@ -38,7 +38,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
     // The topic has one record, of the demo account of the stack, which the measured projector does not read: it
     // begins at the end of the topic.
     let broker = StackProcess::start(bench, &broker_url, BrokerKind::Embedded).await?;
-    for round in bench.rounds("catch-up") {
+    for _ in bench.rounds("catch-up") {
         let url = DataSet::MILLION_EVENTS
             .copy(&bench.server, DATABASE)
             .await?;
@@ -51,8 +51,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
         rates.filled.push(per_second(tables.fill().await?));
         tables.empty().await?;
         bench.server.checkpoint().await?;
-        let mut projector =
-            ProjectorProcess::start(bench, &broker, &url, &format!("bench-{round}"))?;
+        let mut projector = ProjectorProcess::start(bench, &broker, &url)?;
         rates
             .caught_up
             .push(caught_up(&mut tables, &mut projector).await?);

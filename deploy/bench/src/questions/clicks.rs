@@ -85,18 +85,17 @@ impl CountingRates {
         spawn_blocking(move || topic.publish(clicks)).await??;
 
         let mut rates = Self::default();
-        for round in bench.rounds("clicks") {
-            let run = async |countings: &[Counting], group: &str| {
-                let group = format!("bench-{group}-{round}");
-                count(bench, (&stack, &group), countings, i64::from(clicks)).await
+        for _ in bench.rounds("clicks") {
+            let run = async |countings: &[Counting]| {
+                count(bench, &stack, countings, i64::from(clicks)).await
             };
-            let both = run(&Counting::ALL, "both").await?;
+            let both = run(&Counting::ALL).await?;
             rates.both.push(together(&both));
             rates.totals_beside.push(both[0].per_second());
             rates.values_beside.push(both[1].per_second());
-            let totals = run(&[Counting::Totals], "totals").await?;
+            let totals = run(&[Counting::Totals]).await?;
             rates.totals_alone.push(totals[0].per_second());
-            let values = run(&[Counting::Values], "values").await?;
+            let values = run(&[Counting::Values]).await?;
             rates.values_alone.push(values[0].per_second());
         }
         stack.stop().await?;
@@ -140,7 +139,7 @@ impl Progress {
         progress.expect("the measurement has ended")
     }
 
-    /// Returns the rate without the time to join the consumer group.
+    /// Returns the rate without the time to start.
     fn per_second(&self) -> f64 {
         let ((begun, had), (ended, counted)) = self.span();
         to_f64(counted - had) / (ended - begun).as_secs_f64()
@@ -160,7 +159,7 @@ fn together(both: &[Progress]) -> f64 {
 /// Counts the topic into empty tables by a projector that runs only these countings.
 async fn count(
     bench: &BenchContext,
-    (stack, group): (&StackProcess, &str),
+    stack: &StackProcess,
     countings: &[Counting],
     clicks: i64,
 ) -> anyhow::Result<Vec<Progress>> {
@@ -170,7 +169,7 @@ async fn count(
     let others: Vec<_> = others.filter(|it| !countings.contains(it)).collect();
     session.pause(&others).await?;
     bench.server.checkpoint().await?;
-    let mut projector = ProjectorProcess::start(bench, stack, &url, group)?;
+    let mut projector = ProjectorProcess::start(bench, stack, &url)?;
     let started = Instant::now();
     let mut progress = vec![Progress::default(); countings.len()];
     while progress.iter().any(|it| it.last.is_none()) {

@@ -16,7 +16,6 @@ use linkledger_core::{
     kafka_config::{ClicksConfig, KafkaConfig, TopicName},
     shard::SHARD_COUNT,
 };
-use linkledger_projector::config::GroupProtocol;
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{sync::Mutex, time::Instant};
@@ -101,16 +100,6 @@ impl StackBroker {
         match self.kind {
             BrokerHandle::Embedded(_) => RelaySettings::EMBEDDED,
             BrokerHandle::Apache(_) | BrokerHandle::External => RelaySettings::KAFKA,
-        }
-    }
-
-    /// Returns the protocol by which the projector joins its consumer group.
-    pub(super) fn group_protocol(&self) -> GroupProtocol {
-        match self.kind {
-            // The embedded broker delays each start of a classic group by 3 s.
-            BrokerHandle::Embedded(_) | BrokerHandle::Apache(_) => GroupProtocol::Consumer,
-            // Brokers before Kafka 4.0 know only the classic protocol.
-            BrokerHandle::External => GroupProtocol::Classic,
         }
     }
 

@@ -12,13 +12,11 @@ use linkledger_query_api::{QueryApiConfig, QueryApiSettings};
 use crate::{environment::EnvironmentFile, options::StackOptions, output::WrongUse};
 
 /// Settings of the services that the stack decides, by its options, its servers and its ports.
-const DECIDED: [&str; 20] = [
+const DECIDED: [&str; 18] = [
     "ALLOW_UNSAFE_POSTGRES",
     "BASE_URL",
     "DATABASE_URL",
     "FETCH_WAIT_MAX_MS",
-    "GROUP_ID",
-    "GROUP_PROTOCOL",
     "INSTANCE_ID",
     "KAFKA_BROKERS",
     "KAFKA_CLICKS_TOPIC",

@@ -20,7 +20,7 @@ use linkledger_core::{
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
 };
-use linkledger_projector::{self as projector, config::GroupProtocol};
+use linkledger_projector as projector;
 use linkledger_query_api as query_api;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,6 @@ pub(super) struct ServiceSettings {
     pub(super) kafka: KafkaConfig,
     pub(super) clicks: ClicksConfig,
     pub(super) relay: RelaySettings,
-    pub(super) group_protocol: GroupProtocol,
     pub(super) fetch_wait_max_ms: u16,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
@@ -182,7 +181,6 @@ impl ServiceSettings {
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             clicks: self.clicks.clone(),
-            group_protocol: self.group_protocol,
             fetch_wait_max_ms: self.fetch_wait_max_ms,
             ..self.configs.projector.clone()
         }

@@ -55,7 +55,6 @@ impl Settings {
             .env("READ_DATABASE_URL", Self::database_url(&self.read, role))
             .env("ALLOW_UNSAFE_POSTGRES", "true")
             .envs(self.broker.config().environment())
-            .env("GROUP_ID", self.broker.group_id("projector"))
             .env("BASE_URL", format!("http://{}", self.query_api))
             .env("SHORT_BASE_URL", format!("http://{}", self.short_host));
         command

@@ -1,15 +1,17 @@
-//! Partitions of a counting: assignment, begin of the fetch, received records, bounds of the queues.
+//! Partitions of a counting: claims, begin of the fetch, received records, bounds of the queues.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_core::{
+    click::tally::PartitionRecord,
+    event_store::time_limit::{ANSWER_TIME_MAX, within},
+};
 use rdkafka::Offset;
 use tokio::time::Instant;
 
 use super::{CountingLoop, WAITING_MAX};
 use crate::clicks::{
     assignment::{Admission, LIMITS_MAX, PartitionAssignment},
-    consumer::{AssignmentChange, ClickDelivery},
     position,
 };
 
@@ -19,24 +21,37 @@ const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 const WAITING_OF_PARTITION_MIN: usize = 4_096;
 
 impl CountingLoop {
-    pub(super) fn take(&mut self, delivery: ClickDelivery) {
-        for change in delivery.assignment_changes {
-            // Positions are read at once, and ends of the new partitions are asked for.
-            self.positions_read_at = None;
-            self.requests.reset();
-            match change {
-                AssignmentChange::Assigned(partitions) => {
-                    let new = partitions.into_iter().map(|partition| (partition, None));
-                    self.partitions.extend(new);
-                }
-                AssignmentChange::Revoked(partitions) => {
-                    self.partitions.retain(|it, _| !partitions.contains(it));
-                }
-            }
+    /// Begins the partitions of shards that this process has claimed, and ends those of shards that it has lost.
+    pub(super) fn follow_claims(&mut self) {
+        let claimed = self.claimed.borrow_and_update();
+        let claimed = claimed
+            .iter()
+            .filter_map(|shard| u8::try_from(shard.index()).ok());
+        let claimed: BTreeSet<u8> = claimed.collect();
+        let lost = self.partitions.keys().filter(|it| !claimed.contains(it));
+        let lost: Vec<u8> = lost.copied().collect();
+        let new = claimed
+            .iter()
+            .filter(|it| !self.partitions.contains_key(it));
+        let new: Vec<u8> = new.copied().collect();
+        if lost.is_empty() && new.is_empty() {
+            return;
         }
+        // Positions are read at once, and ends of the new partitions are asked for.
+        self.positions_read_at = None;
+        self.requests.reset();
+        for number in lost {
+            self.consumer.end(number);
+            self.partitions.remove(&number);
+        }
+        self.partitions
+            .extend(new.into_iter().map(|number| (number, None)));
+    }
+
+    pub(super) fn take(&mut self, records: Vec<(u8, PartitionRecord)>) {
         // The rest of a delivery is older than the fetch that begins after another topic.
         let mut of_other_topic = BTreeSet::new();
-        for (number, record) in delivery.records {
+        for (number, record) in records {
             let Some(Some(partition)) = self.partitions.get_mut(&number) else {
                 continue;
             };

@@ -27,6 +27,9 @@ pub async fn isolate(pool: &PgPool, batches: &[ShardBatch], role: Role) -> anyho
         for batch in batches {
             let mut batch = batch.clone();
             batch.checkpoints.retain(|it| it.0 == projection);
+            if batch.checkpoints.is_empty() {
+                continue;
+            }
             match isolate_batch(pool, batch, role).await {
                 Ok(()) => {}
                 Err(error) if role == Role::Live && is_table_fault(&error) => {

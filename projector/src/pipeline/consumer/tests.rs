@@ -5,7 +5,6 @@ use linkledger_testing::TestBroker;
 use rdkafka::{ClientContext as _, statistics::Statistics};
 
 use super::*;
-use crate::config::GroupProtocol;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_without_brokers_is_replaced_with_its_partitions() {
@@ -16,8 +15,6 @@ async fn client_without_brokers_is_replaced_with_its_partitions() {
         allow_unsafe_postgres: true,
         kafka: broker.config(),
         clicks: broker.clicks(),
-        group_id: broker.group_id("again"),
-        group_protocol: GroupProtocol::Classic,
         fetch_wait_max_ms: 2,
         connections_max: 2,
         internal_hosts: InternalHosts::default(),

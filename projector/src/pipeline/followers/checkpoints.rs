@@ -38,10 +38,15 @@ impl Followers {
             .context("cannot read the checkpoints")?;
         self.checkpoints_due_at = Instant::now() + CHECKPOINTS_INTERVAL;
         for claimed in self.shards.values_mut() {
+            let mut is_lost = false;
             for follower in &mut claimed.followers {
                 let row = row_of(follower, &rows)?;
-                follower.forget_if_moved(row);
+                is_lost |= follower.forget_if_moved(row);
                 follower.record_row(row);
+            }
+            if is_lost {
+                let shard = claimed.shard.to_string();
+                counter!(CHECKPOINTS_LOST_TOTAL, "shard" => shard).increment(1);
             }
         }
         if self.needs_checkpoints() {
@@ -65,6 +70,9 @@ impl Followers {
                 }
                 follower.begin(row_of(follower, rows)?, &end);
                 if follower.checkpoint.is_some() {
+                    // A failed cycle is perhaps a restore of the log.
+                    self.lag_due_at = Instant::now();
+                    self.events_due_at = self.lag_due_at;
                     // What was published before this moment is perhaps never delivered.
                     let head: Position = end.heads[shard.index()];
                     claimed.read_until = claimed.read_until.max(head);
@@ -90,14 +98,15 @@ fn row_of<'a>(
 }
 
 impl Follower {
-    fn forget_if_moved(&mut self, row: &LiveCheckpoint) {
+    /// Forgets a checkpoint that is no longer the stored one. Returns true if another process or a crash has moved it.
+    fn forget_if_moved(&mut self, row: &LiveCheckpoint) -> bool {
         let (shard, projection, stored) = (self.shard, self.projection, row.checkpoint);
         let Some(remembered) = self.checkpoint.filter(|it| *it != stored) else {
-            return;
+            return false;
         };
-        if remembered.generation == stored.generation {
+        let is_lost = remembered.generation == stored.generation;
+        if is_lost {
             // A crash has moved the checkpoint back, or another owner of the shard has moved it forward.
-            counter!(CHECKPOINTS_LOST_TOTAL, "shard" => shard.to_string()).increment(1);
             tracing::warn!(
                 %shard,
                 %projection,
@@ -110,5 +119,6 @@ impl Follower {
             tracing::info!(%shard, %projection, generation, "another generation is live");
         }
         self.forget_checkpoint();
+        is_lost
     }
 }

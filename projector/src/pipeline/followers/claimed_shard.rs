@@ -75,7 +75,10 @@ impl ClaimedShard {
     pub(super) fn receive(&mut self, published: PublishedEvent) {
         let (shard, position) = (self.shard, published.event.position);
         counter!(RECORDS_RECEIVED_TOTAL, "shard" => shard.to_string()).increment(1);
-        let needs = |follower: &Follower| follower.position().is_none_or(|it| it < position);
+        let needs = |follower: &Follower| {
+            let active = follower.active();
+            follower.needs_checkpoint() || active.is_some_and(|it| it.position < position)
+        };
         let is_needed = self.followers.iter().any(needs);
         match self.recent.push(published) {
             Continuation::Next if is_needed => self.topic_delay.end(),
@@ -153,17 +156,26 @@ impl ClaimedShard {
         }
         let is_refused = self.followers.iter().any(Follower::is_checkpoint_refused);
         report_refused(self.shard, is_refused);
-        let active = self.followers.iter().filter_map(Follower::active);
-        let Some(lowest) = active.map(|checkpoint| checkpoint.position).min() else {
-            return;
+        let Some(waiting) = self.lowest_waiting() else {
+            return self.topic_delay.stop_waiting();
         };
         let was_late = self.topic_delay.is_late();
-        if lowest >= self.read_until && self.topic_delay.is_over(lowest, head, now) {
+        if self.topic_delay.is_over(waiting, head, now) {
             self.read_until = head;
             if !was_late {
                 counter!(CATCH_UPS_TOTAL, "shard" => self.shard.to_string()).increment(1);
             }
         }
+    }
+
+    /// Returns the lowest position of the followers that wait for the topic: they neither read the log nor have a next
+    /// event.
+    fn lowest_waiting(&self) -> Option<Position> {
+        let active = self.followers.iter().filter_map(Follower::active);
+        let waiting = active.filter(|it| {
+            it.position >= self.read_until && self.recent.after(it.epoch, it.position).is_none()
+        });
+        waiting.map(|it| it.position).min()
     }
 
     /// Returns the position of each projection; `None` while its checkpoint is not loaded.
@@ -202,5 +214,70 @@ impl Follower {
         let position = checkpoint.position;
         self.set_gauge(PROJECTION_POSITION, position as f64);
         self.set_gauge(PROJECTION_LAG_EVENTS, (head - position) as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn at(positions: [Position; 3]) -> ClaimedShard {
+        let mut claimed = ClaimedShard::new(Shard::new(3).unwrap());
+        for (follower, position) in claimed.followers.iter_mut().zip(positions) {
+            follower.checkpoint = Some(Checkpoint {
+                generation: 1,
+                epoch: 1,
+                position,
+            });
+        }
+        claimed
+    }
+
+    fn due(claimed: &ClaimedShard) -> Vec<Position> {
+        let groups = claimed.due_groups().into_iter();
+        groups.map(|group| group.position).collect()
+    }
+
+    #[test]
+    fn lagging_follower_delays_no_other_without_topic() {
+        let (mut claimed, start) = (at([50, 10, 50]), Instant::now());
+        claimed.read_until = 50;
+        assert_eq!(due(&claimed), [10]);
+        let mut end = LogEnd {
+            log_id: Uuid::nil(),
+            epoch: 1,
+            heads: [0; _],
+        };
+        end.heads[3] = 60;
+        claimed.compare_with_end(&end, start);
+        assert_eq!(due(&claimed), [10]);
+        claimed.compare_with_end(&end, start + Duration::from_millis(300));
+        assert_eq!(due(&claimed), [10, 50]);
+        // From now on the log is read at once.
+        claimed.followers[0].checkpoint.as_mut().unwrap().position = 60;
+        claimed.followers[2].checkpoint.as_mut().unwrap().position = 60;
+        end.heads[3] = 61;
+        claimed.compare_with_end(&end, start + Duration::from_millis(400));
+        assert_eq!(due(&claimed), [10, 60]);
+    }
+
+    #[test]
+    fn paused_and_refused_followers_wait_for_nothing() {
+        let (mut claimed, start) = (at([50, 10, 50]), Instant::now());
+        claimed.followers[1].is_paused = true;
+        claimed.followers[0].checkpoint = None;
+        claimed.followers[2].is_paused = true;
+        let end = LogEnd {
+            log_id: Uuid::nil(),
+            epoch: 1,
+            heads: [60; _],
+        };
+        claimed.compare_with_end(&end, start);
+        claimed.compare_with_end(&end, start + Duration::from_secs(9));
+        assert_eq!((due(&claimed), claimed.read_until), (vec![], 0));
     }
 }

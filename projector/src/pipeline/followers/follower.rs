@@ -24,8 +24,8 @@ pub(super) struct Follower {
     pub(super) has_parked: bool,
     /// False if no event above the checkpoint is skipped.
     pub(super) has_skipped: bool,
-    /// Last event that this process has applied.
-    pub(super) last_event: Option<EventPlace>,
+    /// Last event that this process has applied, and the checkpoint since then.
+    pub(super) last_applied: Option<(EventPlace, Checkpoint)>,
     /// Reason for which no event is applied.
     pub(super) refused: Option<Refused>,
 }
@@ -39,7 +39,7 @@ impl Follower {
             is_paused: false,
             has_parked: false,
             has_skipped: false,
-            last_event: None,
+            last_applied: None,
             refused: None,
         }
     }
@@ -63,14 +63,15 @@ impl Follower {
             return self.refuse(refusal);
         }
         self.checkpoint = Some(row.checkpoint);
+        self.last_applied.take_if(|last| last.1 != row.checkpoint);
         self.end_refusal_of_checkpoint();
     }
 
     /// Records pause, parked accounts and skipped events.
     pub(super) fn record_row(&mut self, row: &LiveCheckpoint) {
-        if self.is_paused != row.is_paused && self.checkpoint.is_some() {
+        if self.is_paused != row.is_paused {
             let (shard, projection, is_paused) = (self.shard, self.projection, row.is_paused);
-            tracing::info!(%shard, %projection, is_paused, "an operator changed the pause");
+            tracing::info!(%shard, %projection, is_paused, "the pause of a projection");
         }
         self.is_paused = row.is_paused;
         self.has_parked = row.parked_accounts > 0;
@@ -83,14 +84,16 @@ impl Follower {
     pub(super) fn advance(&mut self, from: Checkpoint, to: EventPlace) {
         if self.checkpoint == Some(from) {
             let position = from.position.max(to.position);
-            self.checkpoint = Some(Checkpoint { position, ..from });
-            self.last_event = Some(to);
+            let checkpoint = Checkpoint { position, ..from };
+            self.checkpoint = Some(checkpoint);
+            self.last_applied = Some((to, checkpoint));
+            self.end_refusal_if_read(Some(position));
         }
     }
 
     /// Forgets the checkpoint, which may have moved.
     pub(super) fn forget_checkpoint(&mut self) {
-        (self.checkpoint, self.last_event) = (None, None);
+        self.checkpoint = None;
     }
 
     /// Returns the position, if the checkpoint is remembered.

@@ -55,7 +55,10 @@ impl Followers {
 
     /// Refuses the followers whose last event the log has lost: the log was restored from a backup, and has grown since.
     async fn check_last_events(&mut self) -> anyhow::Result<()> {
-        let last = self.followers().filter_map(|follower| follower.last_event);
+        let last = self
+            .followers()
+            .filter_map(|follower| follower.last_applied);
+        let last = last.map(|(event, _)| event);
         // An event that cannot be read is reported when it is read again.
         let (absent, _unreadable) = self.absent_from_log(last.collect()).await?;
         for lost in absent {
@@ -66,7 +69,7 @@ impl Followers {
             claimed.recent.clear();
             for follower in &mut claimed.followers {
                 if let Some(checkpoint) = follower.checkpoint
-                    && follower.last_event == Some(lost)
+                    && follower.last_applied == Some((lost, checkpoint))
                 {
                     let found = format!("where the log no longer has the applied event {event_id}");
                     follower.refuse(Refusal::LostEvents {

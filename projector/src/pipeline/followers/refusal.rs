@@ -3,7 +3,8 @@
 //!
 //! An operator has to repair the read tables or the log, and a restart does not help. The process therefore keeps
 //! running, lets the other followers go on, and checks the refused one again every second. A checkpoint whose event the
-//! log has lost stays refused while the log grows: the lost events stay applied. Only a restart forgets them.
+//! log has lost stays refused while the log grows: the lost events stay applied. Only a
+//! restart forgets them, or another process that claims the shard.
 
 use std::time::Duration;
 
@@ -126,6 +127,7 @@ impl Follower {
     /// Refuses to apply events until an operator has repaired the read tables or the log.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         self.forget_checkpoint();
+        self.last_applied = None;
         let now = Instant::now();
         let recheck_at = now + RECHECK_INTERVAL;
         match &mut self.refused {

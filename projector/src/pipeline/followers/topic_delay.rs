@@ -37,6 +37,11 @@ impl TopicDelay {
         self.is_late = false;
     }
 
+    /// No follower waits for the topic.
+    pub(super) fn stop_waiting(&mut self) {
+        self.awaited = None;
+    }
+
     /// Returns true if the topic has not delivered an event in time, and none since.
     pub(super) fn is_late(&self) -> bool {
         self.is_late

@@ -50,7 +50,7 @@ async fn verify_beside_running_projector_finds_nothing() {
     let stage = Stage::set().await;
     let first = stage.account_with_links("first", 0).await;
     let second = stage.neighbour_with_links(first, "second", 0).await;
-    let projector = stage.projector("verify").await;
+    let projector = stage.projector().await;
     let is_over = AtomicBool::new(false);
     let appends = async {
         for round in 0..ROUNDS {
@@ -86,7 +86,7 @@ async fn repair_beside_running_projector_matches_the_log() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
     let account_id = stage.account_with_links("owner", 8).await;
-    let projector = stage.projector("repair").await;
+    let projector = stage.projector().await;
     stage.eventually_complete().await;
     for statement in [
         "UPDATE read_model.links SET destination_url = 'x', slug = 'x' WHERE slug = 'owner-1X'",

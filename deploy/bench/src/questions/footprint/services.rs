@@ -40,7 +40,6 @@ impl Services {
         let environment = [
             ("DATABASE_URL", database_url),
             ("KAFKA_BROKERS", &broker.bootstrap_servers()),
-            ("GROUP_PROTOCOL", "consumer"),
             ("RATE_LIMIT", "0"),
             ("NO_CLICKS", "true"),
             ("REDIRECT_CACHE_MIB", &cache_mib),

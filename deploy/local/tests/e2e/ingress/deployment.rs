@@ -138,7 +138,6 @@ impl Plan<'_> {
         let role = format!("linkledger_{}", name.replace('-', "_"));
         let environment = [
             ("DATABASE_URL", self.url_of(&role)),
-            ("GROUP_ID", self.broker.group_id("projector")),
             ("BASE_URL", self.base_url.clone()),
             ("SHORT_BASE_URL", self.short_base_url.clone()),
             ("RATE_LIMIT", "0".to_owned()),

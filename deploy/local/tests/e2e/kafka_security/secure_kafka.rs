@@ -89,14 +89,13 @@ impl SecureKafka {
     }
 
     /// Gives the users the rights of `deploy/kafka/acls`, on topics of events and of clicks.
-    pub(crate) fn grant_rights(&self, [topic, clicks]: [&str; 2], group: &str, folder: &Path) {
+    pub(crate) fn grant_rights(&self, [topic, clicks]: [&str; 2], folder: &Path) {
         let mut script = Command::new(ACLS);
         script
             .env("KAFKA_ACLS", acl_command().join(" "))
             .env("KAFKA_BROKERS", self.kafka.bootstrap_servers())
             .env("KAFKA_TOPIC", topic)
             .env("KAFKA_CLICKS_TOPIC", clicks)
-            .env("GROUP_ID", group)
             .env("CONSUMERS", CONSUMER)
             .env("CLICKS_CONSUMERS", CLICKS_CONSUMER)
             .arg(self.admin_properties(folder));

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::PathBuf,
     process::{Child, Command, Output},
+    sync::atomic::{AtomicI64, Ordering},
 };
 
 use linkledger_core::{
@@ -32,8 +33,9 @@ pub(crate) struct Stage {
     pub(crate) database: TestDatabase,
     pub(crate) folder: TempDir,
     topic: String,
-    pub(crate) group: String,
     http: Http,
+    /// Number of links.
+    created: AtomicI64,
     internal: String,
     projector_internal: String,
     programs: [PathBuf; 2],
@@ -51,8 +53,8 @@ impl Stage {
             database,
             folder: tempfile::tempdir().unwrap(),
             topic: topic.to_owned(),
-            group: format!("{topic}-readers"),
             http: Http::new(url, key.reveal().to_owned()),
+            created: AtomicI64::new(0),
             internal: free_address(),
             projector_internal: free_address(),
             programs: [program("command-api"), program("projector")],
@@ -67,7 +69,7 @@ impl Stage {
     pub(crate) fn grant_rights(&self) {
         let folder = self.folder.path();
         let topics = [self.topic.as_str(), &self.clicks_topic()];
-        self.kafka.grant_rights(topics, &self.group, folder);
+        self.kafka.grant_rights(topics, folder);
     }
 
     /// Revokes the right of a user to read the topic.
@@ -123,7 +125,6 @@ impl Stage {
 
     pub(crate) fn projector(&self, kafka: &KafkaConfig) -> Service {
         let arguments = ["run", "--internal-listen", &self.projector_internal];
-        let arguments = [&arguments[..], &["--group-id", &self.group]].concat();
         self.service(1, &arguments, kafka)
     }
 
@@ -149,11 +150,13 @@ impl Stage {
         let body = json!({ "destination_url": "https://example.com/" });
         let created = self.http.create(&key.to_string(), &body).await;
         assert_eq!(created.status, 201, "{created:?}");
+        self.created.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until the read tables have this number of links.
-    pub(crate) async fn eventually_read(&self, links: i64) {
+    /// Waits until the read tables have all links.
+    pub(crate) async fn eventually_read(&self) {
         eventually("the links are in the read tables", async || {
+            let links = self.created.load(Ordering::Relaxed);
             let count = "SELECT count(*) FROM read_model.links";
             let count = sqlx::query_scalar::<_, i64>(count);
             let count = count.fetch_one(self.database.pool()).await.unwrap();
