@@ -46,7 +46,9 @@
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
 //! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
-//! - **checkpoint**: the last position that a projection has applied in a shard.
+//! - **follower**: a projection in a shard. It takes the events after its checkpoint from the topic,
+//!   and from the log where the topic lacks the next one.
+//! - **checkpoint**: the last position that a follower has applied.
 //! - **claim**: a projector's share of the work: a shard that it applies, and that others leave alone
 //!   while it renews the claim each second.
 //! - **lag**: head minus checkpoint, in events. A *stale* read model lags.
