@@ -68,8 +68,8 @@ pub(crate) struct ImportOptions {
     /// refusal, and each change.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the refused lines to this CSV file, and not to standard error; columns as of --out. The file can be mended
-    /// and imported.
+    /// Write the refused lines to this CSV file, and not to standard error; columns as of --out. A copy of the file can
+    /// be mended and imported.
     #[arg(long, value_name = "FILE")]
     refused: Option<PathBuf>,
     /// Exit with code 0, not 6, although lines were refused.
@@ -163,7 +163,10 @@ impl ImportOptions {
     /// Returns the advice after refusals.
     fn mending(&self) -> String {
         match &self.refused {
-            Some(refused) if !self.dry_run => format!("mend {} and import it", refused.display()),
+            Some(refused) if !self.dry_run => format!(
+                "mend a copy of {} and import that (the same command writes the file again)",
+                refused.display()
+            ),
             Some(_) | None => "mend the file and run the same command again".to_owned(),
         }
     }

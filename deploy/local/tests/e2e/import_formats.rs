@@ -206,7 +206,8 @@ async fn mended_refused_file_is_imported_with_its_details() {
         first.contains("0 created, 0 created before, 4 refused"),
         "{first}"
     );
-    assert!(first.contains("refused.csv and import it, or"), "{first}");
+    assert!(first.contains("mend a copy of "), "{first}");
+    assert!(first.contains("refused.csv and import that ("), "{first}");
     mend(&refused);
     let mended = printed(&["import", refused_file]);
     assert!(
