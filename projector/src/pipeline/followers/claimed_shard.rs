@@ -1,6 +1,6 @@
 //! A shard that this process has claimed: its followers, and what the topic has delivered to them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
@@ -29,6 +29,8 @@ pub(super) struct ClaimedShard {
     pub(super) followers: PerProjection<Follower>,
     pub(super) recent: RecentEvents,
     topic_delay: TopicDelay,
+    /// Number of records since the last report.
+    received: u64,
     /// Followers below this position read the log, if their next event is not among the recent ones.
     pub(super) read_until: Position,
     /// Next automatic release of a parked account; `None` once every parked account was tried.
@@ -66,6 +68,7 @@ impl ClaimedShard {
             followers: Projection::ALL.map(|projection| Follower::new(projection, shard)),
             recent: RecentEvents::default(),
             topic_delay: TopicDelay::default(),
+            received: 0,
             read_until: 0,
             next_release: None,
         }
@@ -74,7 +77,7 @@ impl ClaimedShard {
     /// Takes an event of the topic.
     pub(super) fn receive(&mut self, published: PublishedEvent) {
         let (shard, position) = (self.shard, published.event.position);
-        counter!(RECORDS_RECEIVED_TOTAL, "shard" => shard.to_string()).increment(1);
+        self.received += 1;
         let needs = |follower: &Follower| {
             let active = follower.active();
             follower.needs_checkpoint() || active.is_some_and(|it| it.position < position)
@@ -142,6 +145,8 @@ impl ClaimedShard {
     /// Compares the followers with the end of the log: reports their lag, refuses those beyond the end, and lets those
     /// read the log for which the topic is late.
     pub(super) fn compare_with_end(&mut self, end: &LogEnd, now: Instant) {
+        let received = mem::take(&mut self.received);
+        counter!(RECORDS_RECEIVED_TOTAL, "shard" => self.shard.to_string()).increment(received);
         let head = end.heads[self.shard.index()];
         match self.recent.end() {
             Some((epoch, position)) if epoch > end.epoch => {
