@@ -55,6 +55,8 @@ pub const CLICKS_TOPIC: &str = "linkledger.clicks.v1";
 
 /// Number of partitions of the topic of clicks. Never changes during the life of a topic.
 pub const CLICK_PARTITIONS: u8 = 16;
+// Who has claimed a shard counts the partition with its number.
+const _: () = assert!(CLICK_PARTITIONS == crate::shard::SHARD_COUNT);
 
 /// Maximum length of `User-Agent` and of `Referer`, in bytes; the rest is ignored.
 #[cfg(feature = "clicks")]

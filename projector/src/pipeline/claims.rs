@@ -53,6 +53,8 @@ pub struct Claims {
     /// Last attempt, and last success.
     attempted_at: Option<Instant>,
     renewed_at: Option<Instant>,
+    /// True if the last renewal came after a silence.
+    was_silent: bool,
     measured: BTreeMap<Shard, (Instant, PerProjection<Option<Position>>)>,
     /// Latest error that is not reported yet, with its time.
     error: Option<(String, OffsetDateTime)>,
@@ -69,6 +71,7 @@ impl Claims {
             are_known: false,
             attempted_at: None,
             renewed_at: None,
+            was_silent: false,
             measured: BTreeMap::new(),
             error: None,
         }
@@ -152,13 +155,11 @@ impl Claims {
         let is_own = |shard: &Shard| owners[shard.index()].0 == Some(own);
         let mut rows = Columns::default();
         // After a silence of the database, all claims have expired, also those of processes that are about to renew
-        // them: this process then takes none before its next renewal.
-        let was_silent = self.renewed_at.is_some_and(|at| at.elapsed() >= EXPIRY);
-        let claimable = if was_silent {
-            Vec::new()
-        } else {
-            share::claimable(&living, own)
-        };
+        // them: this process then takes only what nobody owns, until its next renewal.
+        let is_silent = self.renewed_at.is_some_and(|at| at.elapsed() >= EXPIRY);
+        self.was_silent = is_silent && !self.was_silent;
+        let mut claimable = share::claimable(&living, own);
+        claimable.retain(|shard| !self.was_silent || owners[shard.index()].0.is_none());
         let kept = Shard::all().filter(is_own);
         for shard in kept.chain(claimable) {
             let report = reports.iter().find(|(reported, _)| *reported == shard);

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use linkledger_core::{
     click::tally::PartitionRecord,
     event_store::time_limit::{ANSWER_TIME_MAX, within},
+    shard::Shard,
 };
 use rdkafka::Offset;
 use tokio::time::Instant;
@@ -23,11 +24,11 @@ const WAITING_OF_PARTITION_MIN: usize = 4_096;
 impl CountingLoop {
     /// Begins the partitions of shards that this process has claimed, and ends those of shards that it has lost.
     pub(super) fn follow_claims(&mut self) {
-        let claimed = self.claimed.borrow_and_update();
-        let claimed = claimed
-            .iter()
-            .filter_map(|shard| u8::try_from(shard.index()).ok());
-        let claimed: BTreeSet<u8> = claimed.collect();
+        let number = |shard: &Shard| u8::try_from(shard.index()).ok();
+        let claimed: BTreeSet<u8> = {
+            let shards = self.claimed.borrow_and_update();
+            shards.iter().filter_map(number).collect()
+        };
         let lost = self.partitions.keys().filter(|it| !claimed.contains(it));
         let lost: Vec<u8> = lost.copied().collect();
         let new = claimed
@@ -43,9 +44,11 @@ impl CountingLoop {
         for number in lost {
             self.consumer.end(number);
             self.partitions.remove(&number);
+            self.paused.remove(&number);
         }
         self.partitions
             .extend(new.into_iter().map(|number| (number, None)));
+        self.report_lag();
     }
 
     pub(super) fn take(&mut self, records: Vec<(u8, PartitionRecord)>) {

@@ -16,6 +16,12 @@ use crate::clicks::{
 
 impl CountingLoop {
     pub(super) fn has_reached_end_of_topic(&self) -> bool {
+        if self.is_ending_at_topic_end
+            && self.partitions.is_empty()
+            && self.claimed.borrow().is_empty()
+        {
+            return true;
+        }
         let Some(last) = &self.last_ends else {
             return false;
         };
@@ -90,7 +96,7 @@ impl CountingLoop {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-    fn report_lag(&self) {
+    pub(super) fn report_lag(&self) {
         let lag: u64 = self.partitions.values().flatten().map(|it| it.lag).sum();
         gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(lag as f64);
     }
