@@ -9,7 +9,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -18,7 +17,7 @@ use rdkafka::{
     ClientContext,
     config::RDKafkaLogLevel,
     consumer::ConsumerContext,
-    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    error::{KafkaError, RDKafkaErrorCode},
     statistics::Statistics,
 };
 
@@ -28,9 +27,6 @@ const RECENT_FOR: Duration = Duration::from_mins(1);
 
 /// Interval at which the same error is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Delay before a broker is asked again about a partition without a leader.
-const UNLED_DELAY: Duration = Duration::from_millis(200);
 
 /// Interval of the statistics of a client, which [`KafkaErrors::take_lost_brokers`] needs.
 pub const STATISTICS_INTERVAL: (&str, &str) = ("statistics.interval.ms", "10000");
@@ -304,30 +300,9 @@ impl KafkaWarnings {
     }
 }
 
-/// Asks a broker, and asks again until `time_max` is over while a partition has no leader: during a change of leader, or
-/// after the creation of the topic. Blocks.
-///
-/// # Errors
-/// Returns the last error.
-pub fn once_led<T>(time_max: Duration, ask: impl Fn() -> KafkaResult<T>) -> KafkaResult<T> {
-    let until = Instant::now() + time_max;
-    loop {
-        let answer = ask();
-        let error = answer.as_ref().err();
-        let is_unled = matches!(
-            error.and_then(KafkaError::rdkafka_error_code),
-            Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)
-        );
-        if !is_unled || Instant::now() >= until {
-            return answer;
-        }
-        thread::sleep(UNLED_DELAY);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::thread;
 
     use rdkafka::{ClientConfig, producer::FutureProducer, statistics::Broker};
 
@@ -438,22 +413,6 @@ mod tests {
             assert!(Instant::now() < until, "no statistics arrive");
             thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    #[test]
-    fn partition_without_leader_is_asked_again_for_a_while() {
-        let asked = Cell::new(0);
-        let unled = || KafkaError::OffsetFetch(RDKafkaErrorCode::NotLeaderForPartition);
-        let answer = once_led(Duration::from_mins(1), || {
-            asked.set(asked.get() + 1);
-            if asked.get() < 3 { Err(unled()) } else { Ok(7) }
-        });
-        assert_eq!((answer, asked.get()), (Ok(7), 3));
-        let refused = once_led(Duration::ZERO, || Err::<(), _>(unled()));
-        assert_eq!(refused, Err(unled()));
-        let other = KafkaError::OffsetFetch(RDKafkaErrorCode::BrokerTransportFailure);
-        let refused = once_led(Duration::from_mins(1), || Err::<(), _>(other.clone()));
-        assert_eq!(refused, Err(other));
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub mod kafka_close;
 pub mod kafka_config;
 #[cfg(feature = "kafka")]
 pub mod kafka_errors;
+#[cfg(feature = "kafka")]
+pub mod kafka_leaders;
 #[cfg(feature = "service")]
 pub mod lifecycle;
 #[cfg(feature = "service")]

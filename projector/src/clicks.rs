@@ -7,8 +7,8 @@
 //!
 //! Nothing here ends the process, or delays another partition, the other counting or a projection.
 
-mod assignment;
 mod batch;
+mod claimed_partition;
 mod consumer;
 pub mod housekeeping;
 mod partition_days;

@@ -14,7 +14,7 @@
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, why, status.
 //! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
 //!
-//! `pipeline` imports from `read_models`, `clicks` the retries of `pipeline`, `operations` from all of
+//! `pipeline` imports from `read_models`, `clicks` claims and retries of `pipeline`, `operations` from all of
 //! them, `surfaces` from all, and nothing the other way round.
 
 pub mod clicks;

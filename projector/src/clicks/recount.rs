@@ -26,7 +26,7 @@ use self::{
     plan::{PartitionRange, RecountPlan},
     topic::TopicReader,
 };
-use super::{assignment::LIMITS_MAX, batch, partition_days::PartitionDays, position, rows};
+use super::{batch, claimed_partition::LIMITS_MAX, partition_days::PartitionDays, position, rows};
 use crate::pipeline::retry::{Retries, is_refusal};
 
 pub use self::plan::RecountRefusal;

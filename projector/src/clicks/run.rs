@@ -29,9 +29,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     CountingEnd,
-    assignment::PartitionAssignment,
     batch::{self, BatchOutcome, BatchPlace, CountedBatch},
     batch_interval,
+    claimed_partition::ClaimedPartition,
     consumer::ClickConsumer,
     partition_days::PartitionDays,
     topic_ends::{TopicEnds, TopicEndsRequests},
@@ -56,7 +56,7 @@ pub struct CountingLoop {
     consumer: ClickConsumer,
     claimed: ClaimedShards,
     /// Claimed partitions; `None` while the position is not read, or the counting is paused.
-    partitions: BTreeMap<u8, Option<PartitionAssignment>>,
+    partitions: BTreeMap<u8, Option<ClaimedPartition>>,
     /// Partitions whose counting was paused when their positions were read.
     paused: BTreeSet<u8>,
     days: PartitionDays,
@@ -238,7 +238,7 @@ impl CountingLoop {
 async fn count_first(
     counting: Counting,
     number: u8,
-    partition: &PartitionAssignment,
+    partition: &ClaimedPartition,
     pool: &PgPool,
     days: &mut PartitionDays,
 ) -> sqlx::Result<BatchOutcome> {

@@ -1,4 +1,4 @@
-//! Begins and ends of the assigned partitions, asked for about once a second.
+//! Begins and ends of the claimed partitions, asked for about once a second.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,7 +1,7 @@
 //! The consumer of the topic: receives the records of the shards that this process has claimed, from now on.
 //!
-//! Where reading begins does not matter: what the topic does not deliver is read from the event store. So there is no
-//! consumer group, and no offset is stored.
+//! No consumer group and no stored offset: what the topic does not deliver to this process is read from the log, so it
+//! does not matter where reading begins.
 
 mod key;
 mod record;

@@ -36,6 +36,11 @@ async fn claims_of(pool: &PgPool, shard: Shard) -> Vec<Claim> {
     .unwrap()
 }
 
+/// Returns the claims of a process of this name, which owns nothing yet.
+fn claims_by(name: &str, pool: &PgPool) -> Claims {
+    Claims::new(pool.clone(), name.to_owned())
+}
+
 fn shard(number: u16) -> Shard {
     Shard::new(number.into()).unwrap()
 }
@@ -79,8 +84,8 @@ async fn projector_claims_all_shards_and_renews_them() {
 async fn second_process_takes_half_and_all_when_first_is_silent() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut first = Claims::new(pool.clone(), "first".to_owned());
-    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    let mut first = claims_by("first", pool);
+    let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
     assert_eq!(first.owned(), all());
     second.renew(&[]).await.unwrap();
@@ -105,8 +110,8 @@ async fn second_process_takes_half_and_all_when_first_is_silent() {
 async fn claims_expire_also_when_the_clock_is_set_back() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut first = Claims::new(pool.clone(), "first".to_owned());
-    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    let mut first = claims_by("first", pool);
+    let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
     age(pool, -3_600).await;
     second.renew(&[]).await.unwrap();
@@ -117,7 +122,7 @@ async fn claims_expire_also_when_the_clock_is_set_back() {
 async fn silent_process_keeps_what_nobody_took() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut only = Claims::new(pool.clone(), "only".to_owned());
+    let mut only = claims_by("only", pool);
     only.renew(&[]).await.unwrap();
     let claimed = claims_of(pool, shard(3)).await.remove(0);
     age(pool, 60).await;
@@ -131,8 +136,8 @@ async fn silent_process_keeps_what_nobody_took() {
 async fn released_shards_are_free_at_once() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut first = Claims::new(pool.clone(), "first".to_owned());
-    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    let mut first = claims_by("first", pool);
+    let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
     first.release().await;
     // Countings that count to the end of the topic go on.
@@ -172,7 +177,7 @@ async fn claims_at_the_same_moment_are_disjoint() {
 async fn rate_counts_events_since_previous_renewal() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut claims = Claims::new(pool.clone(), "first".to_owned());
+    let mut claims = claims_by("first", pool);
     let report = |positions: PerProjection<i64>| [(shard(3), positions.map(Some))];
     claims.renew(&report(in_all(5))).await.unwrap();
     claims.renew(&report(in_all(5))).await.unwrap();
@@ -199,7 +204,7 @@ async fn rate_counts_events_since_previous_renewal() {
 async fn error_stays_reported_after_recovery() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut claims = Claims::new(pool.clone(), "first".to_owned());
+    let mut claims = claims_by("first", pool);
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     claims.record_error(&error);
     claims.renew(&[]).await.unwrap();
@@ -220,7 +225,7 @@ async fn error_stays_reported_after_recovery() {
 async fn failed_renewal_keeps_the_shards() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut claims = Claims::new(pool.clone(), "first".to_owned());
+    let mut claims = claims_by("first", pool);
     claims.renew(&[]).await.unwrap();
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     raw_sql("LOCK TABLE read_model.claims")
@@ -237,8 +242,8 @@ async fn failed_renewal_keeps_the_shards() {
 async fn process_that_could_not_renew_takes_nothing_at_once() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let mut first = Claims::new(pool.clone(), "first".to_owned());
-    let mut second = Claims::new(pool.clone(), "second".to_owned());
+    let mut first = claims_by("first", pool);
+    let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
     second.renew(&[]).await.unwrap();
     first.renew(&[]).await.unwrap();

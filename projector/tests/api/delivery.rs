@@ -76,6 +76,14 @@ impl Listener {
         }
         received
     }
+
+    /// Applies what is left, and compares the tables with the log.
+    async fn assert_complete(mut self, stage: &Stage) {
+        cycle_until_idle(&mut self.followers).await;
+        let tables = Tables::read(stage.database.pool()).await;
+        assert_eq!(tables, Tables::of_log(&stage.log().await));
+        self.consumer.close().await;
+    }
 }
 
 #[tokio::test]
@@ -92,12 +100,7 @@ async fn published_and_repeated_events_reach_all_read_tables() {
     stage.publish(&log[before + 40..]).await;
     let received = listener.apply_until(log.last().unwrap()).await;
     assert_eq!(received.len(), 40 + 35 + 6);
-    cycle_until_idle(&mut listener.followers).await;
-    assert_eq!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&log)
-    );
-    listener.consumer.close().await;
+    listener.assert_complete(&stage).await;
 }
 
 #[tokio::test]
@@ -117,12 +120,7 @@ async fn gaps_and_foreign_records_are_repaired_from_log() {
     stage.publish(&news[15..]).await;
     let received = listener.apply_until(news.last().unwrap()).await;
     assert_eq!(received.len(), 4 + 3 + 5);
-    cycle_until_idle(&mut listener.followers).await;
-    assert_eq!(
-        Tables::read(stage.database.pool()).await,
-        Tables::of_log(&log)
-    );
-    listener.consumer.close().await;
+    listener.assert_complete(&stage).await;
 }
 
 #[tokio::test]

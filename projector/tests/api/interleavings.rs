@@ -38,7 +38,7 @@ enum Step {
     Pause(Index, bool),
 }
 
-/// What is wrong with a delivery.
+/// Fault of a delivery.
 #[derive(Debug, Clone)]
 enum Flaw {
     None,

@@ -4,9 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use linkledger_core::{
-    kafka_close,
-    kafka_config::KafkaConfig,
-    kafka_errors::{KafkaErrors, once_led},
+    kafka_close, kafka_config::KafkaConfig, kafka_errors::KafkaErrors, kafka_leaders::once_led,
 };
 use rdkafka::{
     ClientConfig,

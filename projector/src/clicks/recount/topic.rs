@@ -7,7 +7,8 @@ use futures::StreamExt as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
     kafka_config::{KafkaConfig, TopicName},
-    kafka_errors::{KafkaErrors, once_led},
+    kafka_errors::KafkaErrors,
+    kafka_leaders::once_led,
 };
 use rdkafka::{
     ClientConfig, ClientContext, Message as _, Offset, TopicPartitionList,

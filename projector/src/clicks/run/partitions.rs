@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{CountingLoop, WAITING_MAX};
 use crate::clicks::{
-    assignment::{Admission, LIMITS_MAX, PartitionAssignment},
+    claimed_partition::{Admission, ClaimedPartition, LIMITS_MAX},
     position,
 };
 
@@ -114,7 +114,7 @@ impl CountingLoop {
                         continue;
                     }
                     self.paused.remove(&number);
-                    let partition = PartitionAssignment::at(position);
+                    let partition = ClaimedPartition::at(position);
                     let from = partition.fetched_from();
                     self.partitions.insert(number, Some(partition));
                     self.begin_fetch(number, from);

@@ -10,7 +10,7 @@ use metrics::gauge;
 
 use super::CountingLoop;
 use crate::clicks::{
-    assignment::{Admission, PartitionAssignment},
+    claimed_partition::{Admission, ClaimedPartition},
     position::{self, ReadToEnd},
 };
 
@@ -57,7 +57,7 @@ impl CountingLoop {
         self.record_read_to_end().await;
         let counted = self.partitions.iter();
         let counted: BTreeMap<u8, i64> = counted
-            .map(|(number, it)| (*number, it.as_ref().map_or(0, PartitionAssignment::counted)))
+            .map(|(number, it)| (*number, it.as_ref().map_or(0, ClaimedPartition::counted)))
             .collect();
         if self.requests.is_due() && !counted.is_empty() {
             let begun = self

@@ -71,7 +71,12 @@ impl Follower {
     pub(super) fn record_row(&mut self, row: &LiveCheckpoint) {
         if self.is_paused != row.is_paused {
             let (shard, projection, is_paused) = (self.shard, self.projection, row.is_paused);
-            tracing::info!(%shard, %projection, is_paused, "the pause of a projection");
+            let told = if is_paused {
+                "the projection is paused"
+            } else {
+                "the projection is resumed"
+            };
+            tracing::info!(%shard, %projection, "{told}");
         }
         self.is_paused = row.is_paused;
         self.has_parked = row.parked_accounts > 0;
@@ -103,7 +108,11 @@ impl Follower {
 
     /// Sets a gauge of this follower.
     pub(super) fn set_gauge(&self, name: &'static str, value: f64) {
-        let (projection, shard) = (self.projection.name(), self.shard.to_string());
-        gauge!(name, "projection" => projection, "shard" => shard).set(value);
+        set_gauge(name, (self.projection, self.shard), value);
     }
+}
+
+/// Sets a gauge of a projection in a shard.
+pub(super) fn set_gauge(name: &'static str, (projection, shard): (Projection, Shard), value: f64) {
+    gauge!(name, "projection" => projection.name(), "shard" => shard.to_string()).set(value);
 }

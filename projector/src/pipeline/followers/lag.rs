@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Followers,
-    follower::Follower,
+    follower::{Follower, set_gauge},
     refusal::{Refusal, report_foreign, report_refused},
 };
 
@@ -152,14 +152,13 @@ impl Followers {
 fn end_gauges(shard: Shard) {
     report_refused(shard, false);
     for projection in Projection::ALL {
-        let follower = Follower::new(projection, shard);
         for name in [
             PROJECTION_LAG_EVENTS,
             PROJECTION_LAG_SECONDS,
             PARKED_ACCOUNTS,
             PROJECTION_PAUSED,
         ] {
-            follower.set_gauge(name, 0.0);
+            set_gauge(name, (projection, shard), 0.0);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct RecentEvents {
     pub(super) is_confirmed: bool,
 }
 
-/// How an event of the topic continues the events before it.
+/// Relation of an event of the topic to the events before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Continuation {
     /// The event is the next one, or the first one.

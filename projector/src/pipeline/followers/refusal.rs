@@ -48,7 +48,7 @@ pub(crate) enum Refusal {
         projection: Projection,
         shard: Shard,
         checkpoint: Checkpoint,
-        /// What the log has at the position.
+        /// Content of the log at the position, in words.
         found: String,
     },
     #[error("{description}")]

@@ -1,4 +1,4 @@
-//! What the topic delivers, and what followers find.
+//! Deliveries of the topic, and the events that followers find.
 
 use linkledger_core::{
     envelope::{Metadata, RecordedEvent},

@@ -17,7 +17,7 @@ pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
 };
 
 /// A partition that the process counts.
-pub(super) struct PartitionAssignment {
+pub(super) struct ClaimedPartition {
     /// Position as stored.
     pub(super) position: CountingPosition,
     /// Offset up to which every record is counted, in the topic that exists now; `position` may still be
@@ -62,7 +62,7 @@ pub(super) enum Admission {
     OtherTopic,
 }
 
-impl PartitionAssignment {
+impl ClaimedPartition {
     /// Returns the state at a stored position.
     pub(super) fn at(position: CountingPosition) -> Self {
         let check = match position.next_offset {
@@ -238,8 +238,8 @@ mod tests {
         }
     }
 
-    fn assignment(next_offset: i64) -> PartitionAssignment {
-        PartitionAssignment::at(CountingPosition {
+    fn partition_at(next_offset: i64) -> ClaimedPartition {
+        ClaimedPartition::at(CountingPosition {
             next_offset,
             last_record_id: (next_offset > 0).then(|| "last".to_owned()),
             paused_at: None,
@@ -248,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn same_topic_continues_after_last_record() {
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         assert_eq!(partition.fetched_from(), Offset::Offset(7));
         assert_eq!(partition.receive(record(7, "last")), Admission::Continue);
         assert_eq!(partition.receive(record(8, "next")), Admission::Continue);
@@ -258,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn other_record_before_position_is_other_topic() {
         for other in [record(7, "other"), record(0, "last"), record(6, "last")] {
-            let mut partition = assignment(8);
+            let mut partition = partition_at(8);
             assert_eq!(partition.receive(other), Admission::OtherTopic);
             partition.restart();
             assert_eq!(partition.fetched_from(), Offset::Beginning);
@@ -269,11 +269,11 @@ mod tests {
 
     #[tokio::test]
     async fn expired_last_record_is_no_other_topic() {
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         assert_eq!(partition.receive(record(30, "next")), Admission::Continue);
         assert_eq!(partition.queue.len(), 1);
         // Nothing arrives, because everything has expired.
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 8, end: 8 };
         assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
         assert_eq!(partition.read_to_end_at, Some(AT));
@@ -281,18 +281,18 @@ mod tests {
 
     #[tokio::test]
     async fn end_before_position_is_other_topic() {
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 0, end: 7 };
         assert_eq!(partition.measure(ends, 8, AT), Admission::OtherTopic);
         // An answer to a request from before the last batch says nothing.
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         assert_eq!(partition.measure(ends, 6, AT), Admission::Continue);
         assert_eq!(partition.read_to_end_at, None);
     }
 
     #[tokio::test]
     async fn unchecked_topic_is_not_read_to_its_end() {
-        let mut partition = assignment(8);
+        let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 0, end: 8 };
         assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
         assert_eq!(partition.read_to_end_at, None);
