@@ -1,6 +1,7 @@
 //! Closes Kafka clients within a bounded time.
 
 use std::{
+    ops::Deref,
     sync::mpsc::{RecvTimeoutError, channel},
     thread,
     time::Duration,
@@ -8,6 +9,33 @@ use std::{
 
 /// Longest wait for the threads of a client.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// A Kafka client that is closed within 2 s when it is dropped, wherever that is: a task that is cancelled, an error, or
+/// a thread whose request has outlived all others. A consumer closes itself in its drop, without a limit of time.
+#[derive(Debug)]
+pub struct ClosedInTime<T: Send + 'static>(Option<T>);
+
+impl<T: Send> ClosedInTime<T> {
+    /// Returns the client with a bounded drop.
+    pub fn new(client: T) -> Self {
+        Self(Some(client))
+    }
+}
+
+impl<T: Send> Deref for ClosedInTime<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("only the drop takes the client")
+    }
+}
+
+impl<T: Send + 'static> Drop for ClosedInTime<T> {
+    fn drop(&mut self) {
+        let client = self.0.take();
+        close_in_time(move || drop(client));
+    }
+}
 
 /// Closes a Kafka client by `close`, which drops the client, and waits for the end, but not longer than 2 s.
 /// Returns false if the client is not closed by then: its threads end later by themselves. Blocks the
@@ -63,6 +91,16 @@ mod tests {
         let (ended, end) = channel();
         let client = Client { may_end, ended };
         assert!(!close_within(Duration::from_millis(10), || drop(client)));
+        assert!(end.try_recv().is_err());
+        allow.send(()).unwrap();
+        end.recv().unwrap();
+    }
+
+    #[test]
+    fn drop_leaves_behind_what_does_not_end() {
+        let (allow, may_end) = channel();
+        let (ended, end) = channel();
+        drop(ClosedInTime::new(Client { may_end, ended }));
         assert!(end.try_recv().is_err());
         allow.send(()).unwrap();
         end.recv().unwrap();

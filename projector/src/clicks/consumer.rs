@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
-    kafka_close,
+    kafka_close::ClosedInTime,
     kafka_config::TopicName,
     kafka_errors::{KafkaErrors, KafkaWarnings, LostBrokers, STATISTICS_INTERVAL},
 };
@@ -28,7 +28,7 @@ const RIGHTS: &str = "Read and Describe on the topic of clicks, and Read on the 
 
 /// The consumer of a counting.
 pub(super) struct ClickConsumer {
-    inner: Arc<StreamConsumer<KafkaErrors>>,
+    inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
     counting: Counting,
     topic: TopicName,
     /// Partitions that the client fetches.
@@ -54,7 +54,7 @@ impl ClickConsumer {
             .create_with_context(KafkaErrors::new(RIGHTS))
             .context("cannot create the Kafka consumer of clicks")?;
         Ok(Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(ClosedInTime::new(inner)),
             counting,
             topic: settings.clicks.clicks_topic.clone(),
             fetched: BTreeSet::new(),
@@ -158,7 +158,7 @@ impl ClickConsumer {
     }
 
     /// Returns a handle for requests on other threads.
-    pub(super) fn handle(&self) -> Arc<StreamConsumer<KafkaErrors>> {
+    pub(super) fn handle(&self) -> Arc<ClosedInTime<StreamConsumer<KafkaErrors>>> {
         Arc::clone(&self.inner)
     }
 
@@ -175,8 +175,10 @@ impl ClickConsumer {
     /// it.
     pub(super) async fn close(self) {
         let inner = self.inner;
-        let closing = move || kafka_close::close_in_time(move || drop(inner));
-        if tokio::task::spawn_blocking(closing).await.is_err() {
+        if tokio::task::spawn_blocking(move || drop(inner))
+            .await
+            .is_err()
+        {
             tracing::warn!("closing the Kafka client of clicks panicked");
         }
     }

@@ -14,7 +14,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::log::PerShard,
-    kafka_close,
+    kafka_close::ClosedInTime,
     kafka_config::TopicName,
     kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
     shard::Shard,
@@ -39,7 +39,7 @@ const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
 
 /// Consumer of the topic of events.
 pub struct Consumer {
-    inner: StreamConsumer<KafkaErrors>,
+    inner: ClosedInTime<StreamConsumer<KafkaErrors>>,
     settings: Config,
     topic: TopicName,
     shards: BTreeSet<Shard>,
@@ -179,9 +179,7 @@ impl Consumer {
         match assigned {
             Ok(client) => {
                 let former = mem::replace(&mut self.inner, client);
-                drop(spawn_blocking(move || {
-                    kafka_close::close_in_time(move || drop(former))
-                }));
+                drop(spawn_blocking(move || drop(former)));
             }
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),
@@ -193,15 +191,14 @@ impl Consumer {
     /// Closes the client.
     pub async fn close(self) {
         let inner = self.inner;
-        let closing = move || kafka_close::close_in_time(move || drop(inner));
-        if spawn_blocking(closing).await.is_err() {
+        if spawn_blocking(move || drop(inner)).await.is_err() {
             tracing::warn!("closing the Kafka client panicked");
         }
     }
 }
 
 /// Returns a client that connects in the background.
-fn client(settings: &Config) -> anyhow::Result<StreamConsumer<KafkaErrors>> {
+fn client(settings: &Config) -> anyhow::Result<ClosedInTime<StreamConsumer<KafkaErrors>>> {
     let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
     config
         .set("group.id", GROUP_ID)
@@ -218,6 +215,7 @@ fn client(settings: &Config) -> anyhow::Result<StreamConsumer<KafkaErrors>> {
         .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
     config
         .create_with_context(KafkaErrors::new(RIGHTS))
+        .map(ClosedInTime::new)
         .context("cannot create the Kafka consumer")
 }
 

@@ -23,7 +23,7 @@ use rdkafka::{
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use uuid::Uuid;
 
 use crate::stage::Stage;
@@ -130,9 +130,7 @@ impl ClickStage {
 
     /// Counts to the end of the topic.
     pub(crate) async fn count(&self, counting: Counting) {
-        let running = self.counting(counting);
-        running.end.at_end_of_topic.cancel();
-        running.running.await.unwrap().unwrap();
+        self.counting(counting).count_to_end().await;
     }
 
     /// Counts to the end of the topic with both countings.
@@ -179,7 +177,9 @@ impl RunningCounting {
     /// Waits until the counting has counted everything.
     pub(crate) async fn count_to_end(self) {
         self.end.at_end_of_topic.cancel();
-        self.running.await.unwrap().unwrap();
+        let counted = timeout(Duration::from_mins(5), self.running).await;
+        let counted = counted.expect("the counting reaches the end of the topic");
+        counted.unwrap().unwrap();
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use linkledger_core::{
     cloud_event::{Headers, PublishedEvent, RecordKey},
     event_store::log::{EventPlace, PerShard},
+    kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     shard::Shard,
 };
@@ -131,6 +132,7 @@ fn read_spans(
     key: &RecordKey,
 ) -> anyhow::Result<Tail> {
     let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet)?;
+    let consumer = ClosedInTime::new(consumer);
     let mut partitions = TopicPartitionList::new();
     let mut ends = PerShard::<Option<i64>>::default();
     for span in spans {

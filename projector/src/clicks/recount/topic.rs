@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
+    kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
     kafka_leaders::once_led,
@@ -37,7 +38,7 @@ const RIGHTS: &str = "Read and Describe on the topic of clicks";
 
 /// Consumer of the topic.
 pub(super) struct TopicReader {
-    inner: Arc<StreamConsumer<ReaderContext>>,
+    inner: Arc<ClosedInTime<StreamConsumer<ReaderContext>>>,
     topic: TopicName,
 }
 
@@ -74,7 +75,7 @@ impl TopicReader {
             .create_with_context(ReaderContext(KafkaErrors::new(RIGHTS)))
             .context("cannot create the Kafka consumer of clicks")?;
         Ok(Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(ClosedInTime::new(inner)),
             topic: kafka.topic.clone(),
         })
     }
