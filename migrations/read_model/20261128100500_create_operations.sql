@@ -41,12 +41,11 @@ CREATE TABLE read_model.verifications (
     CONSTRAINT verifications_pkey PRIMARY KEY (projection, generation)
 );
 
--- Claims of the shards, renewed once a second by the projector that applies their events, with its progress there. A
+-- Claim of each shard, renewed once a second by the projector that applies its events, with its progress there. A
 -- claim that was not renewed for 3 s is free. Claims share the work; that nothing is applied twice follows from the
 -- checkpoints alone.
 CREATE TABLE read_model.claims (
-    projection text NOT NULL REFERENCES read_model.projections (projection),
-    shard smallint NOT NULL,
+    shard smallint CONSTRAINT claims_pkey PRIMARY KEY,
     -- Process that owns the shard, by a number of its own; NULL: none, or it has given the shard up.
     owner_id uuid,
     -- Name of the last owner, by host and process id, and its release.
@@ -54,17 +53,15 @@ CREATE TABLE read_model.claims (
     version text,
     claimed_at timestamptz,
     renewed_at timestamptz,
-    -- Between the last two renewals.
-    events_per_second double precision NOT NULL DEFAULT 0,
+    -- Rate of each projection by its name, between the last two renewals.
+    events_per_second jsonb NOT NULL DEFAULT '{}',
     -- Last failure of any owner; kept after the recovery.
     last_error text CONSTRAINT claims_last_error_short CHECK (char_length(last_error) <= 1000),
     last_error_at timestamptz,
-    CONSTRAINT claims_pkey PRIMARY KEY (projection, shard),
     CONSTRAINT claims_last_error_dated CHECK ((last_error IS NULL) = (last_error_at IS NULL)),
     CONSTRAINT claims_owner_named CHECK (owner_id IS NULL OR
         (owner IS NOT NULL AND version IS NOT NULL AND claimed_at IS NOT NULL AND renewed_at IS NOT NULL))
 )
 WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
-INSERT INTO read_model.claims (projection, shard)
-SELECT projection, shard FROM read_model.projections CROSS JOIN generate_series(0, 15) AS shard;
+INSERT INTO read_model.claims (shard) SELECT generate_series(0, 15);

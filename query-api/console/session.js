@@ -34,6 +34,8 @@ export const onKeyReplaced = (action, signal) => addEventListener(REPLACED, acti
 
 /** Forgets the key, and all else that the tab has kept. */
 export const signOut = () => {
+  // A request that ends before the page has gone must not ask for a key on it.
+  question = new Promise(() => {});
   sessionStorage.clear();
   location.reload();
 };

@@ -164,7 +164,9 @@ impl Claims {
         for shard in kept.chain(claimable) {
             let report = reports.iter().find(|(reported, _)| *reported == shard);
             let rates = report.map_or([0.0; _], |(_, positions)| self.rates(shard, *positions));
-            rows.push(shard, owners[shard.index()].0, rates);
+            rows.shards.push(shard.number());
+            rows.owner_ids.push(owners[shard.index()].0);
+            rows.rates.push(by_name(rates));
         }
         self.write(&rows).await
     }
@@ -173,12 +175,11 @@ impl Claims {
     async fn owners(&self) -> sqlx::Result<PerShard<(Option<Uuid>, bool)>> {
         let rows = sqlx::query!(
             r#"
-            SELECT DISTINCT ON (shard) shard, owner_id,
+            SELECT shard, owner_id,
                    -- A later time: the clock was set back.
                    coalesce(renewed_at BETWEEN now() - interval '3 seconds'
                        AND now() + interval '3 seconds', false) AS "is_renewed!"
             FROM read_model.claims
-            ORDER BY shard, projection
             "#
         )
         .fetch_all(&self.pool)
@@ -217,25 +218,23 @@ impl Claims {
         let shards = sqlx::query_scalar!(
             r#"
             WITH claimed AS (
-                SELECT c.projection, c.shard, n.rate
-                FROM unnest($1::text[], $2::smallint[], $3::uuid[], $4::double precision[])
-                    AS n (projection, shard, owner_id, rate)
-                JOIN read_model.claims AS c USING (projection, shard)
+                SELECT c.shard, n.rates
+                FROM unnest($1::smallint[], $2::uuid[], $3::jsonb[]) AS n (shard, owner_id, rates)
+                JOIN read_model.claims AS c USING (shard)
                 WHERE c.owner_id IS NOT DISTINCT FROM n.owner_id
-                ORDER BY c.projection, c.shard
+                ORDER BY c.shard
                 FOR NO KEY UPDATE OF c
             )
             UPDATE read_model.claims AS c
-            SET claimed_at = CASE WHEN c.owner_id = $5 THEN c.claimed_at ELSE now() END,
-                owner_id = $5, owner = $6, version = $7, renewed_at = now(),
-                events_per_second = claimed.rate,
-                last_error = CASE WHEN c.owner_id = $5 THEN coalesce($8, c.last_error) ELSE c.last_error END,
-                last_error_at = CASE WHEN c.owner_id = $5 THEN coalesce($9, c.last_error_at) ELSE c.last_error_at END
+            SET claimed_at = CASE WHEN c.owner_id = $4 THEN c.claimed_at ELSE now() END,
+                owner_id = $4, owner = $5, version = $6, renewed_at = now(),
+                events_per_second = claimed.rates,
+                last_error = CASE WHEN c.owner_id = $4 THEN coalesce($7, c.last_error) ELSE c.last_error END,
+                last_error_at = CASE WHEN c.owner_id = $4 THEN coalesce($8, c.last_error_at) ELSE c.last_error_at END
             FROM claimed
-            WHERE c.projection = claimed.projection AND c.shard = claimed.shard
+            WHERE c.shard = claimed.shard
             RETURNING c.shard
             "#,
-            &rows.projections as &[&str],
             &rows.shards,
             &rows.owner_ids as &[Option<Uuid>],
             &rows.rates,
@@ -260,16 +259,16 @@ impl Claims {
         let releasing = sqlx::query!(
             "
             WITH owned AS (
-                SELECT projection, shard FROM read_model.claims WHERE owner_id = $1
+                SELECT shard FROM read_model.claims WHERE owner_id = $1
                 -- The order of the other statements.
-                ORDER BY projection, shard
+                ORDER BY shard
                 FOR NO KEY UPDATE
             )
             UPDATE read_model.claims AS c
             SET owner_id = NULL, last_error = coalesce($2, c.last_error),
                 last_error_at = coalesce($3, c.last_error_at)
             FROM owned
-            WHERE c.projection = owned.projection AND c.shard = owned.shard
+            WHERE c.shard = owned.shard
             ",
             self.owner_id,
             error,
@@ -284,19 +283,13 @@ impl Claims {
 /// Rows as columns, for `unnest`.
 #[derive(Default)]
 struct Columns {
-    projections: Vec<&'static str>,
     shards: Vec<i16>,
     owner_ids: Vec<Option<Uuid>>,
-    rates: Vec<f64>,
+    rates: Vec<serde_json::Value>,
 }
 
-impl Columns {
-    fn push(&mut self, shard: Shard, owner_id: Option<Uuid>, rates: PerProjection<f64>) {
-        for (projection, rate) in Projection::ALL.into_iter().zip(rates) {
-            self.projections.push(projection.name());
-            self.shards.push(shard.number());
-            self.owner_ids.push(owner_id);
-            self.rates.push(rate);
-        }
-    }
+/// Returns the rates with the names of the projections.
+fn by_name(rates: PerProjection<f64>) -> serde_json::Value {
+    let names = Projection::ALL.map(Projection::name);
+    names.into_iter().zip(rates).collect()
 }

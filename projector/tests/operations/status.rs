@@ -47,7 +47,8 @@ pub(crate) async fn attend(pool: &PgPool) {
     execute(
         pool,
         "UPDATE read_model.claims
-         SET owner = 'here', version = '1.2.3', renewed_at = now() + interval '1 hour', events_per_second = 2",
+         SET owner = 'here', version = '1.2.3', renewed_at = now() + interval '1 hour',
+             events_per_second = '{\"links\": 2}'",
     )
     .await;
 }

@@ -25,7 +25,7 @@ pub(super) struct StoredCheckpoint {
     /// Release of the projector.
     pub(super) version: Option<String>,
     /// Age of the last renewal of the claim.
-    pub(super) seen_seconds_ago: Option<f64>,
+    pub(super) renewed_seconds_ago: Option<f64>,
     /// Events applied per second, between the last renewals.
     pub(super) events_per_second: Option<f64>,
     /// Last reported failure.
@@ -53,13 +53,14 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
                        LIMIT $1
                    ) AS parked
                ) AS "parked_accounts!",
-               t.owner AS "owner?", t.version AS "version?",
-               extract(epoch FROM now() - t.renewed_at)::float8 AS "seen_s?",
-               t.events_per_second AS "events_per_second?", t.last_error AS "last_error?",
-               extract(epoch FROM now() - t.last_error_at)::float8 AS "last_error_s?"
+               claim.owner AS "owner?", claim.version AS "version?",
+               extract(epoch FROM now() - claim.renewed_at)::float8 AS "renewed_seconds_ago?",
+               (claim.events_per_second->>c.projection)::float8 AS "events_per_second?",
+               claim.last_error AS "last_error?",
+               extract(epoch FROM now() - claim.last_error_at)::float8 AS "last_error_seconds_ago?"
         FROM read_model.checkpoints AS c
         JOIN read_model.projections AS p USING (projection)
-        LEFT JOIN read_model.claims AS t USING (projection, shard)
+        LEFT JOIN read_model.claims AS claim USING (shard)
         WHERE c.role = 'live'
         ORDER BY c.projection, c.shard
         "#,
@@ -69,7 +70,7 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
     .await?;
     // Rows of a projection that only a later release knows are ignored.
     let known = rows.into_iter().filter_map(|row| {
-        let last_error = row.last_error.zip(row.last_error_s);
+        let last_error = row.last_error.zip(row.last_error_seconds_ago);
         Some(StoredCheckpoint {
             projection: Projection::named(&row.projection)?,
             active_generation: row.active_generation,
@@ -80,7 +81,7 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
             parked_accounts: u32::try_from(row.parked_accounts).ok()?,
             owner: row.owner,
             version: row.version,
-            seen_seconds_ago: row.seen_s,
+            renewed_seconds_ago: row.renewed_seconds_ago,
             events_per_second: row.events_per_second,
             last_error: last_error.map(|(text, seconds_ago)| LastError { seconds_ago, text }),
         })

@@ -105,7 +105,7 @@ fn add_unattended(findings: &mut Vec<String>, projection: &ProjectionStatus) {
     let Some(first) = unattended.first() else {
         return;
     };
-    let last = match (&first.owner, first.seen_seconds_ago) {
+    let last = match (&first.owner, first.renewed_seconds_ago) {
         (Some(owner), Some(seen_s)) => {
             format!("`{owner}` renewed its claim {} ago", duration(seen_s))
         }

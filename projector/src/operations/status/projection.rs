@@ -97,7 +97,7 @@ pub struct ProjectionShard {
     /// Release of the projector.
     pub version: Option<String>,
     /// Age of the last renewal of the claim.
-    pub seen_seconds_ago: Option<f64>,
+    pub renewed_seconds_ago: Option<f64>,
     /// Last reported failure; may be over.
     pub last_error: Option<LastError>,
 }
@@ -168,8 +168,8 @@ impl ProjectionShard {
         let head = end.heads[checkpoint.shard.index()];
         let is_unreadable = checkpoint.position < head && lag_seconds.is_none();
         let lag_seconds = lag_seconds.unwrap_or_default();
-        let seen_seconds_ago = checkpoint.seen_seconds_ago;
-        let is_attended = seen_seconds_ago.is_some_and(|it| it < UNATTENDED_AFTER_S);
+        let renewed_seconds_ago = checkpoint.renewed_seconds_ago;
+        let is_attended = renewed_seconds_ago.is_some_and(|it| it < UNATTENDED_AFTER_S);
         let is_foreign = checkpoint.epoch != end.epoch || checkpoint.position > head;
         let state = if is_foreign || is_unreadable {
             ProjectionState::Refused
@@ -197,7 +197,7 @@ impl ProjectionShard {
             paused_at: checkpoint.paused_at.map(timestamp::format),
             owner: checkpoint.owner.clone(),
             version: checkpoint.version.clone(),
-            seen_seconds_ago,
+            renewed_seconds_ago,
             last_error: checkpoint.last_error.clone(),
         }
     }

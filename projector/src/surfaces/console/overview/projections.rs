@@ -120,7 +120,7 @@ fn keeper(it: &ProjectionShard) -> Markup {
             None => span.quiet { "nobody" },
         }
         @if let Some(version) = &it.version { " " span.quiet { (version) } }
-        @if let Some(silence) = it.seen_seconds_ago.filter(|_| it.state == ProjectionState::Unattended) {
+        @if let Some(silence) = it.renewed_seconds_ago.filter(|_| it.state == ProjectionState::Unattended) {
             span.bad { ", silent for " (duration(silence)) }
         }
     }
