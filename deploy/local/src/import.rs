@@ -133,10 +133,14 @@ impl ImportOptions {
                 .to_owned()
         } else if let Some(missing) = file.missing() {
             let missing = counted(missing, "link");
-            let done = if self.dry_run {
-                ""
-            } else {
-                ", the others are done"
+            let done = match (self.dry_run, summary.refused()) {
+                (true, _) => String::new(),
+                (false, 0) => ", the others are done".to_owned(),
+                (false, refused) => format!(
+                    ", and {} of the others refused ({})",
+                    grouped(refused.cast_signed()),
+                    self.mending()
+                ),
             };
             format!(
                 "the file lacks {missing} of its source{done}; append what is missing, or, if the total of the source is \

@@ -171,10 +171,15 @@ impl Taken {
         if self.address == address && self.destination_url == destination {
             return format!("{unit} {number} of the file is the same link: see what became of it.");
         }
+        let same = if self.destination_url == destination {
+            " Both have the same destination."
+        } else {
+            ""
+        };
         let (earlier, address) = (shown(&self.address), shown(address));
         format!(
             "{unit} {number} of the file has the slug already: \"{earlier}\" and \"{address}\" would be one \
-             address, since neither letter case nor domain tells slugs apart."
+             address, since letter case, domain and a slash at the end tell no slugs apart.{same}"
         )
     }
 }

@@ -24,7 +24,8 @@ const UNKNOWN_JSON: &str = "this is JSON, but of no known product: perhaps its a
      the product with --from to learn what its file must have, or write each link on a line of its own as \
      {\"destination_url\": …, \"slug\": …}";
 /// Refusal of a page, such as that of a log-in.
-const HTML_OR_XML: &str = "this is HTML or XML, not an export";
+const HTML_OR_XML: &str = "this is HTML or XML, not an export: perhaps the page of an error or for logging in; open it in a \
+     browser, and export again";
 /// Refusal of a file whose first line is no address.
 const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; rename \
      the columns that hold slug and destination to slug and destination_url, or for a file of another product name the \

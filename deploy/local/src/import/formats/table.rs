@@ -327,13 +327,15 @@ impl CsvRow {
     }
 
     /// Returns the reason for which the cells cannot be told apart, also by the cell of the destination: in a row with
-    /// too few cells, it may be a whole row with another separator.
+    /// too few cells, it may be a whole row with another separator, and so may the first cell if there is no destination.
     pub(super) fn fault(&self, destination: &str) -> Option<String> {
+        let first = self.cell(Some(0)).filter(|_| destination.is_empty());
         let is_row = |own| {
-            let others = SEPARATORS.into_iter().filter(|separator| *separator != own);
-            others
-                .into_iter()
-                .any(|other| row_of(destination, other, false).is_some_and(|slug| !slug.is_empty()))
+            let mut others = SEPARATORS.into_iter().filter(|separator| *separator != own);
+            others.any(|other| {
+                row_of(destination, other, false).is_some_and(|slug| !slug.is_empty())
+                    || first.is_some_and(|cell| row_of(cell, other, true).is_some())
+            })
         };
         let wrong = self.short.filter(|own| is_row(*own)).map(|own| {
             format!(
@@ -532,6 +534,14 @@ mod tests {
         };
         assert!(fault("destination_url,slug\nhttps://e.com/a;one\n").is_some());
         assert!(fault("destination_url;slug;title\nhttps://e.com/a,one,T\n").is_some());
+        let slug_first = |text: &str| {
+            let mut table = CsvTable::open(text).ok().unwrap();
+            let row = table.next_row().ok().flatten().unwrap();
+            row.fault(row.cell(Some(1)).unwrap_or_default())
+        };
+        assert!(slug_first("short link,url,tags\nhttps://s.test/a;https://e.com/a;t\n").is_some());
+        assert!(slug_first("slug,url\na\thttps://e.com/a\n").is_some());
+        assert_eq!(slug_first("slug,url\na;b\n"), None);
         assert_eq!(
             fault("destination_url;slug;title\nhttps://e.com/@1,2/x?y=3;one\n"),
             None
