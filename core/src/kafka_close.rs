@@ -11,7 +11,8 @@ use std::{
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A Kafka client that is closed within 2 s when it is dropped, wherever that is: a task that is cancelled, an error, or
-/// a thread whose request has outlived all others. A consumer closes itself in its drop, without a limit of time.
+/// a thread whose request has outlived all others. A consumer that can join a group closes itself in its drop, without a
+/// limit of time.
 #[derive(Debug)]
 pub struct ClosedInTime<T: Send + 'static>(Option<T>);
 

@@ -6,6 +6,8 @@ const KEY = "linkledger.api-key";
 const TOKEN = "linkledger.consistency-token";
 /** Event of the window: the next key can be of another account. */
 const REPLACED = "keyreplaced";
+/** Longest time in which a page is reloaded. */
+const RELOAD_MS_MAX = 10_000;
 const SHAPE = /^llk_[0-9A-Za-z]{36}$/;
 
 /** Question that is open; all requests without a valid key share it. */
@@ -34,8 +36,12 @@ export const onKeyReplaced = (action, signal) => addEventListener(REPLACED, acti
 
 /** Forgets the key, and all else that the tab has kept. */
 export const signOut = () => {
-  // A request that ends before the page has gone must not ask for a key on it.
-  question = new Promise(() => {});
+  // A request that ends before the page has gone must not ask for a key on it, unless the reload was stopped.
+  question = new Promise((resolve) => {
+    setTimeout(resolve, RELOAD_MS_MAX);
+  }).finally(() => {
+    question = undefined;
+  });
   sessionStorage.clear();
   location.reload();
 };

@@ -3,7 +3,6 @@
 //! (docs/events.md).
 
 use std::{
-    ops::Deref,
     sync::mpsc::{self, TryRecvError},
     time::{Duration, Instant},
 };
@@ -20,7 +19,7 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::{Metadata, RecordedEvent},
     event_store::log::{self, PerShard, ReadFrom},
-    kafka_close::close_in_time,
+    kafka_close::ClosedInTime,
     kafka_config::KafkaConfig,
     shard::{Position, SHARD_COUNT, Shard},
 };
@@ -146,25 +145,7 @@ fn apply_in_order(records: &[PublishedEvent]) -> Result<Vec<&PublishedEvent>, Ho
     Ok(applied)
 }
 
-/// Consumer with a bounded close: a close that waits for the broker would hide the failure of a test.
-struct TopicConsumer(Option<BaseConsumer>);
-
-impl Deref for TopicConsumer {
-    type Target = BaseConsumer;
-
-    fn deref(&self) -> &BaseConsumer {
-        self.0.as_ref().expect("only the drop takes the consumer")
-    }
-}
-
-impl Drop for TopicConsumer {
-    fn drop(&mut self) {
-        let consumer = self.0.take();
-        close_in_time(move || drop(consumer));
-    }
-}
-
-fn consumer(kafka: &KafkaConfig) -> TopicConsumer {
+fn consumer(kafka: &KafkaConfig) -> ClosedInTime<BaseConsumer> {
     let settings = kafka.client_settings().expect("settings of a test");
     let consumer: BaseConsumer = settings
         .collect::<ClientConfig>()
@@ -183,7 +164,7 @@ fn consumer(kafka: &KafkaConfig) -> TopicConsumer {
     consumer
         .assign(&partitions)
         .expect("the partitions are assigned");
-    TopicConsumer(Some(consumer))
+    ClosedInTime::new(consumer)
 }
 
 /// Reads until all records are read that exist when `written` gets a message, or until `written` is

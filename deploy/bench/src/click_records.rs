@@ -13,6 +13,7 @@ use linkledger_core::{
     },
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
     id::{AccountId, LinkId},
+    kafka_close::ClosedInTime,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use rdkafka::{
@@ -199,7 +200,8 @@ impl ClicksTopic {
     /// # Errors
     /// Returns an error if the broker does not answer.
     pub fn records(&self) -> anyhow::Result<i64> {
-        let ends = self.ends(&self.consumer()?)?;
+        let consumer = self.consumer()?;
+        let ends = self.ends(&consumer)?;
         Ok(ends.values().sum())
     }
 
@@ -248,11 +250,12 @@ impl ClicksTopic {
         ends.collect()
     }
 
-    fn consumer(&self) -> anyhow::Result<BaseConsumer> {
+    fn consumer(&self) -> anyhow::Result<ClosedInTime<BaseConsumer>> {
         self.client()
             .set("group.id", "bench")
             .set("enable.auto.commit", "false")
             .create()
+            .map(ClosedInTime::new)
             .context("can't make a Kafka consumer")
     }
 

@@ -133,27 +133,27 @@ impl ImportOptions {
                 .to_owned()
         } else if let Some(missing) = file.missing() {
             let missing = counted(missing, "link");
-            let done = match (self.dry_run, summary.refused()) {
-                (true, _) => String::new(),
+            let others = match (self.dry_run, summary.refused()) {
+                (true, 0) => String::new(),
                 (false, 0) => ", the others are done".to_owned(),
-                (false, refused) => format!(
-                    ", and {} of the others refused ({})",
-                    grouped(refused.cast_signed()),
-                    self.mending()
-                ),
+                (_, refused) => {
+                    let count = grouped(refused.cast_signed());
+                    format!(", and {count} of the others {} refused", self.verb(refused))
+                }
+            };
+            let mending = if summary.refused() > 0 && !self.allow_refused {
+                format!("; for what {} refused, {}", self.verb(1), self.mending())
+            } else {
+                String::new()
             };
             format!(
-                "the file lacks {missing} of its source{done}; append what is missing, or, if the total of the source is \
-                 wrong, correct it in the last page of the file, and run the same command again"
+                "the file lacks {missing} of its source{others}; append what is missing, or, if the total of the source \
+                 is wrong, correct it in the last page of the file, and run the same command again{mending}"
             )
         } else if summary.refused() > 0 && !self.allow_refused {
             let refused = grouped(summary.refused().cast_signed());
             let all = counted(file.lines.len() as u64, file.unit);
-            let verb = match (self.dry_run, summary.refused()) {
-                (true, _) => "would be",
-                (false, 1) => "was",
-                (false, _) => "were",
-            };
+            let verb = self.verb(summary.refused());
             let advice = self.mending();
             format!(
                 "{refused} of {all} {verb} refused; {advice}, or accept the refusals with --allow-refused"
@@ -162,6 +162,15 @@ impl ImportOptions {
             return Ok(());
         };
         Err(Refused(reason).into())
+    }
+
+    /// Returns the verb before "refused".
+    const fn verb(&self, refused: u64) -> &'static str {
+        match (self.dry_run, refused) {
+            (true, _) => "would be",
+            (false, 1) => "was",
+            (false, _) => "were",
+        }
     }
 
     /// Returns the advice after refusals.

@@ -190,12 +190,8 @@ async fn shard_without_renewed_claim_is_unattended() {
     let is_told = findings(&status).iter().any(|it| it.starts_with(silent));
     assert!(is_told, "{:?}", status.findings);
     let text = stdout(&run(&database, &[]).await);
-    let error = format!(
-        "last error, 10 min ago, {} in shard 7 and {} more: can't reach the database",
-        Projection::ALL[0],
-        Projection::ALL.len() - 1
-    );
-    assert!(text.contains(&error), "{text}");
+    let error = "last error, 10 min ago, in shard 7: can't reach the database";
+    assert!(text.contains(error), "{text}");
     assert!(
         text.contains("projectors: here (1.2.3, 15 shards)"),
         "{text}"

@@ -171,6 +171,11 @@ impl Taken {
         if self.address == address && self.destination_url == destination {
             return format!("{unit} {number} of the file is the same link: see what became of it.");
         }
+        if self.address == address {
+            return format!(
+                "{unit} {number} of the file has the address already, with another destination."
+            );
+        }
         let same = if self.destination_url == destination {
             " Both have the same destination."
         } else {
@@ -179,7 +184,7 @@ impl Taken {
         let (earlier, address) = (shown(&self.address), shown(address));
         format!(
             "{unit} {number} of the file has the slug already: \"{earlier}\" and \"{address}\" would be one \
-             address, since letter case, domain and a slash at the end tell no slugs apart.{same}"
+             address here, where letter case, domain and spelling of a path tell no slugs apart.{same}"
         )
     }
 }
@@ -363,7 +368,7 @@ mod tests {
         };
         let refusal = state.decide(other).repeat.unwrap().refusal;
         assert!(
-            refusal.detail.contains("has the slug already"),
+            refusal.detail.contains("has the address already"),
             "{refusal:?}"
         );
     }

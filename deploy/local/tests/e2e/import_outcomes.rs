@@ -401,6 +401,26 @@ fn file_that_lacks_pages_is_never_done() {
         assert_eq!(server.request().json()["items"][0]["slug"], "a-a");
     }
 
+    for (option, mending) in [
+        (
+            "--from=kutt",
+            "; for what was refused, mend the file and run the same command again",
+        ),
+        ("--allow-refused", ""),
+    ] {
+        let server = ScriptedServer::start(vec![items(207, &[refused(409, "slug_taken")])]);
+        let output = import(&server, option);
+        assert_eq!(output.status.code(), Some(6), "{output:?}");
+        assert!(
+            text(&output.stderr).ends_with(&format!(
+                "error: the file lacks 1 link of its source, and 1 of the others was refused; append what is missing, or, \
+                 if the total of the source is wrong, correct it in the last page of the file, and run the same command \
+                 again{mending}\n"
+            )),
+            "{output:?}"
+        );
+    }
+
     fs::write(&file, page("a-a", 1)).unwrap();
     let server = ScriptedServer::start(vec![items(207, std::slice::from_ref(&a))]);
     let output = import(&server, "--allow-refused");

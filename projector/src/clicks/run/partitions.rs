@@ -41,6 +41,7 @@ impl CountingLoop {
         // Positions are read at once, and ends of the new partitions are asked for.
         self.positions_read_at = None;
         self.requests.reset();
+        self.last_ends = None;
         for number in lost {
             self.consumer.end(number);
             self.partitions.remove(&number);

@@ -50,10 +50,9 @@ impl CountingLoop {
             }
             self.restart(&of_other_topic);
             // Nobody would ask again for an end that this answer lacks.
-            let has_all_ends = self
-                .partitions
-                .keys()
-                .all(|it| answer.ends.contains_key(it));
+            let counted = self.partitions.keys();
+            let mut counted = counted.filter(|it| !self.paused.contains(it));
+            let has_all_ends = counted.all(|it| answer.ends.contains_key(it));
             if self.is_ending_at_topic_end && !self.partitions.is_empty() && has_all_ends {
                 self.last_ends.get_or_insert(answer);
             }

@@ -24,8 +24,9 @@ const UNKNOWN_JSON: &str = "this is JSON, but of no known product: perhaps its a
      the product with --from to learn what its file must have, or write each link on a line of its own as \
      {\"destination_url\": …, \"slug\": …}";
 /// Refusal of a page, such as that of a log-in.
-const HTML_OR_XML: &str = "this is HTML or XML, not an export: perhaps the page of an error or for logging in; open it in a \
-     browser, and export again";
+const HTML: &str = "this is HTML, perhaps the page of an error or for logging in; open it in a browser, and export again";
+/// Refusal of an export in the other form that some products have.
+const XML: &str = "this is XML; export as JSON or CSV";
 /// Refusal of a file whose first line is no address.
 const UNKNOWN_HEADER: &str = "the first line is neither an address nor a header with the column destination_url; rename \
      the columns that hold slug and destination to slug and destination_url, or for a file of another product name the \
@@ -76,7 +77,12 @@ impl SourceFormat {
         if begin.starts_with(['{', '[']) {
             Err(SourceError(UNKNOWN_JSON.to_owned()))
         } else if begin.starts_with('<') && !first.contains("://") {
-            Err(SourceError(HTML_OR_XML.to_owned()))
+            let what = if begin.starts_with("<?xml") {
+                XML
+            } else {
+                HTML
+            };
+            Err(SourceError(what.to_owned()))
         } else if is_table {
             let names = CsvTable::open(text)?.shown_names();
             Err(SourceError(UNKNOWN_HEADER.to_owned() + &names))
@@ -223,11 +229,8 @@ mod tests {
                 "[{\"url\":\"https://e.com/\"}]",
                 "this is JSON, but of no known",
             ),
-            (
-                "<!doctype html>\n<title>Log in</title>",
-                "this is HTML or XML",
-            ),
-            ("<?xml version=\"1.0\"?><result/>", "this is HTML or XML"),
+            ("<!doctype html>\n<title>Log in</title>", "this is HTML"),
+            ("<?xml version=\"1.0\"?><result/>", "this is XML"),
         ] {
             let error = SourceFormat::detect(text).unwrap_err().to_string();
             assert!(error.starts_with(begin), "{error}");

@@ -329,7 +329,8 @@ impl CsvRow {
     /// Returns the reason for which the cells cannot be told apart, also by the cell of the destination: in a row with
     /// too few cells, it may be a whole row with another separator, and so may the first cell if there is no destination.
     pub(super) fn fault(&self, destination: &str) -> Option<String> {
-        let first = self.cell(Some(0)).filter(|_| destination.is_empty());
+        let first = self.cell(Some(0));
+        let first = first.filter(|cell| destination.is_empty() && cell.contains("://"));
         let is_row = |own| {
             let mut others = SEPARATORS.into_iter().filter(|separator| *separator != own);
             others.any(|other| {

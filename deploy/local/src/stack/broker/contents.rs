@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use linkledger_core::{
     cloud_event::SEQUENCE,
     event_store::log::{self, PerShard},
+    kafka_close::ClosedInTime,
     kafka_config::KafkaConfig,
     shard::{Position, Shard},
 };
@@ -80,6 +81,7 @@ pub(super) async fn published(
 fn read_last_events(mut config: ClientConfig, topic: &str) -> anyhow::Result<Vec<LastEvent>> {
     // librdkafka demands the name of a consumer group, although this consumer joins no group.
     let consumer: BaseConsumer = config.set("group.id", "linkledger-stack").create()?;
+    let consumer = ClosedInTime::new(consumer);
     let mut ends = TopicPartitionList::new();
     let mut records = PerShard::<i64>::default();
     for shard in Shard::all() {

@@ -38,19 +38,15 @@ pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     lines
 }
 
-fn shards(
-    projections: &[ProjectionStatus],
-) -> impl Iterator<Item = (&'static str, &ProjectionShard)> {
-    projections.iter().flat_map(|projection| {
-        let shards = projection.shards.iter();
-        shards.map(|it| (projection.projection, it))
-    })
+/// Returns the shards with their claims, which are the same for all projections.
+fn claims(projections: &[ProjectionStatus]) -> &[ProjectionShard] {
+    projections.first().map_or(&[], |it| &it.shards)
 }
 
 /// Returns the line with the projectors and the number of their shards.
 fn projectors(projections: &[ProjectionStatus]) -> String {
     let mut owners: BTreeMap<(&str, &str), BTreeSet<i16>> = BTreeMap::new();
-    for (_, it) in shards(projections) {
+    for it in claims(projections) {
         if let (Some(owner), Some(version), true) = (
             &it.owner,
             &it.version,
@@ -164,24 +160,27 @@ fn snapshot(snapshots: &HeldSnapshots) -> String {
 
 /// Returns the last failures, newest first; equal failures of several shards share a line.
 fn last_errors(projections: &[ProjectionStatus]) -> Vec<String> {
-    let mut errors: Vec<(&LastError, String)> = shards(projections)
-        .filter_map(|(projection, it)| {
+    let mut errors: Vec<(&LastError, i16)> = claims(projections)
+        .iter()
+        .filter_map(|it| {
             let error = it.last_error.as_ref()?;
-            let is_shown = error.seconds_ago < ERRORS_SHOWN_FOR_S;
-            is_shown.then(|| (error, format!("{projection} in shard {}", it.shard)))
+            (error.seconds_ago < ERRORS_SHOWN_FOR_S).then_some((error, it.shard))
         })
         .collect();
     errors.sort_by(|(a, _), (b, _)| a.seconds_ago.total_cmp(&b.seconds_ago));
     let mut told = BTreeSet::new();
     let latest = errors.iter().filter(|(error, _)| told.insert(&error.text));
-    let lines = latest.take(ERRORS_SHOWN_MAX).map(|(error, place)| {
+    let lines = latest.take(ERRORS_SHOWN_MAX).map(|(error, shard)| {
         let same = errors.iter().filter(|(it, _)| it.text == error.text);
         let more = match same.count() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         let ago = duration(error.seconds_ago);
-        format!("last error, {ago} ago, {place}{more}: {}", error.text)
+        format!(
+            "last error, {ago} ago, in shard {shard}{more}: {}",
+            error.text
+        )
     });
     lines.collect()
 }
