@@ -49,7 +49,7 @@ pub fn close_in_time(close: impl FnOnce() + Send + 'static) -> bool {
 }
 
 /// Closes a Kafka client as [`close_in_time`], but waits up to `time_max`.
-pub fn close_within(time_max: Duration, close: impl FnOnce() + Send + 'static) -> bool {
+fn close_within(time_max: Duration, close: impl FnOnce() + Send + 'static) -> bool {
     let (until_closed, closed) = channel::<()>();
     let closing = thread::Builder::new().name("kafka close".to_owned());
     let spawned = closing.spawn(move || {

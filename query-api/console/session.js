@@ -6,7 +6,7 @@ const KEY = "linkledger.api-key";
 const TOKEN = "linkledger.consistency-token";
 /** Event of the window: the next key can be of another account. */
 const REPLACED = "keyreplaced";
-/** Longest time in which a page is reloaded. */
+/** Time after which a reload has been stopped. */
 const RELOAD_MS_MAX = 10_000;
 const SHAPE = /^llk_[0-9A-Za-z]{36}$/;
 
@@ -36,7 +36,7 @@ export const onKeyReplaced = (action, signal) => addEventListener(REPLACED, acti
 
 /** Forgets the key, and all else that the tab has kept. */
 export const signOut = () => {
-  // A request that ends before the page has gone must not ask for a key on it, unless the reload was stopped.
+  // A request that ends before the reload must not ask for a key on the page that goes away.
   question = new Promise((resolve) => {
     setTimeout(resolve, RELOAD_MS_MAX);
   }).finally(() => {

@@ -132,24 +132,7 @@ impl ImportOptions {
              the missing links"
                 .to_owned()
         } else if let Some(missing) = file.missing() {
-            let missing = counted(missing, "link");
-            let others = match (self.dry_run, summary.refused()) {
-                (true, 0) => String::new(),
-                (false, 0) => ", the others are done".to_owned(),
-                (_, refused) => {
-                    let count = grouped(refused.cast_signed());
-                    format!(", and {count} of the others {} refused", self.verb(refused))
-                }
-            };
-            let mending = if summary.refused() > 0 && !self.allow_refused {
-                format!("; for what {} refused, {}", self.verb(1), self.mending())
-            } else {
-                String::new()
-            };
-            format!(
-                "the file lacks {missing} of its source{others}; append what is missing, or, if the total of the source \
-                 is wrong, correct it in the last page of the file, and run the same command again{mending}"
-            )
+            self.lack(missing, summary.refused())
         } else if summary.refused() > 0 && !self.allow_refused {
             let refused = grouped(summary.refused().cast_signed());
             let all = counted(file.lines.len() as u64, file.unit);
@@ -162,6 +145,28 @@ impl ImportOptions {
             return Ok(());
         };
         Err(Refused(reason).into())
+    }
+
+    /// Returns the reason after an import of a file that lacks links of its source.
+    fn lack(&self, missing: u64, refused: u64) -> String {
+        let missing = counted(missing, "link");
+        let others = match (self.dry_run, refused) {
+            (true, 0) => String::new(),
+            (false, 0) => ", the others are done".to_owned(),
+            (_, refused) => {
+                let count = grouped(refused.cast_signed());
+                format!(", and {count} of the others {} refused", self.verb(refused))
+            }
+        };
+        let mending = if refused > 0 && !self.allow_refused {
+            format!("; for what {} refused, {}", self.verb(1), self.mending())
+        } else {
+            String::new()
+        };
+        format!(
+            "the file lacks {missing} of its source{others}; append what is missing, or, if the total of the source \
+             is wrong, correct it in the last page of the file, and run the same command again{mending}"
+        )
     }
 
     /// Returns the verb before "refused".

@@ -4,7 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use linkledger_core::{
-    kafka_close, kafka_config::KafkaConfig, kafka_errors::KafkaErrors, kafka_leaders::once_led,
+    kafka_close::ClosedInTime, kafka_config::KafkaConfig, kafka_errors::KafkaErrors,
+    kafka_leaders::once_led,
 };
 use rdkafka::{
     ClientConfig,
@@ -78,13 +79,12 @@ async fn in_background<T: Send + 'static>(
     let (topic, brokers) = (kafka.topic.clone(), kafka.brokers.clone());
     spawn_blocking(move || {
         let made = config.create_with_context(trouble.clone());
-        let clients = Clients {
+        let clients = ClosedInTime::new(Clients {
             metadata: made.context("cannot make a Kafka client")?,
             admin: config.create().context("cannot make a Kafka client")?,
-        };
-        let done = work(&clients, topic.as_str());
-        kafka_close::close_in_time(move || drop(clients));
-        done.map_err(|error| trouble.explain(error))
+        });
+        work(&clients, topic.as_str())
+            .map_err(|error| trouble.explain(error))
             .with_context(|| format!("cannot use Kafka at {brokers}"))
     })
     .await

@@ -168,15 +168,17 @@ impl Taken {
     /// Returns why the record with the address and the destination can't have the slug too.
     fn reason(&self, unit: &str, address: &str, destination: &str) -> String {
         let number = self.number;
-        if self.address == address && self.destination_url == destination {
-            return format!("{unit} {number} of the file is the same link: see what became of it.");
-        }
+        let has_same_destination = self.destination_url == destination;
         if self.address == address {
-            return format!(
-                "{unit} {number} of the file has the address already, with another destination."
-            );
+            return if has_same_destination {
+                format!("{unit} {number} of the file is the same link: see what became of it.")
+            } else {
+                format!(
+                    "{unit} {number} of the file has the address already, with another destination."
+                )
+            };
         }
-        let same = if self.destination_url == destination {
+        let same = if has_same_destination {
             " Both have the same destination."
         } else {
             ""

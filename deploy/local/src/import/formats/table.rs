@@ -528,18 +528,15 @@ mod tests {
         assert!(!is_refused(
             "destination_url;slug\nhttps://e.com/a,x;one\nhttps://e.com/b,y;two\n"
         ));
-        let fault = |text: &str| {
+        let fault_of = |text: &str, destination| {
             let mut table = CsvTable::open(text).ok().unwrap();
             let row = table.next_row().ok().flatten().unwrap();
-            row.fault(row.cell(Some(0)).unwrap())
+            row.fault(row.cell(Some(destination)).unwrap_or_default())
         };
+        let fault = |text: &str| fault_of(text, 0);
         assert!(fault("destination_url,slug\nhttps://e.com/a;one\n").is_some());
         assert!(fault("destination_url;slug;title\nhttps://e.com/a,one,T\n").is_some());
-        let slug_first = |text: &str| {
-            let mut table = CsvTable::open(text).ok().unwrap();
-            let row = table.next_row().ok().flatten().unwrap();
-            row.fault(row.cell(Some(1)).unwrap_or_default())
-        };
+        let slug_first = |text: &str| fault_of(text, 1);
         assert!(slug_first("short link,url,tags\nhttps://s.test/a;https://e.com/a;t\n").is_some());
         assert!(slug_first("slug,url\na\thttps://e.com/a\n").is_some());
         assert_eq!(slug_first("slug,url\na;b\n"), None);
