@@ -208,7 +208,7 @@ impl<'a> CommandBatch<'a> {
         let credits = credits.expect("the account is locked");
         let price = self.pricing.link_price;
         let charge = credits
-            .decide_charge(create.account_id, price, ids.link_id)
+            .decide_charge(create.account_id, price, ids.link_id, create.key_id)
             .map_err(CommandRejection::InsufficientCredits)?;
         // A reservation for another link would leave that link's id in the row of the slug.
         if self.state.reserved_slugs.get(&folded_slug) != Some(&ids.link_id) {

@@ -7,7 +7,7 @@ import uuid
 from judge.evidence import Evidence, text_id
 
 ACCOUNT, FIRST, SECOND = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
-A, L1, L2 = text_id("acc", ACCOUNT), text_id("lnk", FIRST), text_id("lnk", SECOND)
+A, L1, L2, KEY = text_id("acc", ACCOUNT), text_id("lnk", FIRST), text_id("lnk", SECOND), text_id("key", FIRST)
 
 
 def row(position, kind, stream, version, payload, key=None):
@@ -46,10 +46,10 @@ class Run:
         self.log = [
             row(1, "CreditsGranted", ACCOUNT, 1, {"amount": 10, "balance_after": 10, "reason": "nemesis-1"}, "grant:nemesis-1"),
             row(2, "LinkCreated", FIRST, 1, {"slug": "one", "destination_url": address("a")}, "create:k1"),
-            row(3, "CreditsCharged", ACCOUNT, 2, {"amount": 1, "balance_after": 9, "link_id": L1, "reason": "link_created"}),
+            row(3, "CreditsCharged", ACCOUNT, 2, {"amount": 1, "balance_after": 9, "link_id": L1, "key_id": KEY, "reason": "link_created"}),
             row(4, "LinkDestinationChanged", FIRST, 2, {"destination_url": address("b"), "previous_destination_url": address("a")}),
             row(5, "LinkCreated", SECOND, 1, {"slug": "two", "destination_url": address("x"), **OF_SECOND}, "create:k2"),
-            row(6, "CreditsCharged", ACCOUNT, 3, {"amount": 1, "balance_after": 8, "link_id": L2, "reason": "link_created"}),
+            row(6, "CreditsCharged", ACCOUNT, 3, {"amount": 1, "balance_after": 8, "link_id": L2, "key_id": KEY, "reason": "link_created"}),
             row(7, "LinkDestinationChanged", FIRST, 3, {"destination_url": address("c"), "previous_destination_url": address("b")}),
             row(8, "LinkDeleted", SECOND, 2, {"slug": "two"}),
             row(9, "LinkDetailsChanged", FIRST, 4, {"changes": CHANGES}),

@@ -105,6 +105,7 @@ async fn parse(
     let object = body::parse_object(&bytes)?;
     Ok(KeyedCreate {
         account_id: caller.account_id,
+        key_id: caller.key_id,
         key,
         fingerprint: object.fingerprint(),
         body: parse_new_link(&object, &state.destination_rules),

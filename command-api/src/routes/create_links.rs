@@ -147,6 +147,7 @@ fn creates(
 ) -> Vec<KeyedCreate> {
     let create = |item: RequestItem| KeyedCreate {
         account_id: caller.account_id,
+        key_id: caller.key_id,
         key: item.key,
         fingerprint: item.body.fingerprint(),
         body: parse_new_link(&item.body, &state.destination_rules)

@@ -1,9 +1,15 @@
 use axum::{body::Body, http::Request};
-use linkledger_core::{api_key::Scope, http::link_request::LinkCreate, link::members::SLUG};
+use linkledger_core::{
+    api_key::Scope, http::link_request::LinkCreate, id::KeyId, link::members::SLUG,
+};
 use linkledger_testing as testing;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::support::{TestApp, create, destination, fresh_key, link, send};
+use crate::{
+    create_links::batch,
+    support::{TestApp, create, destination, fresh_key, link, send},
+};
 
 #[tokio::test]
 async fn create_stores_and_charges_link() {
@@ -31,6 +37,28 @@ async fn create_stores_and_charges_link() {
     assert_eq!(app.balance(account_id).await, 9);
     assert_eq!(app.count("LinkCreated").await, 1);
     assert_eq!(app.count("CreditsCharged").await, 1);
+}
+
+#[tokio::test]
+async fn charge_names_the_key_of_its_request() {
+    let app = TestApp::start().await;
+    let (account_id, first) = app.account(10).await;
+    let second = testing::api_key(app.database.pool(), account_id, &Scope::ALL).await;
+    let ids: Vec<Uuid> =
+        sqlx::query_scalar("SELECT key_id FROM event_store.api_keys ORDER BY key_id")
+            .fetch_all(app.database.pool())
+            .await
+            .unwrap();
+    for (key, key_id) in [(first, ids[0]), (second, ids[1])] {
+        let alone = create(&key, fresh_key(), &destination());
+        let batched = batch(&key, "partial", &[(fresh_key(), destination())]);
+        for request in [alone, batched] {
+            let answer = send(&app.router, request).await;
+            assert!(answer.status.is_success(), "{answer:?}");
+            let charged = app.payload("CreditsCharged").await;
+            assert_eq!(charged["key_id"], KeyId::from_uuid(key_id).to_string());
+        }
+    }
 }
 
 #[tokio::test]

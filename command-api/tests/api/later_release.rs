@@ -4,7 +4,7 @@
 use futures::future::join_all;
 use linkledger_core::{
     event::{Event, Subject},
-    id::{AccountId, LinkId},
+    id::{AccountId, KeyId, LinkId},
 };
 use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::{Value, json};
@@ -114,7 +114,7 @@ async fn key_of_later_release_charges_only_once() {
         schema_version: 1,
         payload: json!({
             "account_id": account_id, "amount": 1, "balance_after": 9, "link_id": link,
-            "reason": "link_created",
+            "key_id": KeyId::from_uuid(fresh_key()), "reason": "link_created",
         }),
         metadata: json!({}),
         idempotency_key: None,

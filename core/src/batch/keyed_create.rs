@@ -7,7 +7,7 @@ use crate::{
     credits::CreditsCharged,
     envelope::Metadata,
     field::FieldError,
-    id::AccountId,
+    id::{AccountId, KeyId},
     json::Fingerprint,
     link::{LinkCreated, LinkDraft},
     shard::Position,
@@ -50,6 +50,8 @@ impl IdempotencyKey {
 pub struct KeyedCreate {
     /// Account that pays for the link.
     pub account_id: AccountId,
+    /// API key of the request.
+    pub key_id: KeyId,
     /// Idempotency key chosen by the client.
     pub key: IdempotencyKey,
     /// Fingerprint of the request's body.

@@ -8,6 +8,7 @@ use crate::{
     envelope::{Metadata, NewEvent, StateAfter},
     event::Event,
     field::{FieldCode, FieldError},
+    id::KeyId,
     link::{
         ChangeLink, Destination, DestinationRules, DetailsPatch, ExpectedVersion, LinkPatch,
         ValueUpdate,
@@ -20,6 +21,7 @@ mod world;
 use world::{Answer, World};
 
 const TERMS_PRICE: i64 = 1;
+const KEY_ID: KeyId = KeyId::from_uuid(Uuid::from_u128(11));
 const EXTERNAL_IDS: &[&str] = &["a", "b"];
 
 fn pricing() -> Pricing {
@@ -52,6 +54,7 @@ fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> LinkComm
     draft.details.external_id = (body == 3).then(|| EXTERNAL_IDS[0].to_owned());
     LinkCommand::Create(KeyedCreate {
         account_id: account(account_number),
+        key_id: KEY_ID,
         key: IdempotencyKey(Uuid::from_u128(u128::from(key))),
         fingerprint: [body; 32],
         body: if body == 0 {

@@ -1,7 +1,7 @@
 //! Decisions on commands that change the credits of an account.
 
 use super::{ChargeReason, Credits, CreditsAdjusted, CreditsCharged, CreditsGranted};
-use crate::id::{AccountId, LinkId};
+use crate::id::{AccountId, KeyId, LinkId};
 
 /// The balance does not cover the price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +82,7 @@ impl Credits {
         })
     }
 
-    /// Decides that the account pays the price of a link; the price may be 0.
+    /// Decides that the account pays the price of a link that a request with this API key creates; the price may be 0.
     ///
     /// # Errors
     /// Returns [`InsufficientCredits`] if the price exceeds the balance: the balance never falls
@@ -92,6 +92,7 @@ impl Credits {
         account_id: AccountId,
         price: i64,
         link_id: LinkId,
+        key_id: KeyId,
     ) -> Result<CreditsCharged, InsufficientCredits> {
         if price > self.balance {
             return Err(InsufficientCredits {
@@ -104,6 +105,7 @@ impl Credits {
             amount: price,
             balance_after: self.balance - price,
             link_id,
+            key_id,
             reason: ChargeReason::LinkCreated,
         })
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AccountId, LinkId};
+use crate::id::{AccountId, KeyId, LinkId};
 
 /// An event of an account's stream that concerns credits. The projection `credits` must match every
 /// variant without a wildcard.
@@ -65,6 +65,8 @@ pub struct CreditsCharged {
     pub balance_after: i64,
     /// The link that was paid for.
     pub link_id: LinkId,
+    /// API key of the request that created the link: what each key costs.
+    pub key_id: KeyId,
     /// Reason for the charge.
     pub reason: ChargeReason,
 }

@@ -288,6 +288,7 @@ pub fn link_created(
 fn create(account_id: AccountId, draft: LinkDraft) -> LinkCommand {
     LinkCommand::Create(KeyedCreate {
         account_id,
+        key_id: KeyId::from_uuid(new_uuid(SystemClock.now())),
         key: IdempotencyKey(new_uuid(SystemClock.now())),
         fingerprint: [0; 32],
         body: Ok(draft),

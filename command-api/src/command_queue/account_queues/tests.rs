@@ -1,6 +1,7 @@
 use linkledger_core::{
     batch::{BulkCreate, BulkMode, IdempotencyKey, KeyedCreate},
     envelope::Metadata,
+    id::KeyId,
 };
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ fn account(number: u128) -> AccountId {
 fn create(account_number: u128, key: u128) -> KeyedCreate {
     KeyedCreate {
         account_id: account(account_number),
+        key_id: KeyId::from_uuid(Uuid::nil()),
         key: IdempotencyKey(Uuid::from_u128(key)),
         fingerprint: [0; 32],
         body: Err(Vec::new()),

@@ -18,7 +18,8 @@ fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, CreditsError> {
 
 fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCredits> {
     let link_id = LinkId::from_uuid(Uuid::from_u128(9));
-    let charged = credits.decide_charge(ACCOUNT, price, link_id);
+    let key_id = KeyId::from_uuid(Uuid::from_u128(11));
+    let charged = credits.decide_charge(ACCOUNT, price, link_id, key_id);
     charged.map(CreditsEvent::Charged)
 }
 

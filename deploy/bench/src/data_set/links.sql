@@ -72,7 +72,7 @@ CROSS JOIN LATERAL (VALUES
             link.link_text, link.account_text, link.slug, link.destination_url),
      'create:' || gen_random_uuid(), sha256(int8send(link.number))),
     (1, link.account_id, link.round + 2, link.charged_id, 'CreditsCharged',
-     format('{"account_id":"%s","amount":1,"balance_after":%s,"link_id":"%s","reason":"link_created"}',
+     format('{"account_id":"%s","amount":1,"balance_after":%s,"link_id":"%s","key_id":"key_01h455vb4pex5vsknk084sn02q","reason":"link_created"}',
             link.account_text, $6 - link.round - 1, link.link_text),
      NULL, NULL)
 ) AS event (nth, stream_id, version, event_id, type, payload, key, fingerprint)

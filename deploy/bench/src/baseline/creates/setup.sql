@@ -34,7 +34,7 @@ $$;
 CREATE FUNCTION bench.credits_charged(link text, account text, balance bigint)
 RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT ('{"account_id":"' || account || '","amount":1,"balance_after":' || balance::text
-        || ',"link_id":"' || link || '","reason":"link_created"}')::json
+        || ',"link_id":"' || link || '","key_id":"key_01h455vb4pex5vsknk084sn02q","reason":"link_created"}')::json
 $$;
 
 CREATE FUNCTION bench.metadata_of_link_created() RETURNS json LANGUAGE sql IMMUTABLE AS $$
