@@ -34,9 +34,8 @@ use linkledger_core::{
 };
 use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
-use tokio::sync::Notify;
 
-use crate::renderer;
+use crate::{committed_events::CommittedEvents, renderer};
 pub(crate) use batch_failure::BatchFailure;
 pub(crate) use uncommitted_batch::AttemptResult;
 use uncommitted_batch::{DecidedCommand, UncommittedBatch};
@@ -60,8 +59,8 @@ pub struct CommandHandler {
     pub pricing: Pricing,
     /// Clock of the decisions, read once for each command.
     pub clock: Arc<dyn Clock>,
-    /// Notified after each commit.
-    pub appended: Arc<Notify>,
+    /// Gets the events of each commit.
+    pub committed: Arc<CommittedEvents>,
 }
 
 /// Accounts that an attempt locks before the attempt takes its commands.
@@ -109,10 +108,9 @@ impl CommandHandler {
                 return Err(BatchFailure::Transient(error));
             }
         }
-        if batch.first_event.is_some() {
-            self.appended.notify_one();
-        }
-        Ok(batch.into_results())
+        let (events, results) = batch.into_events_and_results();
+        self.committed.hand_over(events);
+        Ok(results)
     }
 
     /// Runs the transaction of a batch. Returns the error of COMMIT, if any, with the batch.
@@ -130,7 +128,7 @@ impl CommandHandler {
         };
         let (tx, batch) = within(ANSWER_TIME_MAX, deciding).await?;
         histogram!(APPEND_LOCK_WAIT_SECONDS).record(batch.locked_at - began_at);
-        if batch.first_event.is_none() {
+        if batch.events.is_empty() {
             // Without events no commit is needed: the refusals were right while the accounts were locked.
             within(ANSWER_TIME_MAX, tx.rollback()).await?;
             return Ok((batch, None));
@@ -184,15 +182,18 @@ impl CommandHandler {
             .iter()
             .flat_map(|accepted| &accepted.events)
             .collect();
+        let mut appended = Vec::new();
         if !events.is_empty() {
             let unused_slugs: Vec<String> = decided.unused_slugs.drain().collect();
             if !unused_slugs.is_empty() {
                 slugs::release_in_tx(tx, &unused_slugs).await?;
             }
-            let positions = append::append_in_tx(tx, &events, &decided.credits).await?;
-            decided.set_positions(&positions);
+            appended = append::append_in_tx(tx, &events, &decided.credits).await?;
+            decided.set_positions(&appended);
         }
-        Ok(UncommittedBatch::new(decided, outcomes, locked_at))
+        Ok(UncommittedBatch::new(
+            decided, appended, outcomes, locked_at,
+        ))
     }
 
     /// Loads the state that the commands need, and reserves the slugs of their creates.
@@ -256,7 +257,7 @@ impl CommandHandler {
         let mut tx = PoolTransaction::begin(&self.pool).await?;
         // Waits for the end of the transaction of the batch, which may still be running.
         accounts::lock_in_tx(&mut tx, &batch.account_ids).await?;
-        let is_committed = match &batch.first_event {
+        let is_committed = match batch.events.first() {
             Some(event) => log::contains_in_tx(&mut tx, event).await?,
             None => true,
         };

@@ -8,6 +8,7 @@ pub mod command_handler;
 pub mod command_line;
 pub mod command_queue;
 pub mod command_reply;
+pub mod committed_events;
 pub mod config;
 pub mod doctor;
 pub mod epoch;
@@ -42,11 +43,12 @@ use linkledger_core::{
     migrations::{self, Schema},
 };
 use sqlx::PgPool;
-use tokio::{net::TcpListener, sync::Notify};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use command_handler::CommandHandler;
 use command_queue::{CommandQueue, SESSIONS_PER_WRITER};
+use committed_events::CommittedEvents;
 use config::CommandApiConfig;
 use log_end::LogEpoch;
 use relay::{Relay, publisher::KafkaPublisher};
@@ -103,7 +105,7 @@ async fn start_unboxed(
     check_servers(&config).await?;
     let log_epoch = prepare_log(&readers, config.link_price).await?;
 
-    let appended = Arc::new(Notify::new());
+    let committed = Arc::<CommittedEvents>::default();
     let handler = || {
         // Each writer has sessions of its own, since they belong to the thread of the writer.
         let pool = event_store::pool(url, SessionKind::Writer, SESSIONS_PER_WRITER)?;
@@ -114,7 +116,7 @@ async fn start_unboxed(
                 short_base_url: config.short_base_url.as_str().to_owned(),
             },
             clock: Arc::clone(&clock),
-            appended: Arc::clone(&appended),
+            committed: Arc::clone(&committed),
         })
     };
     let handlers: sqlx::Result<Vec<_>> = (0..config.writers.max(1)).map(|_| handler()).collect();
@@ -130,7 +132,7 @@ async fn start_unboxed(
         .instance_id
         .clone()
         .unwrap_or_else(default_instance_id);
-    let mut relay = Relay::new(relay_pool, publisher, owner, appended);
+    let mut relay = Relay::new(relay_pool, publisher, owner, committed);
     relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
     tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
 

@@ -35,9 +35,10 @@ use anyhow::{Context as _, anyhow};
 use linkledger_core::{
     clock::{Clock, SetBackWatch, SystemClock},
     cloud_event::{PublishedEvent, RecordKey},
+    envelope::RecordedEvent,
     event_store::{
         errors::is_of_stored_data,
-        log::{self, ReadFrom},
+        log::{self, EventPlace, ReadFrom},
         log_meta,
         time_limit::within,
     },
@@ -46,12 +47,10 @@ use linkledger_core::{
 };
 use metrics::{counter, gauge};
 use sqlx::PgPool;
-use tokio::{
-    sync::Notify,
-    time::{timeout, timeout_at},
-};
+use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::committed_events::CommittedEvents;
 use announcements::Announcements;
 use backlog::Backlog;
 use batch_interval::interval_after;
@@ -73,6 +72,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest interval between two stores of the acknowledged positions; bounds how many records a
 /// crash repeats.
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
+/// Highest number of batches of handed over events before the log is read again: other processes append too.
+const BATCHES_UNREAD_MAX: u32 = 4;
 /// Highest number of events of one shard in one batch.
 const SHARD_EVENTS_MAX: i64 = 1_000;
 /// Timeout for a few statements, for a server that does not answer: one that answers ends each statement after
@@ -88,7 +89,9 @@ const BACKOFF_MAX: Duration = RENEW_INTERVAL;
 pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
-    appended: Arc<Notify>,
+    committed: Arc<CommittedEvents>,
+    /// Number of batches since the log was last read.
+    batches_unread: u32,
     /// Longest interval between the starts of two batches.
     pub(crate) batch_interval_max: Duration,
     shards: LeasedShards,
@@ -110,7 +113,7 @@ pub struct Relay<P> {
 impl<P: EventPublisher> Relay<P> {
     /// Returns a relay that acquires the lease under the name `owner`, which must be the same after
     /// a restart.
-    pub fn new(pool: PgPool, publisher: P, owner: String, appended: Arc<Notify>) -> Self {
+    pub fn new(pool: PgPool, publisher: P, owner: String, committed: Arc<CommittedEvents>) -> Self {
         Self {
             shards: LeasedShards::new(LeaseTable::new(pool.clone(), owner.clone())),
             stopped: StoppedShards::default(),
@@ -118,7 +121,8 @@ impl<P: EventPublisher> Relay<P> {
             pool,
             record_key: None,
             publisher: Arc::new(publisher),
-            appended,
+            committed,
+            batches_unread: 0,
             batch_interval_max: Duration::ZERO,
             renewed_at: None,
             takes_own: true,
@@ -201,7 +205,7 @@ impl<P: EventPublisher> Relay<P> {
 
     async fn wait_for_events(&self, shutdown: &CancellationToken) {
         tokio::select! {
-            () = self.appended.notified() => {}
+            () = self.committed.next_commit() => {}
             () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = shutdown.cancelled() => {}
         }
@@ -255,8 +259,8 @@ impl<P: EventPublisher> Relay<P> {
             self.record_key = None;
         }
         if self.shards.log_epoch == Some(end.epoch) {
-            let last = self.shards.last_published();
-            answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
+            let published = self.shards.published();
+            self.watch(&published, end.epoch).await?;
         }
         let cursors = answered(cursor::read(&self.pool)).await?;
         self.announcements
@@ -280,18 +284,40 @@ impl<P: EventPublisher> Relay<P> {
         answered(backlog::measure(&self.pool, &self.shards.acknowledged())).await
     }
 
+    /// Returns the next events: those that the writers of this process have handed over, if they are all that
+    /// follows, or else those of the log.
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
+        let handed_over = self.committed.take_after(&self.shards.acknowledged());
+        let epoch = self.shards.log_epoch;
+        let may_skip_log = self.batches_unread < BATCHES_UNREAD_MAX && self.stopped.is_empty();
+        let (events, epoch) = match (handed_over, epoch) {
+            (Some(events), Some(epoch)) if may_skip_log => {
+                self.batches_unread += 1;
+                (events, epoch)
+            }
+            _ => {
+                self.batches_unread = 0;
+                self.read_log().await?
+            }
+        };
+        let key = self.record_key().await?;
+        let published = |event| PublishedEvent::new(event, epoch).signed(&key);
+        Ok(events.into_iter().map(published).collect())
+    }
+
+    /// Returns the next events of the log, and its epoch.
+    async fn read_log(&mut self) -> anyhow::Result<(Vec<RecordedEvent>, i32)> {
         let end = answered(log::end(&self.pool)).await;
         let end = end.context("cannot read the end of the log")?;
         if !self.shards.are_of(&end) {
             // The log was restored meanwhile.
             self.renew().await?;
-            return Ok(Vec::new());
+            return Ok((Vec::new(), end.epoch));
         }
         let mut from = self.shards.with_unpublished_events(&end.heads);
         from.retain(|from| self.stopped.admits(from.shard));
         if from.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), end.epoch));
         }
         let mut events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await
         {
@@ -300,12 +326,12 @@ impl<P: EventPublisher> Relay<P> {
         };
         // Compared after the events are read: what the log had lost before, it lacks now. Otherwise events that took
         // the positions of published ones could be followed by others, and nobody would notice.
-        let mut last = self.shards.last_published();
-        last.retain(|last| from.iter().any(|from| from.shard == last.shard));
-        let watched = answered(continuity::watch(&self.pool, &last, end.epoch)).await?;
+        let mut published = self.shards.published();
+        published.retain(|place| from.iter().any(|from| from.shard == place.shard));
+        let watched = self.watch(&published, end.epoch).await?;
         let Watched::Present(unreadable) = watched else {
             self.renew().await?;
-            return Ok(Vec::new());
+            return Ok((Vec::new(), end.epoch));
         };
         for (place, error) in unreadable {
             events.retain(|event| event.shard != place.shard);
@@ -323,9 +349,16 @@ impl<P: EventPublisher> Relay<P> {
                 self.stop_unreadable(*shard, &event, anyhow!("the log lacks the event"));
             }
         }
-        let key = self.record_key().await?;
-        let published = |event| PublishedEvent::new(event, end.epoch).signed(&key);
-        Ok(events.into_iter().map(published).collect())
+        Ok((events, end.epoch))
+    }
+
+    /// Compares the published events with the log, and forgets those that were found but the last of each shard.
+    async fn watch(&mut self, published: &[EventPlace], epoch: i32) -> anyhow::Result<Watched> {
+        let watched = answered(continuity::watch(&self.pool, published, epoch)).await?;
+        if let Watched::Present(_) = watched {
+            self.shards.keep_last(published);
+        }
+        Ok(watched)
     }
 
     async fn record_key(&mut self) -> anyhow::Result<RecordKey> {

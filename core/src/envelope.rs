@@ -163,6 +163,23 @@ impl NewEvent {
             idempotency: None,
         }
     }
+
+    /// Returns the event as the log holds it at this position of its shard.
+    pub fn recorded(&self, position: Position) -> RecordedEvent {
+        RecordedEvent {
+            shard: Shard::of(self.account_id),
+            position,
+            stream_id: self.event.subject().stream_id(),
+            version: self.version,
+            account_id: self.account_id,
+            event_id: self.event_id,
+            event_type: self.event.event_type().to_owned(),
+            schema_version: self.event.schema_version(),
+            payload: self.event.to_payload(),
+            metadata: self.metadata.clone(),
+            recorded_at: self.recorded_at,
+        }
+    }
 }
 
 /// An event of the log, as stored. The payload is decoded on demand.

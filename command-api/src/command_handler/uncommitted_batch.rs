@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use linkledger_core::{
     batch::{AcceptedCommand, CommandOutcome, DecidedBatch, SettledCommand},
     credits::Credits,
-    envelope::NewEvent,
+    envelope::RecordedEvent,
     id::AccountId,
 };
 
@@ -35,9 +35,8 @@ pub(super) struct UncommittedBatch {
     decided: Vec<Option<DecidedCommand>>,
     /// Accounts that this batch locks.
     pub(super) account_ids: Vec<AccountId>,
-    /// First appended event, which is in the log if and only if the batch is committed; `None` if
-    /// nothing was appended.
-    pub(super) first_event: Option<NewEvent>,
+    /// Appended events, which are in the log if and only if the batch is committed.
+    pub(super) events: Vec<RecordedEvent>,
     /// Instant at which the accounts were locked.
     pub(super) locked_at: Instant,
 }
@@ -45,17 +44,16 @@ pub(super) struct UncommittedBatch {
 impl UncommittedBatch {
     pub(super) fn new(
         batch: DecidedBatch,
+        events: Vec<RecordedEvent>,
         decided: Vec<Option<DecidedCommand>>,
         locked_at: Instant,
     ) -> Self {
-        let first = batch.accepted.first();
-        let first_event = first.and_then(|accepted| accepted.events.first());
         let result = |accepted: AcceptedCommand| match accepted.settled {
             SettledCommand::Create(settled) => CommandResult::Created(Arc::new(settled)),
             SettledCommand::Change(settled) => CommandResult::Changed(Arc::new(settled)),
         };
         Self {
-            first_event: first_event.cloned(),
+            events,
             accepted: batch.accepted.into_iter().map(result).collect(),
             decided,
             account_ids: batch.credits.into_keys().collect(),
@@ -63,8 +61,8 @@ impl UncommittedBatch {
         }
     }
 
-    /// Returns one result for each command of the batch.
-    pub(super) fn into_results(self) -> Vec<AttemptResult> {
+    /// Returns the events of the committed batch, and one result for each of its commands.
+    pub(super) fn into_events_and_results(self) -> (Vec<RecordedEvent>, Vec<AttemptResult>) {
         let accepted = self.accepted;
         let result = |decided: Option<DecidedCommand>| {
             let Some(DecidedCommand { outcome, credits }) = decided else {
@@ -75,7 +73,7 @@ impl UncommittedBatch {
                 None => AttemptResult::SlugNotReserved,
             }
         };
-        self.decided.into_iter().map(result).collect()
+        (self.events, self.decided.into_iter().map(result).collect())
     }
 }
 

@@ -24,8 +24,9 @@ pub(super) struct LeasedShards {
     lease: Option<Lease>,
     /// Progress by [`Shard::index`]; empty without a lease.
     acknowledged: Vec<AcknowledgedPosition>,
-    /// By shard: the last event that this process has published under the lease.
-    last: PerShard<Option<EventPlace>>,
+    /// By shard: the last event of each batch that this process has published under the lease since the log was
+    /// found to have them, and the last of those before. A log that has lost any of them is noticed.
+    published: PerShard<Vec<EventPlace>>,
     /// Epoch of the log when all cursors were last found to be of the log.
     pub(super) log_epoch: Option<i32>,
     /// True if every acknowledged position is stored.
@@ -41,7 +42,7 @@ impl LeasedShards {
             table,
             lease: None,
             acknowledged: Vec::new(),
-            last: PerShard::default(),
+            published: PerShard::default(),
             log_epoch: None,
             is_stored: true,
             stored_at: Instant::now(),
@@ -69,9 +70,17 @@ impl LeasedShards {
         positions
     }
 
-    /// Returns the last event that this process published, for each shard that has such an event.
-    pub(super) fn last_published(&self) -> Vec<EventPlace> {
-        self.last.iter().flatten().copied().collect()
+    /// Returns published events that the log must have.
+    pub(super) fn published(&self) -> Vec<EventPlace> {
+        self.published.iter().flatten().copied().collect()
+    }
+
+    /// Forgets the published events of the shards of `found`, which the log has, but the last of each.
+    pub(super) fn keep_last(&mut self, found: &[EventPlace]) {
+        for place in found {
+            let published = &mut self.published[place.shard.index()];
+            published.drain(..published.len().saturating_sub(1));
+        }
     }
 
     /// Records the acknowledged events of `events`.
@@ -89,7 +98,7 @@ impl LeasedShards {
             let place = (acknowledged.shard, position);
             let mut events = events.iter().map(|published| &published.event);
             let last = events.find(|event| (event.shard, event.position) == place);
-            self.last[index] = last.map(EventPlace::of).or(self.last[index]);
+            self.published[index].extend(last.map(EventPlace::of));
         }
     }
 
@@ -183,7 +192,7 @@ impl LeasedShards {
 
     fn forget(&mut self) {
         self.lease = None;
-        self.last = PerShard::default();
+        self.published = PerShard::default();
         for acknowledged in self.acknowledged.drain(..) {
             backlog::clear(acknowledged.shard);
         }

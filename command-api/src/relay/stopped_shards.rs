@@ -98,6 +98,11 @@ impl StoppedShards {
         });
     }
 
+    /// Returns true if no shard is stopped.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shards.is_empty()
+    }
+
     /// Returns true if events of the shard can be published now, by a retry if the shard is stopped.
     pub(super) fn admits(&self, shard: Shard) -> bool {
         self.find(shard)

@@ -56,7 +56,7 @@ async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Resu
     let after = HashMap::from([(account_id, after)]);
     append::append_in_tx(tx, &[event], &after)
         .await
-        .map(|positions| positions[0])
+        .map(|appended| appended[0].position)
 }
 
 async fn read(database: &TestDatabase, shard: Shard) -> Vec<i64> {

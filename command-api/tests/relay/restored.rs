@@ -1,12 +1,25 @@
 //! Logs that have lost published events: by a restore, or a failover to a lagging standby.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
-use linkledger_core::{id::AccountId, lifecycle::Tasks, shard::Shard};
+use linkledger_command_api::{
+    committed_events::CommittedEvents,
+    relay::{Relay, publisher::EventPublisher},
+};
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event_store::log::{self, ReadFrom},
+    id::{AccountId, EventId},
+    lifecycle::Tasks,
+    shard::Shard,
+};
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::{
     cli,
@@ -45,6 +58,40 @@ async fn publish(database: &TestDatabase, broker: &TestBroker, (shard, position)
     .await;
     shutdown.cancel();
     tasks.join().await.unwrap();
+}
+
+/// A failover loses an event that a writer has handed over, and the log goes on with others, which are handed over too.
+#[tokio::test]
+async fn loss_of_a_handed_over_event_is_noticed() {
+    let database = TestDatabase::create().await;
+    let account_id = with_links(&database, 3).await;
+    let shard = Shard::of(account_id);
+    let (recorder, committed) = (Recorder::default(), Arc::<CommittedEvents>::default());
+    let pool = database.pool().clone();
+    let mut running = Relay::new(pool, recorder.clone(), "one".to_owned(), committed.clone());
+    step_until_stored(&mut running, &database, (shard, EVENTS)).await;
+
+    let lost = RecordedEvent {
+        position: EVENTS + 1,
+        event_id: EventId::from_uuid(Uuid::nil()),
+        ..event_after(&database, shard, EVENTS - 1).await
+    };
+    // Not in the log: what is published was not read there. Now and then the relay reads the log in its place.
+    while recorder.taken().last() != Some(&lost.position) {
+        committed.hand_over(vec![lost.clone()]);
+        running.step().await.unwrap();
+    }
+    let others = [("other", "https://example.com")];
+    testing::append_links(database.pool(), account_id, &others).await;
+    committed.hand_over(vec![event_after(&database, shard, EVENTS + 1).await]);
+    let lost = format!("the log of shard {shard} has lost events of epoch 1");
+    assert!(failure(&mut running).await.starts_with(&lost));
+}
+
+async fn event_after(database: &TestDatabase, shard: Shard, after: i64) -> RecordedEvent {
+    let from = ReadFrom { shard, after };
+    let events = log::read_after(database.pool(), &[from], 1).await;
+    events.unwrap().remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use linkledger_core::{
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::PgPool;
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Relay that runs as a task.
@@ -30,8 +30,7 @@ impl RunningRelay {
 
     pub(crate) fn start_as(owner: &str, pool: &PgPool, kafka: &KafkaConfig) -> Self {
         let publisher = KafkaPublisher::new(kafka, "lz4").unwrap();
-        let appended = Arc::new(Notify::new());
-        let relay = Relay::new(pool.clone(), publisher, owner.to_owned(), appended);
+        let relay = Relay::new(pool.clone(), publisher, owner.to_owned(), Arc::default());
         let shutdown = CancellationToken::new();
         let running = testing::in_background(relay.run(shutdown.clone()));
         Self { shutdown, running }

@@ -21,7 +21,6 @@ use rdkafka::{
     message::Headers as _,
 };
 use sqlx::PgPool;
-use tokio::sync::Notify;
 
 /// Timeout for the relay to publish the whole log.
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_mins(5);
@@ -69,8 +68,8 @@ pub(crate) fn relay<P: EventPublisher>(
     publisher: P,
     owner: &str,
 ) -> Relay<P> {
-    let (pool, appended) = (database.pool().clone(), Arc::new(Notify::new()));
-    Relay::new(pool, publisher, owner.to_owned(), appended)
+    let pool = database.pool().clone();
+    Relay::new(pool, publisher, owner.to_owned(), Arc::default())
 }
 
 pub(crate) async fn with_links(database: &TestDatabase, count: usize) -> AccountId {

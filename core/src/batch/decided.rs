@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::AcceptedCommand;
-use crate::{credits::Credits, id::AccountId, shard::Position};
+use crate::{credits::Credits, envelope::RecordedEvent, id::AccountId};
 
 /// Result of a batch.
 #[derive(Debug)]
@@ -19,14 +19,13 @@ pub struct DecidedBatch {
 }
 
 impl DecidedBatch {
-    /// Records the positions of the appended events; `positions` has one position for each event,
-    /// in order.
-    pub fn set_positions(&mut self, positions: &[Position]) {
-        let mut rest = positions;
+    /// Records the positions of the appended events, which are all events of the batch, in order.
+    pub fn set_positions(&mut self, appended: &[RecordedEvent]) {
+        let mut rest = appended;
         for accepted in &mut self.accepted {
             let (own, later) = rest.split_at(accepted.events.len());
             if let Some(last) = own.last() {
-                accepted.settled.set_position(*last);
+                accepted.settled.set_position(last.position);
             }
             rest = later;
         }

@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::external_ids::ExternalIdChanges;
 use crate::{
     credits::Credits,
-    envelope::NewEvent,
+    envelope::{NewEvent, RecordedEvent},
     id::AccountId,
     shard::{Position, Shard},
 };
 
 /// Appends the events, in the given order within each shard, and stores the new credits of their
-/// accounts and the external ids of their links. Returns the position of each event.
+/// accounts and the external ids of their links. Returns the events as the log has them.
 ///
 /// The caller's transaction must have locked the accounts. The counters of the shards are locked
 /// last and until the commit, so positions have no gaps and become visible in order.
@@ -30,23 +30,21 @@ pub async fn append_in_tx(
     tx: &mut PgConnection,
     events: &[impl Borrow<NewEvent>],
     accounts: &HashMap<AccountId, Credits>,
-) -> sqlx::Result<Vec<Position>> {
+) -> sqlx::Result<Vec<RecordedEvent>> {
     let events: Vec<&NewEvent> = events.iter().map(Borrow::borrow).collect();
-    let shards: Vec<Shard> = events
-        .iter()
-        .map(|event| Shard::of(event.account_id))
-        .collect();
+    let shards = column(&events, |event| Shard::of(event.account_id));
     ExternalIdChanges::of(&events).write_in_tx(tx).await?;
     let mut heads = lock_heads(tx, &shards).await?;
-    let positions = shards
+    let recorded = events
         .iter()
-        .map(|shard| {
-            let head = heads.get_mut(shard).ok_or(sqlx::Error::RowNotFound)?;
+        .zip(shards)
+        .map(|(event, shard)| {
+            let head = heads.get_mut(&shard).ok_or(sqlx::Error::RowNotFound)?;
             *head += 1;
-            Ok(*head)
+            Ok(event.recorded(*head))
         })
-        .collect::<sqlx::Result<Vec<Position>>>()?;
-    let rows = EventColumns::of(&events, &shards, &positions);
+        .collect::<sqlx::Result<Vec<_>>>()?;
+    let rows = EventColumns::of(&events, &recorded);
     let inserted = insert(tx, &rows, &heads, accounts).await?;
     if inserted != events.len() as u64 {
         return Err(sqlx::Error::Protocol(format!(
@@ -54,7 +52,7 @@ pub async fn append_in_tx(
             events.len()
         )));
     }
-    Ok(positions)
+    Ok(recorded)
 }
 
 async fn lock_heads(
@@ -132,7 +130,7 @@ async fn insert(
         &rows.event_ids,
         &rows.types as &[&str],
         &rows.schema_versions,
-        &rows.payloads,
+        &rows.payloads as &[&str],
         &rows.metadata,
         &rows.recorded_at,
         &rows.idempotency_keys as &[Option<&str>],
@@ -151,9 +149,9 @@ struct EventColumns<'a> {
     versions: Vec<i64>,
     account_ids: Vec<Uuid>,
     event_ids: Vec<Uuid>,
-    types: Vec<&'static str>,
+    types: Vec<&'a str>,
     schema_versions: Vec<i16>,
-    payloads: Vec<String>,
+    payloads: Vec<&'a str>,
     metadata: Vec<String>,
     recorded_at: Vec<OffsetDateTime>,
     idempotency_keys: Vec<Option<&'a str>>,
@@ -161,21 +159,21 @@ struct EventColumns<'a> {
 }
 
 impl<'a> EventColumns<'a> {
-    fn of(events: &[&'a NewEvent], shards: &[Shard], positions: &[Position]) -> Self {
+    fn of(events: &[&'a NewEvent], recorded: &'a [RecordedEvent]) -> Self {
         Self {
-            shards: shards.iter().map(|shard| shard.number()).collect(),
-            positions: positions.to_vec(),
-            stream_ids: column(events, |event| event.event.subject().stream_id()),
-            versions: column(events, |event| event.version),
-            account_ids: column(events, |event| event.account_id.uuid()),
-            event_ids: column(events, |event| event.event_id.uuid()),
-            types: column(events, |event| event.event.event_type()),
-            schema_versions: column(events, |event| event.event.schema_version()),
-            payloads: column(events, |event| event.event.to_payload()),
-            metadata: column(events, |event| {
+            shards: column(recorded, |event| event.shard.number()),
+            positions: column(recorded, |event| event.position),
+            stream_ids: column(recorded, |event| event.stream_id),
+            versions: column(recorded, |event| event.version),
+            account_ids: column(recorded, |event| event.account_id.uuid()),
+            event_ids: column(recorded, |event| event.event_id.uuid()),
+            types: column(recorded, |event| event.event_type.as_str()),
+            schema_versions: column(recorded, |event| event.schema_version),
+            payloads: column(recorded, |event| event.payload.as_str()),
+            metadata: column(recorded, |event| {
                 serde_json::to_string(&event.metadata).expect("plain strings")
             }),
-            recorded_at: column(events, |event| event.recorded_at),
+            recorded_at: column(recorded, |event| event.recorded_at),
             idempotency_keys: column(events, |event| {
                 Some(event.idempotency.as_ref()?.key.as_str())
             }),
@@ -186,6 +184,6 @@ impl<'a> EventColumns<'a> {
     }
 }
 
-fn column<'a, T>(events: &[&'a NewEvent], value: impl Fn(&'a NewEvent) -> T) -> Vec<T> {
-    events.iter().map(|event| value(event)).collect()
+fn column<'a, E, T>(events: &'a [E], value: impl Fn(&'a E) -> T) -> Vec<T> {
+    events.iter().map(value).collect()
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::errors::is_of_stored_data;
 use crate::{
-    envelope::{Metadata, NewEvent, RecordedEvent},
+    envelope::{Metadata, RecordedEvent},
     id::{AccountId, EventId},
     shard::{Position, SHARD_COUNT, Shard},
 };
@@ -283,14 +283,14 @@ async fn readable_recording_times_after(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn contains_in_tx(tx: &mut PgConnection, event: &NewEvent) -> sqlx::Result<bool> {
+pub async fn contains_in_tx(tx: &mut PgConnection, event: &RecordedEvent) -> sqlx::Result<bool> {
     let found = sqlx::query_scalar!(
         "
         SELECT event_id FROM event_store.events
         WHERE shard = $1 AND stream_id = $2 AND version = $3
         ",
-        Shard::of(event.account_id).number(),
-        event.event.subject().stream_id(),
+        event.shard.number(),
+        event.stream_id,
         event.version
     )
     .fetch_optional(tx)

@@ -56,11 +56,11 @@ pub async fn append_events(
         };
         new_events.push(new_event(account_id, version, event, link, now));
     }
-    let positions = append::append_in_tx(&mut tx, &new_events, &accounts)
+    let appended = append::append_in_tx(&mut tx, &new_events, &accounts)
         .await
         .expect("events are appended");
     tx.commit().await.expect("the events are committed");
-    positions
+    appended.iter().map(|event| event.position).collect()
 }
 
 /// Returns the version of the link, and the state for the metadata of every event but the first.

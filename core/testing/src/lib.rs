@@ -240,9 +240,9 @@ pub async fn append_drafts(
         .iter()
         .flat_map(|accepted| accepted.events.clone())
         .collect();
-    let positions = append::append_in_tx(&mut tx, &events, &decided.credits).await;
+    let appended = append::append_in_tx(&mut tx, &events, &decided.credits).await;
     tx.commit().await.expect("the links are committed");
-    decided.set_positions(&positions.expect("events are appended"));
+    decided.set_positions(&appended.expect("events are appended"));
     decided
         .accepted
         .into_iter()

@@ -1,7 +1,7 @@
 //! A database in memory, with the state that commands read.
 
 use super::*;
-use crate::{link::ExistingLink, shard::Position};
+use crate::link::ExistingLink;
 
 /// The state of the database that commands read.
 #[derive(Clone, Default)]
@@ -83,10 +83,11 @@ impl World {
         let events = decided.accepted.iter().flat_map(|it| it.events.clone());
         let head = self.log.len();
         self.log.extend(events);
-        let positions: Vec<Position> = (head + 1..=self.log.len())
-            .map(|position| i64::try_from(position).unwrap())
+        let appended: Vec<_> = (head + 1..)
+            .zip(&self.log[head..])
+            .map(|(position, event)| event.recorded(i64::try_from(position).unwrap()))
             .collect();
-        decided.set_positions(&positions);
+        decided.set_positions(&appended);
         let DecidedBatch {
             accepted,
             credits,

@@ -24,7 +24,7 @@ use linkledger_core::{
     lifecycle::{self, Tasks},
     link::DestinationRules,
 };
-use tokio::{net::TcpListener, runtime::Runtime, sync::Notify};
+use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -110,7 +110,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
             short_base_url: SHORT_BASE_URL.to_owned(),
         },
         clock: clock.clone(),
-        appended: Arc::new(Notify::new()),
+        committed: Arc::default(),
     };
     let (queue, writers) = CommandQueue::new(vec![handler]);
     // Not on threads of their own: callgrind counts the main thread.

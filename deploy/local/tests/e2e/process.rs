@@ -18,6 +18,29 @@ use tempfile::TempDir;
 
 use crate::http::Http;
 
+/// Variables that somebody has who sets the client up, or reads the file `env` of a stack, as the README says,
+/// before the tests run.
+const NAMES_IN_ENV: [&str; 18] = [
+    "LINKLEDGER_API_URL",
+    "LINKLEDGER_API_KEY",
+    "API_URL",
+    "SHORT_URL",
+    "BASE_URL",
+    "SHORT_BASE_URL",
+    "API_KEY",
+    "DATABASE_URL",
+    "FETCH_WAIT_MAX_MS",
+    "NO_CLICKS",
+    "COMMAND_METRICS_URL",
+    "PROJECTOR_METRICS_URL",
+    "CONSOLE_URL",
+    "QUERY_METRICS_URL",
+    "KAFKA_CLICKS_TOPIC",
+    "KAFKA_BROKERS",
+    "KAFKA_TOPIC",
+    "KAFKA_SECURITY_PROTOCOL",
+];
+
 /// A data folder that is deleted with the test. The stack must be stopped before.
 pub(crate) fn data_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -29,7 +52,7 @@ pub(crate) fn data_folder() -> TempDir {
 pub(crate) fn linkledger(data_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linkledger"));
     command.args(arguments).arg("--data-dir").arg(data_dir);
-    for name in ["LINKLEDGER_API_URL", "LINKLEDGER_API_KEY"] {
+    for name in NAMES_IN_ENV {
         command.env_remove(name);
     }
     command
@@ -93,9 +116,14 @@ impl Stack {
     pub(crate) fn environment(&self) -> HashMap<String, String> {
         let text = fs::read_to_string(self.data_dir.join("env")).unwrap();
         let variables = text.lines().map(|line| line.split_once('=').unwrap());
-        variables
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect()
+        let variables = variables.map(|(name, value)| {
+            assert!(
+                NAMES_IN_ENV.contains(&name),
+                "{name} is not among the names"
+            );
+            (name.to_owned(), value.to_owned())
+        });
+        variables.collect()
     }
 
     pub(crate) fn http(&self) -> Http {
