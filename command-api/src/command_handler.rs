@@ -108,8 +108,9 @@ impl CommandHandler {
                 return Err(BatchFailure::Transient(error));
             }
         }
+        let locked_at = batch.locked_at;
         let (events, results) = batch.into_events_and_results();
-        self.committed.hand_over(events);
+        self.committed.add(events, locked_at);
         Ok(results)
     }
 

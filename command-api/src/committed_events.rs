@@ -1,8 +1,9 @@
-//! Committed events on their way to the relay of the same process.
+//! Committed events on their way from the writers to the relay of the same process.
 //!
-//! A shortcut, which may lose events at any time: what it lacks, the relay reads from the log.
+//! A shortcut, which may drop events at any time: what it lacks, the relay reads from the log.
 
 use std::{
+    mem,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,8 +15,10 @@ use linkledger_core::{
 };
 use tokio::sync::Notify;
 
-/// Highest number of waiting events; a relay that is further behind reads the log.
-const EVENTS_MAX: usize = 4_000;
+/// Most waiting events, a few full batches of the writers, and most bytes of their payloads. A relay that is further
+/// behind reads the log.
+const EVENTS_MAX: usize = 2_000;
+const BYTES_MAX: usize = 4 << 20;
 /// Age at which waiting events are dropped: the log may have been restored since they were committed.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
@@ -23,44 +26,53 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct CommittedEvents {
     waiting: Mutex<Waiting>,
-    handed_over: Notify,
+    added: Notify,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: Vec<RecordedEvent>,
-    /// Instant at which the first of the events came.
+    bytes: usize,
+    /// Instant of the oldest events; none if there are no events.
     since: Option<Instant>,
 }
 
 impl CommittedEvents {
-    /// Hands over the events of a commit, and wakes the relay.
-    pub fn hand_over(&self, events: Vec<RecordedEvent>) {
+    /// Adds the events of a commit that began at `since` or later, and wakes the relay.
+    pub fn add(&self, events: Vec<RecordedEvent>, since: Instant) {
         if events.is_empty() {
             return;
         }
+        let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
         let mut waiting = self.waiting();
-        if waiting.events.len() + events.len() > EVENTS_MAX {
-            *waiting = Waiting::default();
-        }
-        waiting.since.get_or_insert_with(Instant::now);
+        let is_full =
+            waiting.events.len() + events.len() > EVENTS_MAX || waiting.bytes + bytes > BYTES_MAX;
+        let dropped = if is_full || waiting.is_stale() {
+            mem::take(&mut *waiting)
+        } else {
+            Waiting::default()
+        };
+        waiting.since = Some(waiting.since.map_or(since, |oldest| oldest.min(since)));
+        waiting.bytes += bytes;
         waiting.events.extend(events);
         drop(waiting);
-        self.handed_over.notify_one();
+        drop(dropped);
+        self.added.notify_one();
     }
 
     /// Takes the waiting events, and returns those after the given places, by shard and position. Returns `None` if
-    /// there are none, or if the log may have others before or instead of them.
+    /// there are none, if the log may have others before or instead of them, or if a shard has no place.
     pub fn take_after(&self, places: &[ReadFrom]) -> Option<Vec<RecordedEvent>> {
-        let Waiting { events, since } = std::mem::take(&mut *self.waiting());
-        since
-            .filter(|since| since.elapsed() < AGE_MAX)
-            .and_then(|_| next_in_line(events, places))
+        let waiting = mem::take(&mut *self.waiting());
+        if waiting.is_stale() {
+            return None;
+        }
+        next_in_line(waiting.events, places)
     }
 
     /// Waits for the next commit.
     pub async fn next_commit(&self) {
-        self.handed_over.notified().await;
+        self.added.notified().await;
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -69,111 +81,30 @@ impl CommittedEvents {
     }
 }
 
+impl Waiting {
+    fn is_stale(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= AGE_MAX)
+    }
+}
+
 /// Returns the events after the places, by shard and position; `None` if there are none, or if one is missing before
 /// another. They come in the order of the commits' answers: of two writers, the one that committed later may come first.
 fn next_in_line(mut events: Vec<RecordedEvent>, places: &[ReadFrom]) -> Option<Vec<RecordedEvent>> {
-    let mut last = PerShard::<Position>::default();
+    let mut last = PerShard::<Option<Position>>::default();
     for place in places {
-        last[place.shard.index()] = place.after;
+        last[place.shard.index()] = Some(place.after);
     }
-    events.retain(|event| event.position > last[event.shard.index()]);
+    let is_new =
+        |event: &RecordedEvent| last[event.shard.index()].is_none_or(|it| it < event.position);
+    events.retain(is_new);
     events.sort_unstable_by_key(|event| (event.shard, event.position));
     let follows = |event: &RecordedEvent| {
         let last = &mut last[event.shard.index()];
-        *last += 1;
-        *last == event.position
+        *last = last.map(|position| position + 1);
+        *last == Some(event.position)
     };
     (!events.is_empty() && events.iter().all(follows)).then_some(events)
 }
 
 #[cfg(test)]
-mod tests {
-    use linkledger_core::{
-        envelope::Metadata,
-        id::{AccountId, EventId},
-        shard::Shard,
-    };
-    use proptest::prelude::*;
-    use time::OffsetDateTime;
-    use uuid::Uuid;
-
-    use super::*;
-
-    fn event(shard: u8, position: Position) -> RecordedEvent {
-        RecordedEvent {
-            shard: Shard::new(shard.into()).unwrap(),
-            position,
-            stream_id: Uuid::nil(),
-            version: 1,
-            account_id: AccountId::from_uuid(Uuid::nil()),
-            event_id: EventId::from_uuid(Uuid::nil()),
-            event_type: "LinkCreated".to_owned(),
-            schema_version: 1,
-            payload: "{}".to_owned(),
-            metadata: Metadata::default(),
-            recorded_at: OffsetDateTime::UNIX_EPOCH,
-        }
-    }
-
-    fn after(positions: &[Position]) -> Vec<ReadFrom> {
-        let place = |(shard, after): (Shard, &Position)| ReadFrom {
-            shard,
-            after: *after,
-        };
-        Shard::all().zip(positions).map(place).collect()
-    }
-
-    fn taken(committed: &CommittedEvents, places: &[Position]) -> Option<Vec<(u8, Position)>> {
-        let events = committed.take_after(&after(places))?;
-        let place = |event: &RecordedEvent| {
-            let shard = event.shard.index();
-            (u8::try_from(shard).unwrap(), event.position)
-        };
-        Some(events.iter().map(place).collect())
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_was_handed_over_nothing_is_left_out(
-            commits in prop::collection::vec((0..3_u8, 1..8_i64), 0..12),
-            places in prop::array::uniform3(0..8_i64),
-        ) {
-            let committed = CommittedEvents::default();
-            for (shard, position) in &commits {
-                committed.hand_over(vec![event(*shard, *position)]);
-            }
-            if let Some(taken) = taken(&committed, &places) {
-                prop_assert!(!taken.is_empty());
-                for (shard, place) in (0..3).zip(places) {
-                    let of_shard: Vec<_> = taken.iter().filter(|(of, _)| *of == shard).collect();
-                    for (expected, (_, position)) in (place + 1..).zip(of_shard) {
-                        prop_assert_eq!(*position, expected);
-                    }
-                }
-            }
-            prop_assert_eq!(taken_again(&committed), None);
-        }
-    }
-
-    fn taken_again(committed: &CommittedEvents) -> Option<Vec<(u8, Position)>> {
-        taken(committed, &[0, 0, 0])
-    }
-
-    #[test]
-    fn commits_of_two_writers_are_put_in_order() {
-        let committed = CommittedEvents::default();
-        committed.hand_over(vec![event(1, 8), event(1, 9)]);
-        committed.hand_over(vec![event(0, 4), event(1, 7)]);
-        let expected = vec![(0, 4), (1, 7), (1, 8), (1, 9)];
-        assert_eq!(taken(&committed, &[3, 6]), Some(expected));
-    }
-
-    #[test]
-    fn more_events_than_fit_are_left_to_the_log() {
-        let committed = CommittedEvents::default();
-        let most = i64::try_from(EVENTS_MAX).unwrap();
-        committed.hand_over((1..=most).map(|position| event(0, position)).collect());
-        committed.hand_over(vec![event(0, most + 1)]);
-        assert_eq!(taken(&committed, &[0]), None);
-    }
-}
+mod tests;

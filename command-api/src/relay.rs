@@ -38,7 +38,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event_store::{
         errors::is_of_stored_data,
-        log::{self, EventPlace, ReadFrom},
+        log::{self, ReadFrom},
         log_meta,
         time_limit::within,
     },
@@ -72,9 +72,10 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest interval between two stores of the acknowledged positions; bounds how many records a
 /// crash repeats.
 const STORE_INTERVAL: Duration = Duration::from_millis(100);
-/// Highest number of batches of handed over events before the log is read again: other processes append too.
-const BATCHES_UNREAD_MAX: u32 = 4;
-/// Highest number of events of one shard in one batch.
+/// Time after which the log is read again although the writers of this process have events: others append too, and
+/// the log may have lost published ones.
+const LOG_READ_INTERVAL: Duration = Duration::from_millis(100);
+/// Highest number of events of one shard that are read from the log for one batch.
 const SHARD_EVENTS_MAX: i64 = 1_000;
 /// Timeout for a few statements, for a server that does not answer: one that answers ends each statement after
 /// its `statement_timeout`.
@@ -90,8 +91,8 @@ pub struct Relay<P> {
     pool: PgPool,
     publisher: Arc<P>,
     committed: Arc<CommittedEvents>,
-    /// Number of batches since the log was last read.
-    batches_unread: u32,
+    /// Start of the last successful read of the log.
+    log_read_at: Option<Instant>,
     /// Longest interval between the starts of two batches.
     pub(crate) batch_interval_max: Duration,
     shards: LeasedShards,
@@ -122,7 +123,7 @@ impl<P: EventPublisher> Relay<P> {
             record_key: None,
             publisher: Arc::new(publisher),
             committed,
-            batches_unread: 0,
+            log_read_at: None,
             batch_interval_max: Duration::ZERO,
             renewed_at: None,
             takes_own: true,
@@ -259,8 +260,7 @@ impl<P: EventPublisher> Relay<P> {
             self.record_key = None;
         }
         if self.shards.log_epoch == Some(end.epoch) {
-            let published = self.shards.published();
-            self.watch(&published, end.epoch).await?;
+            self.watch(end.epoch).await?;
         }
         let cursors = answered(cursor::read(&self.pool)).await?;
         self.announcements
@@ -284,25 +284,27 @@ impl<P: EventPublisher> Relay<P> {
         answered(backlog::measure(&self.pool, &self.shards.acknowledged())).await
     }
 
-    /// Returns the next events: those that the writers of this process have handed over, if they are all that
-    /// follows, or else those of the log.
+    /// Returns the next events: those that the writers of this process have just committed, if nothing is missing
+    /// before them, or else those of the log.
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
-        let handed_over = self.committed.take_after(&self.shards.acknowledged());
-        let epoch = self.shards.log_epoch;
-        let may_skip_log = self.batches_unread < BATCHES_UNREAD_MAX && self.stopped.is_empty();
-        let (events, epoch) = match (handed_over, epoch) {
-            (Some(events), Some(epoch)) if may_skip_log => {
-                self.batches_unread += 1;
-                (events, epoch)
-            }
+        let committed = self.committed.take_after(&self.shards.acknowledged());
+        let (events, epoch) = match (committed, self.shards.log_epoch) {
+            (Some(events), Some(epoch)) if self.may_skip_log() => (events, epoch),
             _ => {
-                self.batches_unread = 0;
-                self.read_log().await?
+                let begun = Instant::now();
+                let read = self.read_log().await?;
+                self.log_read_at = Some(begun);
+                read
             }
         };
         let key = self.record_key().await?;
         let published = |event| PublishedEvent::new(event, epoch).signed(&key);
         Ok(events.into_iter().map(published).collect())
+    }
+
+    fn may_skip_log(&self) -> bool {
+        let is_recent = |at: Instant| at.elapsed() < LOG_READ_INTERVAL;
+        self.stopped.is_empty() && self.log_read_at.is_some_and(is_recent)
     }
 
     /// Returns the next events of the log, and its epoch.
@@ -316,7 +318,7 @@ impl<P: EventPublisher> Relay<P> {
         }
         let mut from = self.shards.with_unpublished_events(&end.heads);
         from.retain(|from| self.stopped.admits(from.shard));
-        if from.is_empty() {
+        if from.is_empty() && self.shards.are_compared() {
             return Ok((Vec::new(), end.epoch));
         }
         let mut events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await
@@ -326,13 +328,11 @@ impl<P: EventPublisher> Relay<P> {
         };
         // Compared after the events are read: what the log had lost before, it lacks now. Otherwise events that took
         // the positions of published ones could be followed by others, and nobody would notice.
-        let mut published = self.shards.published();
-        published.retain(|place| from.iter().any(|from| from.shard == place.shard));
-        let watched = self.watch(&published, end.epoch).await?;
-        let Watched::Present(unreadable) = watched else {
+        let Watched::Present(mut unreadable) = self.watch(end.epoch).await? else {
             self.renew().await?;
             return Ok((Vec::new(), end.epoch));
         };
+        unreadable.retain(|(place, _)| from.iter().any(|from| from.shard == place.shard));
         for (place, error) in unreadable {
             events.retain(|event| event.shard != place.shard);
             self.stop_unreadable(
@@ -352,11 +352,12 @@ impl<P: EventPublisher> Relay<P> {
         Ok((events, end.epoch))
     }
 
-    /// Compares the published events with the log, and forgets those that were found but the last of each shard.
-    async fn watch(&mut self, published: &[EventPlace], epoch: i32) -> anyhow::Result<Watched> {
-        let watched = answered(continuity::watch(&self.pool, published, epoch)).await?;
+    /// Compares the published events with the log.
+    async fn watch(&mut self, epoch: i32) -> anyhow::Result<Watched> {
+        let published = self.shards.published();
+        let watched = answered(continuity::watch(&self.pool, &published, epoch)).await?;
         if let Watched::Present(_) = watched {
-            self.shards.keep_last(published);
+            self.shards.record_compared();
         }
         Ok(watched)
     }

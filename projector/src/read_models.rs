@@ -74,6 +74,20 @@ impl EventContent {
             Event::Credits(event) => Self::Credits(event),
         })
     }
+
+    /// Returns how many rows of all projections follow from the event, about.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Link(state) => {
+                2 + state
+                    .details
+                    .tags
+                    .as_ref()
+                    .map_or(0, |it| it.as_slice().len())
+            }
+            Self::Account(_) | Self::Credits(_) => 2,
+        }
+    }
 }
 
 /// Statement that writes the row of a new link or entry.

@@ -53,18 +53,17 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     })
 }
 
-/// Records a loss, and returns true, if the log lacks one of the last events that this process has published in
-/// the epoch: a restored log may have grown beyond the lost positions since. Otherwise returns the events that
+/// Records a loss if the log lacks one of the events that this process has published in the epoch: a restored log may have grown beyond the lost positions since. Otherwise returns the events that
 /// cannot be read.
 ///
 /// # Errors
 /// Returns an error if the database fails, or if a second look finds the event or another epoch.
 pub(super) async fn watch(
     pool: &PgPool,
-    last: &[EventPlace],
+    published: &[EventPlace],
     epoch: i32,
 ) -> anyhow::Result<Watched> {
-    let presence = log::compare(pool, last).await;
+    let presence = log::compare(pool, published).await;
     let presence = presence.context("cannot compare published events with the log")?;
     let Some(place) = presence.first_absent else {
         return Ok(Watched::Present(presence.unreadable));

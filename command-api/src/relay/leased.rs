@@ -27,6 +27,7 @@ pub(super) struct LeasedShards {
     /// By shard: the last event of each batch that this process has published under the lease since the log was
     /// found to have them, and the last of those before. A log that has lost any of them is noticed.
     published: PerShard<Vec<EventPlace>>,
+    are_compared: bool,
     /// Epoch of the log when all cursors were last found to be of the log.
     pub(super) log_epoch: Option<i32>,
     /// True if every acknowledged position is stored.
@@ -43,6 +44,7 @@ impl LeasedShards {
             lease: None,
             acknowledged: Vec::new(),
             published: PerShard::default(),
+            are_compared: true,
             log_epoch: None,
             is_stored: true,
             stored_at: Instant::now(),
@@ -75,12 +77,17 @@ impl LeasedShards {
         self.published.iter().flatten().copied().collect()
     }
 
-    /// Forgets the published events of the shards of `found`, which the log has, but the last of each.
-    pub(super) fn keep_last(&mut self, found: &[EventPlace]) {
-        for place in found {
-            let published = &mut self.published[place.shard.index()];
+    /// Returns true if the log was found to have all published events.
+    pub(super) fn are_compared(&self) -> bool {
+        self.are_compared
+    }
+
+    /// Records that the log has the published events, of which the last of each shard is kept.
+    pub(super) fn record_compared(&mut self) {
+        for published in &mut self.published {
             published.drain(..published.len().saturating_sub(1));
         }
+        self.are_compared = true;
     }
 
     /// Records the acknowledged events of `events`.
@@ -99,6 +106,7 @@ impl LeasedShards {
             let mut events = events.iter().map(|published| &published.event);
             let last = events.find(|event| (event.shard, event.position) == place);
             self.published[index].extend(last.map(EventPlace::of));
+            self.are_compared = false;
         }
     }
 
@@ -193,6 +201,7 @@ impl LeasedShards {
     fn forget(&mut self) {
         self.lease = None;
         self.published = PerShard::default();
+        self.are_compared = true;
         for acknowledged in self.acknowledged.drain(..) {
             backlog::clear(acknowledged.shard);
         }

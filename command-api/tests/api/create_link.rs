@@ -1,10 +1,12 @@
 use axum::{body::Body, http::Request};
 use linkledger_core::{
-    api_key::Scope, http::link_request::LinkCreate, id::KeyId, link::members::SLUG,
+    api_key::{ApiKey, Scope},
+    http::link_request::LinkCreate,
+    id::KeyId,
+    link::members::SLUG,
 };
 use linkledger_testing as testing;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::{
     create_links::batch,
@@ -44,21 +46,24 @@ async fn charge_names_the_key_of_its_request() {
     let app = TestApp::start().await;
     let (account_id, first) = app.account(10).await;
     let second = testing::api_key(app.database.pool(), account_id, &Scope::ALL).await;
-    let ids: Vec<Uuid> =
-        sqlx::query_scalar("SELECT key_id FROM event_store.api_keys ORDER BY key_id")
-            .fetch_all(app.database.pool())
-            .await
-            .unwrap();
-    for (key, key_id) in [(first, ids[0]), (second, ids[1])] {
+    for key in [first, second] {
+        let key_id = id_of(&app, &key).await;
         let alone = create(&key, fresh_key(), &destination());
         let batched = batch(&key, "partial", &[(fresh_key(), destination())]);
         for request in [alone, batched] {
             let answer = send(&app.router, request).await;
             assert!(answer.status.is_success(), "{answer:?}");
             let charged = app.payload("CreditsCharged").await;
-            assert_eq!(charged["key_id"], KeyId::from_uuid(key_id).to_string());
+            assert_eq!(charged["key_id"], key_id.to_string());
         }
     }
+}
+
+async fn id_of(app: &TestApp, key: &ApiKey) -> KeyId {
+    let key_id = sqlx::query_scalar("SELECT key_id FROM event_store.api_keys WHERE sha256 = $1")
+        .bind(key.sha256().to_vec())
+        .fetch_one(app.database.pool());
+    KeyId::from_uuid(key_id.await.unwrap())
 }
 
 #[tokio::test]

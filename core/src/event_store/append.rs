@@ -32,18 +32,17 @@ pub async fn append_in_tx(
     accounts: &HashMap<AccountId, Credits>,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let events: Vec<&NewEvent> = events.iter().map(Borrow::borrow).collect();
-    let shards = column(&events, |event| Shard::of(event.account_id));
     ExternalIdChanges::of(&events).write_in_tx(tx).await?;
-    let mut heads = lock_heads(tx, &shards).await?;
-    let recorded = events
-        .iter()
-        .zip(shards)
-        .map(|(event, shard)| {
-            let head = heads.get_mut(&shard).ok_or(sqlx::Error::RowNotFound)?;
-            *head += 1;
-            Ok(event.recorded(*head))
-        })
-        .collect::<sqlx::Result<Vec<_>>>()?;
+    // Made before the counters are locked, which all writers of the shards wait for.
+    let mut recorded = column(&events, |event| event.recorded(0));
+    let mut heads = lock_heads(tx, &column(&recorded, |event| event.shard)).await?;
+    for event in &mut recorded {
+        let head = heads
+            .get_mut(&event.shard)
+            .ok_or(sqlx::Error::RowNotFound)?;
+        *head += 1;
+        event.position = *head;
+    }
     let rows = EventColumns::of(&events, &recorded);
     let inserted = insert(tx, &rows, &heads, accounts).await?;
     if inserted != events.len() as u64 {

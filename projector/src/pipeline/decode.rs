@@ -24,6 +24,14 @@ impl BatchEvent {
         }
     }
 
+    /// Returns how many rows of the read tables the event writes, about.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Decoded(event) => event.content.rows(),
+            Self::Poison(..) => 1,
+        }
+    }
+
     /// Returns the recorded event: its position, account, metadata and raw payload.
     pub fn recorded(&self) -> &RecordedEvent {
         match self {

@@ -55,11 +55,14 @@ use crate::{
 /// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
 /// takes longer.
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of events of one cycle, whose transactions then take far less than a second.
+/// Maximum number of events of one cycle.
 pub const CYCLE_EVENTS_MAX: usize = 4_000;
+/// Maximum number of rows that the events of one cycle write, two for most events: its transactions then take far less
+/// than a second, and no shard waits for the many tags of another one's links.
+const CYCLE_ROWS_MAX: usize = 2 * CYCLE_EVENTS_MAX;
 
-/// Fewest events for which a cycle uses two parallel transactions.
-const PARALLEL_EVENTS_MIN: usize = 2_000;
+/// Fewest rows for which a cycle uses two parallel transactions.
+const PARALLEL_ROWS_MIN: usize = 4_000;
 
 /// Result of one transaction.
 type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
@@ -172,22 +175,22 @@ impl Followers {
         Ok(())
     }
 
-    /// Returns the next events of the followers with work. Each group of followers has its share of the events of a
+    /// Returns the next events of the followers with work. Each group of followers has its share of the rows of a
     /// cycle, and what others leave of theirs.
     async fn next_batches(&mut self) -> anyhow::Result<Vec<ShardBatch>> {
         let shards = self.shards.values();
         let mut due: Vec<Group> = shards.flat_map(ClaimedShard::due_groups).collect();
         // Groups that read the log come first, then those with the most recent events.
         due.sort_by_key(|group| (group.recent.is_some(), Reverse(group.recent)));
-        let mut room = CYCLE_EVENTS_MAX;
+        let mut room = CYCLE_ROWS_MAX;
         let mut batches = Vec::with_capacity(due.len());
         while let Some(group) = due.pop_if(|group| group.recent.is_some()) {
-            let events = self.recent_events(&group, (room / (due.len() + 1)).max(1));
-            room = room.saturating_sub(events.len());
+            let events = self.recent_events(&group, room / (due.len() + 1));
+            room = room.saturating_sub(rows(&events));
             batches.push((group, events));
         }
         if !due.is_empty() {
-            let share = (room / due.len()).max(1);
+            let share = room / due.len();
             batches.extend(self.read_log(due, share).await?);
         }
         let batches = batches.into_iter().map(|(group, events)| ShardBatch {
@@ -206,11 +209,10 @@ impl Followers {
         Ok(batches)
     }
 
-    fn recent_events(&self, group: &Group, events_max: usize) -> Vec<Arc<BatchEvent>> {
+    fn recent_events(&self, group: &Group, rows_max: usize) -> Vec<Arc<BatchEvent>> {
         let recent = &self.shards[&group.shard].recent;
         let events = recent.after(group.epoch, group.position);
-        let events = events.into_iter().flatten().take(events_max);
-        events.cloned().collect()
+        first_rows(events.into_iter().flatten().cloned(), rows_max)
     }
 
     /// Applies the batches. Many events are applied in two parallel transactions with different followers, so that two
@@ -309,18 +311,36 @@ impl Followers {
     }
 }
 
-/// Splits the batches into two parts with about the same number of events. The second part is empty
-/// if there are fewer than [`PARALLEL_EVENTS_MIN`] events.
+/// Returns the first events that write no more rows, and one at least.
+fn first_rows(
+    events: impl Iterator<Item = Arc<BatchEvent>>,
+    rows_max: usize,
+) -> Vec<Arc<BatchEvent>> {
+    let mut rows = 0;
+    let events = events.take_while(|event| {
+        let is_first = rows == 0;
+        rows += event.rows();
+        is_first || rows <= rows_max
+    });
+    events.collect()
+}
+
+fn rows(events: &[Arc<BatchEvent>]) -> usize {
+    events.iter().map(|event| event.rows()).sum()
+}
+
+/// Splits the batches into two parts with about the same number of rows. The second part is empty
+/// if there are fewer than [`PARALLEL_ROWS_MIN`] rows.
 fn split_in_two(batches: Vec<ShardBatch>) -> (Vec<ShardBatch>, Vec<ShardBatch>) {
-    let events: usize = batches.iter().map(|batch| batch.events.len()).sum();
-    if events < PARALLEL_EVENTS_MIN {
+    let all: usize = batches.iter().map(|batch| rows(&batch.events)).sum();
+    if all < PARALLEL_ROWS_MIN {
         return (batches, Vec::new());
     }
-    let mut events_of_first = 0;
+    let mut rows_of_first = 0;
     batches.into_iter().partition(|batch| {
-        let is_first = events_of_first < events / 2;
+        let is_first = rows_of_first < all / 2;
         if is_first {
-            events_of_first += batch.events.len();
+            rows_of_first += rows(&batch.events);
         }
         is_first
     })

@@ -122,7 +122,8 @@ impl Stage {
         account_id
     }
 
-    async fn set_up_account(&self, account_id: AccountId, name: &str, links: usize) {
+    /// Creates the account, grants it credits, and creates `links` links.
+    pub(crate) async fn set_up_account(&self, account_id: AccountId, name: &str, links: usize) {
         let pool = self.database.pool();
         let now = SystemClock.now();
         accounts::create(pool, account_id, name, now).await.unwrap();

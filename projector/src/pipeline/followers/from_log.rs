@@ -16,8 +16,9 @@ use linkledger_core::{
 };
 
 use super::{
-    Followers,
+    CYCLE_EVENTS_MAX, Followers,
     claimed_shard::Group,
+    first_rows,
     refusal::{Refusal, unreadable_event},
 };
 use crate::pipeline::decode::BatchEvent;
@@ -31,12 +32,14 @@ struct Chunk {
 }
 
 impl Followers {
-    /// Reads up to `limit` next events of each group from the log. Followers whose next event cannot be read are refused.
+    /// Reads the next events of each group from the log: those that write up to `rows_max` rows, and one at least.
+    /// Followers whose next event cannot be read are refused.
     pub(super) async fn read_log(
         &mut self,
         groups: Vec<Group>,
-        limit: usize,
+        rows_max: usize,
     ) -> anyhow::Result<Vec<(Group, Vec<Arc<BatchEvent>>)>> {
+        let events_max = (CYCLE_EVENTS_MAX / groups.len()).max(1);
         let mut read = Vec::with_capacity(groups.len());
         let mut waiting = groups;
         while !waiting.is_empty() {
@@ -47,14 +50,14 @@ impl Followers {
                 .partition(|group| shards.insert(group.shard));
             waiting = later;
             let starts: Vec<ReadFrom> = now.iter().map(Group::start).collect();
-            let (mut chunks, unreadable) = self.read_chunks(&starts, limit).await?;
+            let (mut chunks, unreadable) = self.read_chunks(&starts, events_max).await?;
             for (start, error) in unreadable {
                 self.refuse_unreadable(start, &error);
             }
             for group in now {
                 if let Some(chunk) = chunks.remove(&group.shard) {
-                    let events = self.decode(&group, chunk);
-                    read.push((group, events));
+                    let events = self.decode(&group, chunk).into_iter();
+                    read.push((group, first_rows(events, rows_max)));
                 }
             }
         }

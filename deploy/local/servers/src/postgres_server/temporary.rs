@@ -227,10 +227,22 @@ fn temp_dir(account: Account) -> anyhow::Result<PathBuf> {
 
 #[cfg(target_os = "linux")]
 fn has_room_in_memory() -> bool {
-    statvfs(MEMORY_DIR).is_ok_and(|it| {
+    let folder = statvfs(MEMORY_DIR).is_ok_and(|it| {
         it.blocks_available() * it.fragment_size() >= MEMORY_AVAILABLE_BYTES_MIN
             && !it.flags().contains(FsFlags::ST_NOEXEC)
-    })
+    });
+    folder && available_memory_bytes().is_some_and(|bytes| bytes >= MEMORY_AVAILABLE_BYTES_MIN)
+}
+
+/// Returns what `/proc/meminfo` calls available: the folder's limit says nothing of it.
+#[cfg(target_os = "linux")]
+fn available_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 /// Other systems have no such folder.
