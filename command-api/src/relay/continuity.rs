@@ -53,8 +53,8 @@ fn refuse(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     })
 }
 
-/// Records a loss if the log lacks one of the events that this process has published in the epoch: a restored log may have grown beyond the lost positions since. Otherwise returns the events that
-/// cannot be read.
+/// Records a loss if the log lacks one of the events that this process has published in the epoch: a restored log may
+/// have grown beyond the lost positions since. Otherwise returns the events that cannot be read.
 ///
 /// # Errors
 /// Returns an error if the database fails, or if a second look finds the event or another epoch.
