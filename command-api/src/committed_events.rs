@@ -61,7 +61,7 @@ impl CommittedEvents {
     }
 
     /// Takes the waiting events, and returns those after the given places, by shard and position. Returns `None` if
-    /// there are none, if the log may have others before or instead of them, or if a shard has no place.
+    /// there are none, if one is missing before another, or if a shard has no place.
     pub fn take_after(&self, places: &[ReadFrom]) -> Option<Vec<RecordedEvent>> {
         let waiting = mem::take(&mut *self.waiting());
         if waiting.is_stale() {

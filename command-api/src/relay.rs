@@ -1,4 +1,4 @@
-//! The relay: publishes the log to Kafka, shard by shard, in order, from stored cursors.
+//! The relay: publishes the log to Kafka, in order within each shard, from stored cursors.
 //!
 //! Every instance of command-api runs a relay; a lease lets one of them publish (ADR 12).
 //!
@@ -284,8 +284,8 @@ impl<P: EventPublisher> Relay<P> {
         answered(backlog::measure(&self.pool, &self.shards.acknowledged())).await
     }
 
-    /// Returns the next events: those that the writers of this process have just committed, if nothing is missing
-    /// before them, or else those of the log.
+    /// Returns the next events: those of the writers of this process, if nothing is missing before them and the log was
+    /// read a moment ago, or else those of the log.
     async fn read(&mut self) -> anyhow::Result<Vec<PublishedEvent>> {
         let committed = self.committed.take_after(&self.shards.acknowledged());
         let (events, epoch) = match (committed, self.shards.log_epoch) {

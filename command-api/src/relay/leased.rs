@@ -24,8 +24,8 @@ pub(super) struct LeasedShards {
     lease: Option<Lease>,
     /// Progress by [`Shard::index`]; empty without a lease.
     acknowledged: Vec<AcknowledgedPosition>,
-    /// By shard: the last event of each batch that this process has published under the lease since the log was
-    /// found to have them, and the last of those before. A log that has lost any of them is noticed.
+    /// By shard: the last event of each batch that this process has published under the lease since it compared them
+    /// with the log, and one before.
     published: PerShard<Vec<EventPlace>>,
     are_compared: bool,
     /// Epoch of the log when all cursors were last found to be of the log.

@@ -180,7 +180,7 @@ impl Followers {
     async fn next_batches(&mut self) -> anyhow::Result<Vec<ShardBatch>> {
         let shards = self.shards.values();
         let mut due: Vec<Group> = shards.flat_map(ClaimedShard::due_groups).collect();
-        // Groups that read the log come first, then those with the most recent events.
+        // Taken from the end: those with the fewest recent events first, those that read the log last.
         due.sort_by_key(|group| (group.recent.is_some(), Reverse(group.recent)));
         let mut room = CYCLE_ROWS_MAX;
         let mut batches = Vec::with_capacity(due.len());

@@ -22,7 +22,7 @@ pub struct RedirectChanges {
 }
 
 impl RedirectChanges {
-    /// Adds a link whose destination was changed, or that was disabled, enabled or deleted.
+    /// Adds a link with an event after its creation.
     pub fn add_slug(&mut self, slug_folded: &str) {
         if !self.slugs_folded.contains(slug_folded) {
             self.slugs_folded.insert(slug_folded.to_owned());
