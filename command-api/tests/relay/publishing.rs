@@ -1,12 +1,21 @@
 //! Publishing: cursors and records.
 
-use linkledger_command_api::relay::{cursor, publisher::KafkaPublisher};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use linkledger_command_api::{
+    committed_events::CommittedEvents,
+    relay::{Relay, cursor, publisher::KafkaPublisher},
+};
 use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::Shard};
+use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use rdkafka::mocking::MockCluster;
 
 use crate::{
-    stage::{Recorder, consume, relay, step_until_stored, with_links},
+    stage::{Recorder, consume, event_after, relay, step_until_stored, stored, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -42,6 +51,53 @@ async fn unreadable_metadata_stops_no_shard() {
     let mut relay = relay(&database, recorder.clone(), "a");
     step_until_stored(&mut relay, &database, (shard, 6)).await;
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
+}
+
+/// The writers of this process have a new event at each step, so the relay never lacks work.
+#[tokio::test]
+async fn events_of_other_processes_are_published_beside_own() {
+    let database = TestDatabase::create().await;
+    let own = with_links(&database, 1).await;
+    let committed = Arc::<CommittedEvents>::default();
+    let (recorder, pool) = (Recorder::default(), database.pool().clone());
+    let mut relay = Relay::new(pool, recorder.clone(), "one".to_owned(), committed.clone());
+    step_until_stored(&mut relay, &database, (Shard::of(own), 2)).await;
+
+    let mut others = testing::account(database.pool(), 1_000).await;
+    while Shard::of(others) == Shard::of(own) {
+        others = testing::account(database.pool(), 1_000).await;
+    }
+    testing::append_links(
+        database.pool(),
+        others,
+        &[("of-others", "https://example.com")],
+    )
+    .await;
+    let until = Instant::now() + Duration::from_mins(2);
+    for number in 0.. {
+        let slug = format!("own-{number}");
+        testing::append_links(
+            database.pool(),
+            own,
+            &[(slug.as_str(), "https://example.com")],
+        )
+        .await;
+        for after in [2 + 2 * number, 3 + 2 * number] {
+            let event = event_after(&database, Shard::of(own), after).await;
+            committed.add(vec![event], Instant::now());
+        }
+        relay.step().await.unwrap();
+        if stored(&database, Shard::of(others)).await == 2 {
+            break;
+        }
+        assert!(Instant::now() < until, "events of others are not published");
+    }
+    let taken = recorder.taken().into_iter();
+    let of_own: Vec<i64> = taken.filter(|position| *position > 2).collect();
+    assert!(
+        of_own.iter().copied().eq((3..).take(of_own.len())),
+        "{of_own:?}"
+    );
 }
 
 #[tokio::test]

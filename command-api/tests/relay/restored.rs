@@ -11,7 +11,6 @@ use linkledger_command_api::{
 };
 use linkledger_core::{
     envelope::RecordedEvent,
-    event_store::log::{self, ReadFrom},
     id::{AccountId, EventId},
     lifecycle::Tasks,
     shard::Shard,
@@ -24,7 +23,7 @@ use uuid::Uuid;
 use crate::{
     cli,
     refill::{publisher, refill, refilled},
-    stage::{Recorder, relay, step_until_stored, stored, with_links},
+    stage::{Recorder, event_after, relay, step_until_stored, stored, with_links},
 };
 
 /// Number of events of three links.
@@ -95,12 +94,6 @@ async fn loss_of_an_event_that_was_never_read_is_noticed() {
     );
     let lost = format!("the log of shard {shard} has lost events of epoch 1");
     assert!(failure(&mut running).await.starts_with(&lost));
-}
-
-async fn event_after(database: &TestDatabase, shard: Shard, after: i64) -> RecordedEvent {
-    let from = ReadFrom { shard, after };
-    let events = log::read_after(database.pool(), &[from], 1).await;
-    events.unwrap().remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,13 @@ use linkledger_command_api::relay::{
     Relay,
     publisher::{EventPublisher, Published},
 };
-use linkledger_core::{cloud_event::PublishedEvent, event_store::log, id::AccountId, shard::Shard};
+use linkledger_core::{
+    cloud_event::PublishedEvent,
+    envelope::RecordedEvent,
+    event_store::log::{self, ReadFrom},
+    id::AccountId,
+    shard::Shard,
+};
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, eventually_within, stream::Stream};
 use rdkafka::{
@@ -109,6 +115,17 @@ pub(crate) async fn step_until_stored<P: EventPublisher>(
         );
         relay.step().await.unwrap();
     }
+}
+
+/// Returns the event of the log after a position.
+pub(crate) async fn event_after(
+    database: &TestDatabase,
+    shard: Shard,
+    after: i64,
+) -> RecordedEvent {
+    let from = ReadFrom { shard, after };
+    let events = log::read_after(database.pool(), &[from], 1).await;
+    events.unwrap().remove(0)
 }
 
 /// Returns the stored cursor of each shard.

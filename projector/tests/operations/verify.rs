@@ -23,6 +23,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use crate::{
     cache_changes::{changes, numbers},
+    cycles::cycle_until_idle,
     events::{
         adjusted, deleted, destination_changed, details_changed, disabled, resumed, suspended,
     },
@@ -326,7 +327,9 @@ async fn links_with_many_events_are_repaired_in_chunks() {
         let changes: Vec<_> = (0..1_200).map(|_| destination_changed(link, url)).collect();
         stage.append(account_id, &changes).await;
     }
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let mut followers = stage.followers();
+    followers.cycle(stage.log().await).await.unwrap();
+    cycle_until_idle(&mut followers).await;
     let intact = Tables::read(pool).await;
     for table in ["links", "redirects"] {
         execute(pool, &format!("DELETE FROM read_model.{table}")).await;
