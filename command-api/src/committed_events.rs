@@ -15,9 +15,9 @@ use linkledger_core::{
 };
 use tokio::sync::Notify;
 
-/// Most waiting events, a few full batches of the writers, and most bytes of their payloads. A relay that is further
-/// behind reads the log.
+/// Most waiting events: a few full batches of the writers. A relay that is further behind reads the log.
 const EVENTS_MAX: usize = 2_000;
+/// Most bytes of their payloads.
 const BYTES_MAX: usize = 4 << 20;
 /// Age at which waiting events are dropped: the log may have been restored since they were committed.
 const AGE_MAX: Duration = Duration::from_secs(1);

@@ -75,7 +75,7 @@ impl EventContent {
         })
     }
 
-    /// Returns how many rows of all projections follow from the event, about.
+    /// Returns about how many rows follow from the event, of all projections.
     pub fn rows(&self) -> usize {
         match self {
             Self::Link(state) => {

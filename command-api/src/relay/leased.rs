@@ -27,6 +27,7 @@ pub(super) struct LeasedShards {
     /// By shard: the last event of each batch that this process has published under the lease since it compared them
     /// with the log, and one before.
     published: PerShard<Vec<EventPlace>>,
+    /// True if the log was compared with all of them.
     are_compared: bool,
     /// Epoch of the log when all cursors were last found to be of the log.
     pub(super) log_epoch: Option<i32>,

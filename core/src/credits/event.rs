@@ -65,7 +65,7 @@ pub struct CreditsCharged {
     pub balance_after: i64,
     /// The link that was paid for.
     pub link_id: LinkId,
-    /// API key of the request that created the link: what each key costs.
+    /// API key of the request that created the link. Tells what each key costs.
     pub key_id: KeyId,
     /// Reason for the charge.
     pub reason: ChargeReason,

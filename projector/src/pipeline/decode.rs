@@ -24,7 +24,7 @@ impl BatchEvent {
         }
     }
 
-    /// Returns how many rows of the read tables the event writes, about.
+    /// Returns about how many rows of the read tables the event writes.
     pub fn rows(&self) -> usize {
         match self {
             Self::Decoded(event) => event.content.rows(),

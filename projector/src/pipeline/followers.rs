@@ -311,7 +311,7 @@ impl Followers {
     }
 }
 
-/// Returns the first events that write no more rows, and one at least.
+/// Returns the first events: as many as write up to `rows_max` rows, and one at least.
 fn first_rows(
     events: impl Iterator<Item = Arc<BatchEvent>>,
     rows_max: usize,
