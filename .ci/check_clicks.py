@@ -60,7 +60,7 @@ class Clicks:
 
 
 def check_tables():
-    """Reads all rows of the schema clicks as text, and their bytes, once both countings have written."""
+    """Reads all rows of the schema clicks as text, and their bytes, once figures are written."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as database:
         until = time.monotonic() + DEADLINE_S
         while not database.execute("SELECT FROM clicks.link_values, clicks.link_days LIMIT 1").fetchall():

@@ -10,7 +10,6 @@ mod bots;
 pub mod buckets;
 #[cfg(feature = "clicks")]
 mod client_address;
-mod counting;
 pub mod dimension;
 pub mod dimension_counts;
 pub mod figures;
@@ -45,7 +44,6 @@ pub use self::{
     visitor::{VisitorSalt, visitor_hash},
 };
 pub use self::{
-    counting::{Counting, UnknownCounting},
     dimension::Dimension,
     record::{ClickRecord, ClickRecordError, RecorderId},
 };

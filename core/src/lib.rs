@@ -70,7 +70,7 @@
 //! - **heartbeat**: row that a recorder writes to Postgres: an instant, before which all its clicks have
 //!   numbers, and its last number in each partition.
 //! - **counting**: sums clicks into figures, and stores the offset of the next click in the same
-//!   transaction ([`click::Counting`]).
+//!   transaction ([`click::tally`]).
 //! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*
 //!   ([`click::Dimension`]).
 //!

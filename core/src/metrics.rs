@@ -120,15 +120,15 @@ metrics! {
     VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Wrong rows that the last verification of the live generation found, after a repair if there was one; 0 if never verified.";
     VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "Time of the last verification, in seconds since 1970; 0 if never verified.";
     RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that no relay of this log has published, or that are damaged; missing events are read from the event store.";
-    CLICKS_LAG_RECORDS = Gauge "clicks_lag_records" ["counting"] "Records of clicks on the topic that are not counted yet, in the partitions of this process.";
-    CLICKS_COMPLETE_UNTIL_AGE_SECONDS = Gauge "clicks_complete_until_age_seconds" ["counting"] "Age of the instant before which every click is in the figures.";
-    CLICKS_LAST_BATCH_AGE_SECONDS = Gauge "clicks_last_batch_age_seconds" ["counting"] "Age of the last batch of any process; grows while nobody clicks.";
+    CLICKS_LAG_RECORDS = Gauge "clicks_lag_records" [] "Records of clicks on the topic that are not counted yet, in the partitions of this process.";
+    CLICKS_COMPLETE_UNTIL_AGE_SECONDS = Gauge "clicks_complete_until_age_seconds" [] "Age of the instant before which every click is in the figures.";
+    CLICKS_LAST_BATCH_AGE_SECONDS = Gauge "clicks_last_batch_age_seconds" [] "Age of the last batch of any process; grows while nobody clicks.";
     CLICK_RECORDERS = Gauge "click_recorders" [] "Recorders of clicks that sent a heartbeat within the last 60 s.";
-    CLICKS_COUNTED_TOTAL = Counter "clicks_counted_total" ["counting"] "Counted clicks, bots included.";
-    CLICKS_MISSING_TOTAL = Counter "clicks_missing_total" ["counting"] "Sequences of recorders that the topic lacked: records of clicks that are lost.";
-    CLICKS_UNREADABLE_TOTAL = Counter "clicks_unreadable_total" ["counting"] "Records on the topic of clicks that cannot be counted: unreadable, of an implausible time, or refused by the database.";
-    CLICK_BATCHES_TOTAL = Counter "click_batches_total" ["counting"] "Transactions that counted clicks.";
-    CLICK_ROWS_WRITTEN_TOTAL = Counter "click_rows_written_total" ["counting"] "Rows of figures that were written.";
+    CLICKS_COUNTED_TOTAL = Counter "clicks_counted_total" [] "Counted clicks, bots included.";
+    CLICKS_MISSING_TOTAL = Counter "clicks_missing_total" [] "Sequences of recorders that the topic lacked: records of clicks that are lost.";
+    CLICKS_UNREADABLE_TOTAL = Counter "clicks_unreadable_total" [] "Records on the topic of clicks that cannot be counted: unreadable, of an implausible time, or refused by the database.";
+    CLICK_BATCHES_TOTAL = Counter "click_batches_total" [] "Transactions that counted clicks.";
+    CLICK_ROWS_WRITTEN_TOTAL = Counter "click_rows_written_total" [] "Rows of figures that were written.";
 }
 
 /// All metrics, by the process that exposes them.

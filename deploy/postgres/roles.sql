@@ -256,7 +256,7 @@ BEGIN
     GRANT SELECT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
         clicks.account_quarters, clicks.account_days, clicks.account_values
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT EXECUTE ON FUNCTION clicks.complete_until(text), clicks.lag_seconds(text)
+    GRANT EXECUTE ON FUNCTION clicks.complete_until(), clicks.lag_seconds()
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
 
     -- The projector counts: it moves positions, and adds to figures. Figures are deleted only with their
@@ -285,7 +285,7 @@ BEGIN
     GRANT UPDATE (seen_at, ended_at, same_address) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
 
-    -- An operator pauses countings, and counts figures again, with the same writes as the projector.
+    -- An operator pauses the counting of clicks, and counts figures again, with the same writes as the projector.
     GRANT UPDATE (paused_at) ON clicks.positions TO linkledger_operator;
     GRANT INSERT, DELETE ON clicks.link_quarters, clicks.link_days, clicks.link_values,
         clicks.account_quarters, clicks.account_days, clicks.account_values TO linkledger_operator;

@@ -1,11 +1,11 @@
 //! Counts clicks: figures of links and accounts, from the records of the topic of clicks.
 //!
-//! Two [countings](Counting) read the topic independently, in the shards that the process has claimed, each with
-//! positions and figures of its own: `run` is their loop. A `batch` of one partition is one transaction that moves the
-//! [`position`] from the value that the process has read, so that a crash, a duplicate or a second projector
-//! counts no click twice. Repeats within the topic are dropped by the sequences of their recorders.
+//! The counting reads the partitions of the shards that the process has claimed: `run` is its loop. A `batch` of one
+//! partition is one transaction that moves the [`position`] from the value that the process has read, so that a
+//! crash, a duplicate or a second projector counts no click twice. Repeats within the topic are dropped by the
+//! sequences of their recorders.
 //!
-//! Nothing here ends the process, or delays another partition, the other counting or a projection.
+//! Nothing here ends the process, or delays another partition or a projection.
 
 mod batch;
 mod claimed_partition;
@@ -22,7 +22,6 @@ mod topic_ends;
 use std::{future::Future, time::Duration};
 
 use linkledger_core::{
-    click::Counting,
     event_store::{self, SessionKind},
     lifecycle::Tasks,
     metrics::{
@@ -38,11 +37,16 @@ use tokio_util::sync::CancellationToken;
 pub use self::{batch::counted_sequences, report::keep_reported, run::CountingLoop};
 use crate::{Config, pipeline::claims::ClaimedShards};
 
-/// Sessions of both countings and their housekeeping.
+/// Sessions of the counting and its housekeeping.
 pub const CONNECTIONS_MAX: u32 = 2;
+
+/// Time for which a click waits for a fuller batch while nothing lags.
+pub(crate) const BATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Longest time to count to the end of the topic at a stop, below the time that [`Tasks`] allows.
 const END_OF_TOPIC_TIME_MAX: Duration = Duration::from_millis(2_500);
+
+const TASK_NAME: &str = "clicks: counting";
 
 /// Ends of a counting.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +57,7 @@ pub struct CountingEnd {
     pub at_end_of_topic: CancellationToken,
 }
 
-/// Stop of the countings of a process.
+/// Stop of the counting of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountingStop {
     /// At the shutdown: the next process continues.
@@ -63,15 +67,7 @@ pub enum CountingStop {
     AtEndOfTopic,
 }
 
-/// Returns the time for which a click waits for a fuller batch while nothing lags.
-pub(crate) const fn batch_interval(counting: Counting) -> Duration {
-    match counting {
-        Counting::Totals => Duration::from_secs(2),
-        Counting::Values => Duration::from_secs(3),
-    }
-}
-
-/// Starts the countings and their housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
+/// Starts the counting and its housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
@@ -91,38 +87,36 @@ pub fn start(
         return Ok(());
     }
     begin_counters();
-    for counting in Counting::ALL {
-        let (config, pool, claimed) = (config.clone(), pool.clone(), claimed.clone());
-        let count = move |end: CountingEnd| {
-            let counting = CountingLoop::new(counting, &config, pool.clone(), claimed.clone());
-            async move { counting?.run(end).await }
-        };
-        let name = task_name(counting);
-        match stop {
-            CountingStop::AtShutdown => tasks.spawn_housekeeping(name, move |shutdown| {
-                count(CountingEnd {
-                    now: shutdown,
+    let (of_counting, of_report) = ((config.clone(), claimed.clone(), pool.clone()), pool);
+    let count = move |end: CountingEnd| {
+        let (config, claimed, pool) = of_counting.clone();
+        let counting = CountingLoop::new(&config, pool, claimed);
+        async move { counting?.run(end).await }
+    };
+    match stop {
+        CountingStop::AtShutdown => tasks.spawn_housekeeping(TASK_NAME, move |shutdown| {
+            count(CountingEnd {
+                now: shutdown,
+                ..CountingEnd::default()
+            })
+        }),
+        CountingStop::AtEndOfTopic => {
+            tasks.spawn_housekeeping_until_flushed(TASK_NAME, move |flushed| {
+                let end = CountingEnd {
+                    at_end_of_topic: flushed,
                     ..CountingEnd::default()
-                })
-            }),
-            CountingStop::AtEndOfTopic => {
-                tasks.spawn_housekeeping_until_flushed(name, move |flushed| {
-                    let end = CountingEnd {
-                        at_end_of_topic: flushed,
-                        ..CountingEnd::default()
-                    };
-                    until_end_of_topic(count(end.clone()), end)
-                });
-            }
+                };
+                until_end_of_topic(count(end.clone()), end)
+            });
         }
     }
     tasks.spawn_housekeeping("clicks: report", move |shutdown| {
-        keep_reported(pool.clone(), shutdown)
+        keep_reported(of_report.clone(), shutdown)
     });
     Ok(())
 }
 
-/// Waits for a counting that counts to the end of the topic once the process is flushed, for at most
+/// Waits for the counting, which counts to the end of the topic once the process is flushed, for at most
 /// [`END_OF_TOPIC_TIME_MAX`]; then ends it.
 async fn until_end_of_topic(
     counting: impl Future<Output = anyhow::Result<()>>,
@@ -133,7 +127,7 @@ async fn until_end_of_topic(
         sleep(END_OF_TOPIC_TIME_MAX).await;
         tracing::warn!(
             seconds = END_OF_TOPIC_TIME_MAX.as_secs_f64(),
-            "the stop ends a counting of clicks before the end of the topic: the clicks of the last seconds that are \
+            "the stop ends the counting of clicks before the end of the topic: the clicks of the last seconds that are \
              not counted are lost with the embedded broker"
         );
         end.now.cancel();
@@ -145,20 +139,13 @@ async fn until_end_of_topic(
     }
 }
 
-/// Returns the pool of the countings.
+/// Returns the pool of the counting.
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed.
 pub fn pool(config: &Config) -> sqlx::Result<PgPool> {
     let url = config.databases.read_url();
     event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX)
-}
-
-const fn task_name(counting: Counting) -> &'static str {
-    match counting {
-        Counting::Totals => "clicks: totals",
-        Counting::Values => "clicks: values",
-    }
 }
 
 /// Starts the counters at 0, so that the first event is an increase.
@@ -170,8 +157,6 @@ fn begin_counters() {
         CLICK_BATCHES_TOTAL,
         CLICK_ROWS_WRITTEN_TOTAL,
     ] {
-        for counting in Counting::ALL {
-            counter!(name, "counting" => counting.name()).increment(0);
-        }
+        counter!(name).increment(0);
     }
 }

@@ -58,7 +58,7 @@ impl FigureReads {
         query: &Q,
     ) -> Result<CompleteFigures<Q::Figures>, FiguresError> {
         let mut snapshot = PoolTransaction::begin_with(self.0.pool(), BEGIN).await?;
-        let complete_until = clicks::complete_until(&mut snapshot, Q::COUNTING).await?;
+        let complete_until = clicks::complete_until(&mut snapshot).await?;
         let figures = query.read(&mut snapshot).await?;
         snapshot.commit().await?;
         Ok(CompleteFigures {

@@ -18,7 +18,7 @@ pub use self::{
     totals::{DayCount, KindCount, Totals},
     values::{ValueCount, ValueRow, Values},
 };
-use super::{Click, Counting, RecorderId};
+use super::{Click, RecorderId};
 
 /// Age of the oldest click that is counted.
 pub const AGE_MAX: Duration = Duration::days(800);
@@ -54,37 +54,25 @@ pub struct TallyLimits {
     pub rows_max: usize,
 }
 
-/// Rows of figures of a counting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Figures {
+/// Rows of figures.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
     /// Rows of quarters and days.
-    Totals(Totals),
+    pub totals: Totals,
     /// Rows of dimensions.
-    Values(Values),
+    pub values: Values,
 }
 
 impl Figures {
-    fn empty(counting: Counting) -> Self {
-        match counting {
-            Counting::Totals => Self::Totals(Totals::default()),
-            Counting::Values => Self::Values(Values::default()),
-        }
-    }
-
     fn add(&mut self, click: &Click, now: OffsetDateTime) {
         let today = now.to_offset(UtcOffset::UTC).date();
-        match self {
-            Self::Totals(totals) => totals.add(click, today),
-            Self::Values(values) => values.add(click, today),
-        }
+        self.totals.add(click, today);
+        self.values.add(click, today);
     }
 
     /// Returns the number of rows.
     pub fn rows(&self) -> usize {
-        match self {
-            Self::Totals(totals) => totals.rows(),
-            Self::Values(values) => values.rows(),
-        }
+        self.totals.rows() + self.values.rows()
     }
 }
 
@@ -113,7 +101,6 @@ impl Tally {
     /// Returns the tally of the first of these records, within the limits. `sequences` are the counted ones of
     /// the recorders; `now` is the instant of the count.
     pub fn of<'a>(
-        counting: Counting,
         records: impl IntoIterator<Item = &'a PartitionRecord>,
         sequences: Sequences,
         now: OffsetDateTime,
@@ -127,7 +114,7 @@ impl Tally {
             unreadable: 0,
             repeats: 0,
             sequences,
-            figures: Figures::empty(counting),
+            figures: Figures::default(),
         };
         for record in records.into_iter().take(limits.records_max.max(1)) {
             if tally.records > 0 && tally.figures.rows() >= limits.rows_max {

@@ -1,18 +1,15 @@
-//! The countings of clicks, as their positions in Postgres show them.
+//! The counting of clicks, as its positions in Postgres show it.
 
 use anyhow::Context as _;
-use linkledger_core::click::Counting;
 use sqlx::{Connection as _, PgConnection};
 
 /// A session on the database of the figures.
 #[derive(Debug)]
 pub struct Countings(PgConnection);
 
-/// Position of a counting in a partition.
+/// Position of the counting in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedTo {
-    /// Counting.
-    pub counting: Counting,
     /// Partition of the topic.
     pub partition: u8,
     /// Offset before which every record is counted.
@@ -29,40 +26,36 @@ impl Countings {
         Ok(Self(connection.context("can't reach the database")?))
     }
 
-    /// Pauses countings, before clicks are published: the next records are not counted.
+    /// Pauses the counting, before clicks are published: the next records are not counted.
     ///
     /// # Errors
     /// Returns an error if Postgres refuses the statement.
-    pub async fn pause(&mut self, countings: &[Counting]) -> anyhow::Result<()> {
-        let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
-        sqlx::query("UPDATE clicks.positions SET paused_at = now() WHERE counting = ANY($1)")
-            .bind(names)
+    pub async fn pause(&mut self) -> anyhow::Result<()> {
+        sqlx::query("UPDATE clicks.positions SET paused_at = now()")
             .execute(&mut self.0)
             .await?;
         Ok(())
     }
 
-    /// Returns the number of records that a counting has counted.
+    /// Returns the number of counted records.
     ///
     /// # Errors
     /// Returns an error if Postgres refuses the statement.
-    pub async fn counted(&mut self, counting: Counting) -> anyhow::Result<i64> {
-        let statement = "SELECT sum(next_offset)::bigint FROM clicks.positions WHERE counting = $1";
-        let counted = sqlx::query_scalar(statement).bind(counting.name());
+    pub async fn counted(&mut self) -> anyhow::Result<i64> {
+        let statement = "SELECT sum(next_offset)::bigint FROM clicks.positions";
+        let counted = sqlx::query_scalar(statement);
         Ok(counted.fetch_one(&mut self.0).await?)
     }
 
-    /// Returns all positions, in one snapshot.
+    /// Returns the positions of all partitions, in one snapshot.
     ///
     /// # Errors
     /// Returns an error if Postgres refuses the statement.
     pub async fn positions(&mut self) -> anyhow::Result<Vec<CountedTo>> {
-        let statement = "SELECT counting, partition, next_offset FROM clicks.positions";
-        let rows: Vec<(String, i16, i64)> =
-            sqlx::query_as(statement).fetch_all(&mut self.0).await?;
-        let positions = rows.into_iter().map(|(counting, partition, next_offset)| {
+        let statement = "SELECT partition, next_offset FROM clicks.positions";
+        let rows: Vec<(i16, i64)> = sqlx::query_as(statement).fetch_all(&mut self.0).await?;
+        let positions = rows.into_iter().map(|(partition, next_offset)| {
             Ok(CountedTo {
-                counting: counting.parse()?,
                 partition: u8::try_from(partition)?,
                 next_offset,
             })

@@ -2,7 +2,7 @@
 
 use linkledger_core::{
     click::{
-        Counting, RecorderId,
+        RecorderId,
         tally::{PartitionRecord, Sequences, Tally, TallyLimits},
     },
     event_store::transaction::PoolTransaction,
@@ -20,7 +20,6 @@ use super::{
 /// Place of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchPlace<'a> {
-    pub(super) counting: Counting,
     pub(super) partition: u8,
     /// Position that the transaction expects.
     pub(super) position: &'a CountingPosition,
@@ -56,13 +55,9 @@ pub(super) async fn count<'a>(
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
     limits: TallyLimits,
 ) -> sqlx::Result<BatchOutcome> {
-    let BatchPlace {
-        counting,
-        partition,
-        ..
-    } = place;
+    let partition = place.partition;
     let mut tx = PoolTransaction::begin(pool).await?;
-    let locked = position::lock_in_tx(&mut tx, counting, partition, place.position).await?;
+    let locked = position::lock_in_tx(&mut tx, partition, place.position).await?;
     let Some(now) = locked else {
         tx.rollback().await?;
         return Ok(BatchOutcome::Moved);
@@ -70,15 +65,15 @@ pub(super) async fn count<'a>(
     let taken = records.clone().into_iter().take(limits.records_max);
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
-    let sequences = sequences_in_tx(&mut tx, (counting, partition), &recorders).await?;
-    let tally = Tally::of(counting, records, sequences, now, limits);
+    let sequences = sequences_in_tx(&mut tx, partition, &recorders).await?;
+    let tally = Tally::of(records, sequences, now, limits);
     let position = CountingPosition {
         next_offset: tally.next_offset,
         last_record_id: tally.last_record_id.as_deref().map(str::to_owned),
         paused_at: None,
     };
-    position::advance_in_tx(&mut tx, counting, partition, &position).await?;
-    put_sequences_in_tx(&mut tx, place, &tally.sequences).await?;
+    position::advance_in_tx(&mut tx, partition, &position).await?;
+    put_sequences_in_tx(&mut tx, partition, &tally.sequences).await?;
     rows::add_in_tx(&mut tx, partition, &tally.figures).await?;
     fail_point::reached("clicks.written");
     tx.commit().await?;
@@ -91,7 +86,7 @@ pub(super) async fn count<'a>(
     })))
 }
 
-/// Returns the sequence up to which both countings have counted the records of a recorder, by partition.
+/// Returns the sequence up to which the records of a recorder are counted, by partition.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -100,12 +95,7 @@ pub async fn counted_sequences(
     recorder: RecorderId,
 ) -> sqlx::Result<BTreeMap<i16, u64>> {
     let rows = sqlx::query!(
-        r#"
-        SELECT partition, min(sequence) AS "sequence!" FROM clicks.sequences
-        WHERE recorder_id = $1
-        GROUP BY partition
-        HAVING count(*) = 2
-        "#,
+        "SELECT partition, sequence FROM clicks.sequences WHERE recorder_id = $1",
         recorder.0
     )
     .fetch_all(pool)
@@ -119,16 +109,15 @@ pub async fn counted_sequences(
 /// Reads the counted sequences of recorders.
 pub(super) async fn sequences_in_tx(
     tx: &mut PgConnection,
-    (counting, partition): (Counting, u8),
+    partition: u8,
     recorders: &BTreeSet<RecorderId>,
 ) -> sqlx::Result<Sequences> {
     let recorders: Vec<Uuid> = recorders.iter().map(|recorder| recorder.0).collect();
     let rows = sqlx::query!(
         "
         SELECT recorder_id, sequence FROM clicks.sequences
-        WHERE counting = $1 AND partition = $2 AND recorder_id = ANY($3)
+        WHERE partition = $1 AND recorder_id = ANY($2)
         ",
-        counting.name(),
         i16::from(partition),
         &recorders
     )
@@ -142,7 +131,7 @@ pub(super) async fn sequences_in_tx(
 
 async fn put_sequences_in_tx(
     tx: &mut PgConnection,
-    place: BatchPlace<'_>,
+    partition: u8,
     sequences: &Sequences,
 ) -> sqlx::Result<()> {
     let recorders: Vec<Uuid> = sequences.changes().map(|it| it.recorder_id.0).collect();
@@ -154,15 +143,14 @@ async fn put_sequences_in_tx(
     sqlx::query!(
         "
         INSERT INTO clicks.sequences AS s
-            (counting, partition, recorder_id, sequence, missing, counted_at)
-        SELECT $1, $2, c.recorder_id, c.sequence, c.missing, now()
-        FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS c (recorder_id, sequence, missing)
-        ON CONFLICT (counting, partition, recorder_id) DO UPDATE
+            (partition, recorder_id, sequence, missing, counted_at)
+        SELECT $1, c.recorder_id, c.sequence, c.missing, now()
+        FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS c (recorder_id, sequence, missing)
+        ON CONFLICT (partition, recorder_id) DO UPDATE
         SET sequence = excluded.sequence, missing = s.missing + excluded.missing,
             counted_at = excluded.counted_at
         ",
-        place.counting.name(),
-        i16::from(place.partition),
+        i16::from(partition),
         &recorders,
         &numbers.collect::<Vec<i64>>(),
         &missing.collect::<Vec<i64>>()

@@ -1,4 +1,4 @@
-//! Consumer of a counting: fetches the partitions of the shards that this process has claimed, each from its position in
+//! Consumer of the counting: fetches the partitions of the shards that this process has claimed, each from its position in
 //! Postgres.
 
 pub(super) mod record;
@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, future::Future, sync::Arc};
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
+    click::{CLICK_PARTITIONS, tally::PartitionRecord},
     kafka_close::ClosedInTime,
     kafka_config::TopicName,
     kafka_errors::{KafkaErrors, KafkaWarnings, LostBrokers, STATISTICS_INTERVAL},
@@ -26,10 +26,9 @@ const FETCHED_AHEAD_KIB: &str = "8192";
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic of clicks, and Read on the group";
 
-/// The consumer of a counting.
+/// The consumer of the counting.
 pub(super) struct ClickConsumer {
     inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
-    counting: Counting,
     topic: TopicName,
     /// Partitions that the client fetches.
     fetched: BTreeSet<u8>,
@@ -41,7 +40,7 @@ impl ClickConsumer {
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub(super) fn new(counting: Counting, settings: &Config) -> anyhow::Result<Self> {
+    pub(super) fn new(settings: &Config) -> anyhow::Result<Self> {
         let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
         config
             .set("group.id", GROUP_ID)
@@ -55,7 +54,6 @@ impl ClickConsumer {
             .context("cannot create the Kafka consumer of clicks")?;
         Ok(Self {
             inner: Arc::new(ClosedInTime::new(inner)),
-            counting,
             topic: settings.clicks.clicks_topic.clone(),
             fetched: BTreeSet::new(),
             warnings: KafkaWarnings::default(),
@@ -86,7 +84,7 @@ impl ClickConsumer {
                 Ok(message) => {
                     let partition = u8::try_from(message.partition()).ok();
                     if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS) {
-                        records.push((partition, record::read(self.counting, &message)));
+                        records.push((partition, record::read(&message)));
                     }
                 }
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
@@ -104,12 +102,7 @@ impl ClickConsumer {
         if !records.is_empty() {
             errors.clear();
         } else if let Some(error) = self.warnings.due(errors) {
-            let counting = self.counting.name();
-            tracing::warn!(
-                error,
-                counting,
-                "trouble with Kafka: clicks are not counted"
-            );
+            tracing::warn!(error, "trouble with Kafka: clicks are not counted");
         }
         Ok(records)
     }

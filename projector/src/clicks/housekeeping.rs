@@ -1,7 +1,7 @@
 //! Housekeeping of the tables of clicks: creates partitions of tables early, drops expired ones, keeps the salts of
 //! the present days, and prunes recorders and their sequences.
 //!
-//! A failed step is retried within a minute. Meanwhile, countings create missing partitions themselves.
+//! A failed step is retried within a minute. Meanwhile, the counting creates missing partitions itself.
 
 use std::{
     collections::BTreeSet,
@@ -164,7 +164,7 @@ pub async fn delete_salts(pool: &PgPool) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes recorders that have ended or are dead for a day, if both countings have read the topic since.
+/// Deletes recorders that have ended or are dead for a day, if the topic has been read since.
 /// Recorders whose last records were lost stay for 800 days, as their sequences do: the last heartbeat is the
 /// only trace of the loss. The last recorder stays: without living recorders, figures are complete until its
 /// last sign. Returns the number of deleted recorders.
@@ -187,8 +187,7 @@ pub async fn prune_recorders(pool: &PgPool) -> sqlx::Result<u64> {
                   CROSS JOIN LATERAL unnest(h.sequences) WITH ORDINALITY AS claimed (sequence, number)
                   JOIN clicks.positions AS p ON p.partition = claimed.number - 1
                   LEFT JOIN clicks.sequences AS s
-                    ON s.counting = p.counting AND s.partition = p.partition
-                   AND s.recorder_id = r.recorder_id
+                    ON s.partition = p.partition AND s.recorder_id = r.recorder_id
                   WHERE h.recorder_id = r.recorder_id
                     AND claimed.sequence > coalesce(s.sequence, 0)
               ))
@@ -211,8 +210,8 @@ pub async fn prune_recorders(pool: &PgPool) -> sqlx::Result<u64> {
 pub async fn prune_sequences(pool: &PgPool) -> sqlx::Result<u64> {
     let result = sqlx::query!(
         "
-        DELETE FROM clicks.sequences WHERE (counting, partition, recorder_id) IN (
-            SELECT counting, partition, recorder_id FROM clicks.sequences AS s
+        DELETE FROM clicks.sequences WHERE (partition, recorder_id) IN (
+            SELECT partition, recorder_id FROM clicks.sequences AS s
             WHERE counted_at < now() - interval '800 days'
               AND NOT EXISTS (
                   SELECT FROM clicks.recorders AS r WHERE r.recorder_id = s.recorder_id

@@ -1,12 +1,11 @@
-//! Table `clicks.positions`: where each counting is in each partition.
+//! Table `clicks.positions`: how far each partition is counted.
 
 use std::collections::BTreeMap;
 
-use linkledger_core::click::Counting;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
-/// Position of a counting in a partition, as stored.
+/// Position in a partition, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingPosition {
     /// Offset of the next record.
@@ -33,16 +32,14 @@ pub(crate) struct ReadToEnd {
 /// Returns an error if the database fails.
 pub async fn read(
     pool: &PgPool,
-    counting: Counting,
     partitions: &[u8],
 ) -> sqlx::Result<BTreeMap<u8, CountingPosition>> {
     let partitions: Vec<i16> = partitions.iter().copied().map(i16::from).collect();
     let rows = sqlx::query!(
         "
         SELECT partition, next_offset, last_record_id, paused_at FROM clicks.positions
-        WHERE counting = $1 AND partition = ANY($2)
+        WHERE partition = ANY($1)
         ",
-        counting.name(),
         &partitions
     )
     .fetch_all(pool)
@@ -58,7 +55,7 @@ pub async fn read(
     Ok(positions.collect())
 }
 
-/// Position up to which a counting has counted a partition.
+/// Position up to which a partition is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CountedPosition {
     /// Offset of the next record.
@@ -72,9 +69,9 @@ pub(crate) struct CountedPosition {
 /// Reads all positions.
 pub(crate) async fn read_all(
     session: &mut PgConnection,
-) -> sqlx::Result<BTreeMap<(u8, Counting), CountedPosition>> {
+) -> sqlx::Result<BTreeMap<u8, CountedPosition>> {
     let rows = sqlx::query!(
-        "SELECT counting, partition, next_offset, last_record_id, counted_at FROM clicks.positions"
+        "SELECT partition, next_offset, last_record_id, counted_at FROM clicks.positions"
     )
     .fetch_all(session)
     .await?;
@@ -84,8 +81,7 @@ pub(crate) async fn read_all(
             last_record_id: row.last_record_id,
             counted_at: row.counted_at,
         };
-        let partition = u8::try_from(row.partition).ok()?;
-        Some(((partition, row.counting.parse().ok()?), position))
+        Some((u8::try_from(row.partition).ok()?, position))
     });
     Ok(positions.collect())
 }
@@ -95,7 +91,7 @@ pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<Offset
     let rows = sqlx::query_scalar!(
         r#"
         SELECT now() AS "now!" FROM clicks.positions
-        ORDER BY counting, partition
+        ORDER BY partition
         FOR NO KEY UPDATE
         "#
     )
@@ -105,21 +101,20 @@ pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<Offset
 }
 
 /// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the position is
-/// another one, or the counting is paused.
+/// another one, or the counting is paused. A row that is locked, as by a recount, is an error at once: the other
+/// partitions do not wait.
 pub(crate) async fn lock_in_tx(
     tx: &mut PgConnection,
-    counting: Counting,
     partition: u8,
     position: &CountingPosition,
 ) -> sqlx::Result<Option<OffsetDateTime>> {
     sqlx::query_scalar!(
         r#"
         SELECT now() AS "now!" FROM clicks.positions
-        WHERE counting = $1 AND partition = $2 AND next_offset = $3
-          AND last_record_id IS NOT DISTINCT FROM $4 AND paused_at IS NULL
-        FOR NO KEY UPDATE
+        WHERE partition = $1 AND next_offset = $2
+          AND last_record_id IS NOT DISTINCT FROM $3 AND paused_at IS NULL
+        FOR NO KEY UPDATE NOWAIT
         "#,
-        counting.name(),
         i16::from(partition),
         position.next_offset,
         position.last_record_id
@@ -131,16 +126,14 @@ pub(crate) async fn lock_in_tx(
 /// Moves a locked position.
 pub(crate) async fn advance_in_tx(
     tx: &mut PgConnection,
-    counting: Counting,
     partition: u8,
     position: &CountingPosition,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "
-        UPDATE clicks.positions SET next_offset = $3, last_record_id = $4, counted_at = now()
-        WHERE counting = $1 AND partition = $2
+        UPDATE clicks.positions SET next_offset = $2, last_record_id = $3, counted_at = now()
+        WHERE partition = $1
         ",
-        counting.name(),
         i16::from(partition),
         position.next_offset,
         position.last_record_id
@@ -158,23 +151,18 @@ pub(crate) async fn clock(pool: &PgPool) -> sqlx::Result<OffsetDateTime> {
 }
 
 /// Records until when partitions are read to the end, unless another process has moved a position.
-pub(crate) async fn record_read_to_end(
-    pool: &PgPool,
-    counting: Counting,
-    ends: &[ReadToEnd],
-) -> sqlx::Result<()> {
+pub(crate) async fn record_read_to_end(pool: &PgPool, ends: &[ReadToEnd]) -> sqlx::Result<()> {
     let partitions: Vec<i16> = ends.iter().map(|end| end.partition.into()).collect();
     let next_offsets: Vec<i64> = ends.iter().map(|end| end.next_offset).collect();
     let instants: Vec<OffsetDateTime> = ends.iter().map(|end| end.at).collect();
     sqlx::query!(
         "
         UPDATE clicks.positions AS p SET read_to_end_at = greatest(p.read_to_end_at, e.at)
-        FROM unnest($2::smallint[], $3::bigint[], $4::timestamptz[])
+        FROM unnest($1::smallint[], $2::bigint[], $3::timestamptz[])
             AS e (partition, next_offset, at)
-        WHERE p.counting = $1 AND p.partition = e.partition AND p.next_offset = e.next_offset
+        WHERE p.partition = e.partition AND p.next_offset = e.next_offset
           AND p.paused_at IS NULL
         ",
-        counting.name(),
         &partitions,
         &next_offsets,
         &instants

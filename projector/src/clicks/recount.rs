@@ -1,8 +1,8 @@
 //! Recount: the figures of all UTC days since one day, made again from the topic in one transaction.
 //!
-//! The transaction locks the positions of both countings, so nothing else writes figures meanwhile, and readers
-//! see the old figures until the commit. Positions and sequences stay: the countings continue after it where they
-//! were. Repeats within the topic are dropped by sequences in memory.
+//! The transaction locks all positions, so nothing else writes figures meanwhile, and readers see the old figures
+//! until the commit. Positions and sequences stay: the counting waits, and continues after the commit where it was.
+//! Repeats within the topic are dropped by sequences in memory.
 
 mod figures;
 mod plan;
@@ -11,7 +11,7 @@ mod topic;
 use anyhow::bail;
 use linkledger_core::{
     click::{
-        Counting, RecorderId,
+        RecorderId,
         tally::{PartitionRecord, Sequences, Tally},
     },
     event_store::transaction::PoolTransaction,
@@ -193,7 +193,11 @@ impl<'a> Recount<'a> {
         now: OffsetDateTime,
         read: &mut ReadRecords,
     ) -> anyhow::Result<()> {
-        let mut sequences = [Sequences::default(), Sequences::default()];
+        let mut sequences = Sequences::default();
+        let place = Place {
+            partition: range.partition,
+            now,
+        };
         let mut reading = self.reader.read(range.partition, range.begin)?;
         loop {
             let mut records = reading
@@ -204,17 +208,10 @@ impl<'a> Recount<'a> {
             }
             let days = keep_clicks_since(self.scope.from, &mut records, now);
             ensure_days(&mut self.days, self.pool, days).await?;
-            for (index, counting) in Counting::ALL.into_iter().enumerate() {
-                let end = records.partition_point(|it| it.offset < range.next_offsets[index]);
-                let place = Place {
-                    counting,
-                    partition: range.partition,
-                    now,
-                };
-                let (counted, later) = records.split_at(end);
-                add_in_tx(tx, place, counted, &mut sequences[index]).await?;
-                ensure_new_in_tx(tx, place, later, &sequences[index]).await?;
-            }
+            let end = records.partition_point(|it| it.offset < range.next_offset);
+            let (counted, later) = records.split_at(end);
+            add_in_tx(tx, place, counted, &mut sequences).await?;
+            ensure_new_in_tx(tx, range.partition, later, &sequences).await?;
             self.progress.advance(read.add(range, &records));
         }
     }
@@ -230,7 +227,7 @@ struct ReadRecords {
 impl ReadRecords {
     /// Adds the counted ones of the records, which have only clicks of the days. Returns their number.
     fn add(&mut self, range: &PartitionRange, records: &[PartitionRecord]) -> u64 {
-        let end = records.partition_point(|it| it.offset < range.end());
+        let end = records.partition_point(|it| it.offset < range.next_offset);
         let of_days = records[..end].iter().filter(|it| it.click.is_some());
         self.of_days += of_days.count() as u64;
         self.all += end as u64;
@@ -256,7 +253,7 @@ async fn ensure_days(
 /// lost.
 async fn ensure_new_in_tx(
     tx: &mut PgConnection,
-    place: Place,
+    partition: u8,
     later: &[PartitionRecord],
     recounted: &Sequences,
 ) -> anyhow::Result<()> {
@@ -265,21 +262,13 @@ async fn ensure_new_in_tx(
     if places.is_empty() {
         return Ok(());
     }
-    let Place {
-        counting,
-        partition,
-        ..
-    } = place;
     let recorders = places.iter().map(|(recorder, _)| *recorder).collect();
-    let stored = batch::sequences_in_tx(tx, (counting, partition), &recorders).await?;
+    let stored = batch::sequences_in_tx(tx, partition, &recorders).await?;
     let mut places = places.into_iter();
     if places.any(|(recorder, sequence)| {
         stored.has(recorder, sequence) && !recounted.has(recorder, sequence)
     }) {
-        bail!(RecountRefusal::Unread {
-            partition,
-            counting
-        });
+        bail!(RecountRefusal::Unread { partition });
     }
     Ok(())
 }
@@ -328,7 +317,6 @@ fn ensure_not_fewer(
 /// Place of records.
 #[derive(Clone, Copy)]
 struct Place {
-    counting: Counting,
     partition: u8,
     now: OffsetDateTime,
 }
@@ -343,7 +331,7 @@ async fn add_in_tx(
     let (mut rest, mut limits) = (records, LIMITS_MAX);
     while !rest.is_empty() {
         let counted = sequences.clone();
-        let tally = Tally::of(place.counting, rest, counted, place.now, limits);
+        let tally = Tally::of(rest, counted, place.now, limits);
         let mut savepoint = tx.begin().await?;
         let added = rows::add_in_tx(&mut savepoint, place.partition, &tally.figures).await;
         match added {
@@ -372,7 +360,6 @@ async fn add_in_tx(
 fn warn_of_refused(place: Place, record: &PartitionRecord, error: &sqlx::Error) {
     tracing::warn!(
         error = error as &dyn std::error::Error,
-        counting = place.counting.name(),
         partition = place.partition,
         offset = record.offset,
         recorder = ?record.place.map(|(RecorderId(recorder), _)| recorder),

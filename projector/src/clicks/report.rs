@@ -1,9 +1,8 @@
-//! State of the countings, as stored: for metrics, the status and the console.
+//! State of the counting, as stored: for metrics, the status and the console.
 
 use std::time::Duration;
 
 use linkledger_core::{
-    click::Counting,
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     metrics::{CLICK_RECORDERS, CLICKS_COMPLETE_UNTIL_AGE_SECONDS, CLICKS_LAST_BATCH_AGE_SECONDS},
 };
@@ -16,7 +15,7 @@ use crate::pipeline::periodic::Periodic;
 /// Interval of the report.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reports the state of the countings in metrics, once per `INTERVAL` until the shutdown. A failure is logged and
+/// Reports the state of the counting in metrics, once per `INTERVAL` until the shutdown. A failure is logged and
 /// retried.
 ///
 /// # Errors
@@ -25,7 +24,7 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
         if let Err(error) = within(ANSWER_TIME_MAX, report(&pool)).await {
-            tracing::debug!(%error, "cannot report the state of the countings");
+            tracing::debug!(%error, "cannot report the state of the counting of clicks");
         }
     }
     Ok(())
@@ -33,23 +32,17 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 async fn report(pool: &PgPool) -> sqlx::Result<()> {
-    for counting in Counting::ALL {
-        let row = sqlx::query!(
-            r#"
-            SELECT clicks.lag_seconds($1) AS "complete_until_age!",
-                   extract(epoch FROM now() - max(counted_at))::double precision
-                       AS last_batch_age
-            FROM clicks.positions WHERE counting = $1
-            "#,
-            counting.name()
-        )
-        .fetch_one(pool)
-        .await?;
-        let name = counting.name();
-        gauge!(CLICKS_COMPLETE_UNTIL_AGE_SECONDS, "counting" => name).set(row.complete_until_age);
-        gauge!(CLICKS_LAST_BATCH_AGE_SECONDS, "counting" => name)
-            .set(row.last_batch_age.unwrap_or(0.0).max(0.0));
-    }
+    let row = sqlx::query!(
+        r#"
+        SELECT clicks.lag_seconds() AS "complete_until_age!",
+               extract(epoch FROM now() - max(counted_at))::double precision AS last_batch_age
+        FROM clicks.positions
+        "#
+    )
+    .fetch_one(pool)
+    .await?;
+    gauge!(CLICKS_COMPLETE_UNTIL_AGE_SECONDS).set(row.complete_until_age);
+    gauge!(CLICKS_LAST_BATCH_AGE_SECONDS).set(row.last_batch_age.unwrap_or(0.0).max(0.0));
     let recorders = sqlx::query_scalar!(
         r#"
         SELECT count(*) AS "count!" FROM clicks.recorders

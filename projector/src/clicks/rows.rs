@@ -6,7 +6,6 @@
 
 mod days;
 mod quarters;
-mod totals;
 mod values;
 mod visitors;
 
@@ -27,8 +26,11 @@ pub(super) async fn add_in_tx(
     partition: u8,
     figures: &Figures,
 ) -> sqlx::Result<()> {
-    match figures {
-        Figures::Totals(totals) => totals::add_in_tx(tx, partition, totals).await,
-        Figures::Values(values) => values::add_in_tx(tx, partition, values).await,
-    }
+    let Figures { totals, values } = figures;
+    quarters::add_of_links_in_tx(tx, &totals.link_quarters).await?;
+    days::add_of_links_in_tx(tx, &totals.link_days).await?;
+    quarters::add_of_accounts_in_tx(tx, partition, &totals.account_quarters).await?;
+    days::add_of_accounts_in_tx(tx, partition, &totals.account_days).await?;
+    values::add_of_links_in_tx(tx, &values.links).await?;
+    values::add_of_accounts_in_tx(tx, partition, &values.accounts).await
 }

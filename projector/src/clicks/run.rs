@@ -1,4 +1,4 @@
-//! The loop of a counting: receives records, counts them in batches, and reports how far the topic is counted.
+//! The loop of the counting: receives records, counts them in batches, and reports how far the topic is counted.
 
 mod failure;
 mod partitions;
@@ -12,10 +12,7 @@ use std::{
 
 use anyhow::bail;
 use linkledger_core::{
-    click::{
-        Counting,
-        tally::{PartitionRecord, TallyLimits},
-    },
+    click::tally::{PartitionRecord, TallyLimits},
     clock::{SetBackWatch, SystemClock},
     event_store::time_limit::within,
     metrics::{
@@ -28,9 +25,8 @@ use sqlx::PgPool;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    CountingEnd,
+    BATCH_INTERVAL, CountingEnd,
     batch::{self, BatchOutcome, BatchPlace, CountedBatch},
-    batch_interval,
     claimed_partition::ClaimedPartition,
     consumer::ClickConsumer,
     partition_days::PartitionDays,
@@ -40,7 +36,7 @@ use crate::{Config, pipeline::claims::ClaimedShards};
 
 /// Maximum number of records of one delivery.
 const RECEIVED_MAX: usize = 8_192;
-/// Longest time between two looks at the topic's ends, paused countings and partitions that wait.
+/// Longest time between two looks at the topic's ends, paused partitions and partitions that wait.
 const STEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Timeout of a batch on this side; its statements have timeouts of their own.
 const BATCH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -49,9 +45,8 @@ const WAITING_MAX: usize = 65_536;
 /// Interval at which the same failure is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A counting in the shards that this process has claimed: the partitions of clicks with their numbers.
+/// The counting in the shards that this process has claimed: the partitions of clicks with their numbers.
 pub struct CountingLoop {
-    counting: Counting,
     pool: PgPool,
     consumer: ClickConsumer,
     claimed: ClaimedShards,
@@ -75,16 +70,10 @@ impl CountingLoop {
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub fn new(
-        counting: Counting,
-        config: &Config,
-        pool: PgPool,
-        claimed: ClaimedShards,
-    ) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, pool: PgPool, claimed: ClaimedShards) -> anyhow::Result<Self> {
         Ok(Self {
-            counting,
             pool,
-            consumer: ClickConsumer::new(counting, config)?,
+            consumer: ClickConsumer::new(config)?,
             claimed,
             partitions: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -106,7 +95,7 @@ impl CountingLoop {
     /// has lost its brokers: the supervisor starts a new loop at the stored positions.
     pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
-        gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(0.0);
+        gauge!(CLICKS_LAG_RECORDS).set(0.0);
         self.consumer.close().await;
         result
     }
@@ -160,7 +149,7 @@ impl CountingLoop {
         if self.is_ending_at_topic_end || self.waiting() >= WAITING_MAX {
             Duration::ZERO
         } else {
-            batch_interval(self.counting)
+            BATCH_INTERVAL
         }
     }
 
@@ -189,7 +178,7 @@ impl CountingLoop {
         let Some(Some(partition)) = self.partitions.get(&number) else {
             return;
         };
-        match count_first(self.counting, number, partition, &self.pool, &mut self.days).await {
+        match count_first(number, partition, &self.pool, &mut self.days).await {
             Ok(BatchOutcome::Counted(batch)) => {
                 self.report_counted(number, &batch);
                 if let Some(Some(partition)) = self.partitions.get_mut(&number) {
@@ -197,9 +186,7 @@ impl CountingLoop {
                 }
             }
             Ok(BatchOutcome::Moved) => {
-                let counting = self.counting.name();
                 tracing::info!(
-                    counting,
                     partition = number,
                     "the position of clicks was moved or paused by another session; reading it again"
                 );
@@ -211,19 +198,17 @@ impl CountingLoop {
     }
 
     fn report_counted(&mut self, number: u8, batch: &CountedBatch) {
-        let counting = self.counting.name();
         let (tally, missing) = (&batch.tally, batch.tally.sequences.missing());
-        counter!(CLICK_BATCHES_TOTAL, "counting" => counting).increment(1);
-        counter!(CLICKS_COUNTED_TOTAL, "counting" => counting).increment(tally.clicks);
-        counter!(CLICKS_UNREADABLE_TOTAL, "counting" => counting).increment(tally.unreadable);
-        counter!(CLICKS_MISSING_TOTAL, "counting" => counting).increment(missing);
-        counter!(CLICK_ROWS_WRITTEN_TOTAL, "counting" => counting).increment(batch.rows as u64);
+        counter!(CLICK_BATCHES_TOTAL).increment(1);
+        counter!(CLICKS_COUNTED_TOTAL).increment(tally.clicks);
+        counter!(CLICKS_UNREADABLE_TOTAL).increment(tally.unreadable);
+        counter!(CLICKS_MISSING_TOTAL).increment(missing);
+        counter!(CLICK_ROWS_WRITTEN_TOTAL).increment(batch.rows as u64);
         let has_warned = self.warned_of_records_at;
         let is_due = has_warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
         if is_due && (tally.unreadable > 0 || missing > 0) {
             self.warned_of_records_at = Some(Instant::now());
             tracing::warn!(
-                counting,
                 partition = number,
                 unreadable = tally.unreadable,
                 missing,
@@ -236,14 +221,12 @@ impl CountingLoop {
 
 /// Counts the first records of a partition. A first record that the database refuses is counted as unreadable.
 async fn count_first(
-    counting: Counting,
     number: u8,
     partition: &ClaimedPartition,
     pool: &PgPool,
     days: &mut PartitionDays,
 ) -> sqlx::Result<BatchOutcome> {
     let place = BatchPlace {
-        counting,
         partition: number,
         position: &partition.position,
     };

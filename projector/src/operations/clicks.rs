@@ -1,11 +1,11 @@
-//! Countings of clicks: their state, pause, resume and recount.
+//! The counting of clicks: its state, pause, resume and recount.
 
 pub mod recount;
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{click::Counting, event_store::transaction::PoolTransaction, timestamp};
+use linkledger_core::{event_store::transaction::PoolTransaction, timestamp};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -25,20 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Operator of a command, with the reason.
 pub type OperatorName<'a> = (&'a str, Option<&'a str>);
 
-/// State of the countings.
+/// State of the counting.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClickStatus {
     /// Recorders with a heartbeat within the last 60 s.
     pub recorders: i64,
-    /// Every counting, by name.
-    pub countings: Vec<CountingStatus>,
-}
-
-/// State of a counting.
-#[derive(Debug, Clone, Serialize)]
-pub struct CountingStatus {
-    /// The counting.
-    pub counting: Counting,
     /// Instant before which every click is in the figures; `None` before every partition was read to its end.
     #[serde(serialize_with = "timestamp::serialize")]
     pub complete_until: Option<OffsetDateTime>,
@@ -59,54 +50,32 @@ pub struct CountingStatus {
     pub pause_reason: Option<String>,
 }
 
-/// State of a counting after a pause or a resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// State of the counting after a pause or a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PausedCounting {
-    /// The counting.
-    pub counting: Counting,
     /// True if the command changed the state.
-    #[serde(rename = "changed")]
     pub is_changed: bool,
     /// Start of the pause; `None` if not paused.
-    #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
 }
 
-/// Reads the state of the countings.
+/// Reads the state of the counting.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
-    let recorders = sqlx::query_scalar!(
-        r#"
-        SELECT count(*) AS "count!" FROM clicks.recorders
-        WHERE ended_at IS NULL AND seen_at > now() - interval '60 s'
-        "#
-    )
-    .fetch_one(pool)
-    .await?;
-    let mut countings = Vec::new();
-    for counting in Counting::ALL {
-        countings.push(status_of(pool, counting).await?);
-    }
-    Ok(ClickStatus {
-        recorders,
-        countings,
-    })
-}
-
-async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingStatus> {
     let row = sqlx::query!(
         r#"
-        SELECT nullif(clicks.complete_until($1), 'epoch') AS complete_until,
-               clicks.lag_seconds($1) AS "lag_seconds!",
+        SELECT (SELECT count(*) FROM clicks.recorders
+                WHERE ended_at IS NULL AND seen_at > now() - interval '60 s') AS "recorders!",
+               nullif(clicks.complete_until(), 'epoch') AS complete_until,
+               clicks.lag_seconds() AS "lag_seconds!",
                CASE WHEN count(p.read_to_end_at) = count(*) THEN
                    extract(epoch FROM now() - min(p.read_to_end_at))::double precision
                END AS read_to_end_seconds_ago,
                extract(epoch FROM now() - max(p.counted_at))::double precision
                    AS last_batch_seconds_ago,
-               (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s
-                WHERE s.counting = $1)
+               (SELECT coalesce(sum(s.missing), 0)::bigint FROM clicks.sequences AS s)
                -- After the last counted record of a recorder that is gone: its last heartbeat knows of more.
                + (SELECT coalesce(sum(claimed.sequence - coalesce(s.sequence, 0)), 0)::bigint
                   FROM clicks.recorders AS r
@@ -118,11 +87,10 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
                   ) AS last
                   CROSS JOIN LATERAL unnest(last.sequences) WITH ORDINALITY AS claimed (sequence, number)
                   JOIN clicks.positions AS own
-                    ON own.counting = $1 AND own.partition = claimed.number - 1
+                    ON own.partition = claimed.number - 1
                    AND own.read_to_end_at > greatest(r.seen_at, r.ended_at) + interval '60 s'
                   LEFT JOIN clicks.sequences AS s
-                    ON s.counting = $1 AND s.partition = own.partition
-                   AND s.recorder_id = r.recorder_id
+                    ON s.partition = own.partition AND s.recorder_id = r.recorder_id
                   WHERE claimed.sequence > coalesce(s.sequence, 0)) AS "missing!",
                min(p.paused_at) AS paused_at,
                pause.operator AS "paused_by?",
@@ -130,20 +98,18 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
         FROM clicks.positions AS p
         LEFT JOIN LATERAL (
             SELECT o.operator, o.reason FROM read_model.operations AS o
-            WHERE o.command = 'clicks pause' AND o.subject = $1
+            WHERE o.command = 'clicks pause'
             ORDER BY o.operation_id DESC
             LIMIT 1
         ) AS pause ON true
-        WHERE p.counting = $1
         GROUP BY pause.operator, pause.reason
-        "#,
-        counting.name()
+        "#
     )
     .fetch_one(pool)
     .await?;
     let seconds_ago = |at: Option<f64>| at.map(|seconds| seconds.max(0.0));
-    Ok(CountingStatus {
-        counting,
+    Ok(ClickStatus {
+        recorders: row.recorders,
         complete_until: row.complete_until,
         lag_seconds: row.lag_seconds,
         read_to_end_seconds_ago: seconds_ago(row.read_to_end_seconds_ago),
@@ -155,44 +121,28 @@ async fn status_of(pool: &PgPool, counting: Counting) -> sqlx::Result<CountingSt
     })
 }
 
-/// Returns the start of each counting's pause; `None` if a partition of the counting is not paused.
+/// Returns the start of the pause; `None` if a partition is not paused.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn paused(
-    pool: &PgPool,
-    countings: &[Counting],
-) -> sqlx::Result<Vec<(Counting, Option<OffsetDateTime>)>> {
-    read_paused(&mut *pool.acquire().await?, countings).await
+pub async fn paused_at(pool: &PgPool) -> sqlx::Result<Option<OffsetDateTime>> {
+    read_paused_at(&mut *pool.acquire().await?).await
 }
 
-/// Pauses or resumes countings, and records the command for each counting that changed. Returns after the commit,
-/// when the last batches are finished.
+/// Pauses or resumes the counting, and records the command if it changed something. Returns after the commit, when the
+/// last batches are finished.
 ///
 /// # Errors
 /// Returns an error if the database fails, or a batch does not end before the deadline.
 pub async fn change(
     pool: &PgPool,
-    countings: &[Counting],
     change: PauseChange,
-    operator: &str,
-    reason: Option<&str>,
-) -> anyhow::Result<Vec<PausedCounting>> {
-    change_since(pool, countings, change, None, (operator, reason)).await
-}
-
-/// Changes countings, or of these only the ones that are paused since an instant.
-async fn change_since(
-    pool: &PgPool,
-    countings: &[Counting],
-    change: PauseChange,
-    since: Option<OffsetDateTime>,
     operator: OperatorName<'_>,
-) -> anyhow::Result<Vec<PausedCounting>> {
+) -> anyhow::Result<PausedCounting> {
     let give_up_at = Instant::now() + PATIENCE;
     let mut backoff = Backoff::default();
     loop {
-        let changed = try_change(pool, countings, change, since, operator).await;
+        let changed = try_change(pool, change, operator).await;
         match changed.context("cannot pause or resume the counting of clicks") {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
@@ -204,58 +154,24 @@ async fn change_since(
 
 async fn try_change(
     pool: &PgPool,
-    countings: &[Counting],
     change: PauseChange,
-    since: Option<OffsetDateTime>,
-    operator: OperatorName<'_>,
-) -> sqlx::Result<Vec<PausedCounting>> {
-    let mut tx = PoolTransaction::begin(pool).await?;
-    let states = change_in_tx(&mut tx, countings, change, since, operator).await?;
-    tx.commit().await?;
-    Ok(states)
-}
-
-async fn change_in_tx(
-    tx: &mut PgConnection,
-    countings: &[Counting],
-    change: PauseChange,
-    since: Option<OffsetDateTime>,
     (operator, reason): OperatorName<'_>,
-) -> sqlx::Result<Vec<PausedCounting>> {
-    let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
-    let is_paused = change == PauseChange::Pause;
+) -> sqlx::Result<PausedCounting> {
+    let mut tx = PoolTransaction::begin(pool).await?;
     // Waits for the running batches.
+    sqlx::query!("SELECT partition FROM clicks.positions ORDER BY partition FOR NO KEY UPDATE")
+        .fetch_all(&mut *tx)
+        .await?;
+    let before = read_paused_at(&mut tx).await?;
     sqlx::query!(
-        "
-        SELECT partition FROM clicks.positions WHERE counting = ANY($1)
-        ORDER BY counting, partition
-        FOR NO KEY UPDATE
-        ",
-        &names as &[&str]
-    )
-    .fetch_all(&mut *tx)
-    .await?;
-    let before = read_paused(tx, countings).await?;
-    sqlx::query!(
-        "
-        UPDATE clicks.positions SET paused_at = CASE WHEN $2 THEN coalesce(paused_at, now()) END
-        WHERE counting = ANY($1) AND ($3::timestamptz IS NULL OR paused_at = $3)
-        ",
-        &names as &[&str],
-        is_paused,
-        since
+        "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN coalesce(paused_at, now()) END",
+        change == PauseChange::Pause
     )
     .execute(&mut *tx)
     .await?;
-    let after = read_paused(tx, countings).await?;
-    let states = before.into_iter().zip(after);
-    let states = states.map(|((counting, before), (_, after))| PausedCounting {
-        counting,
-        is_changed: before.is_some() != after.is_some(),
-        paused_at: after,
-    });
-    let states: Vec<PausedCounting> = states.collect();
-    for state in states.iter().filter(|state| state.is_changed) {
+    let paused_at = read_paused_at(&mut tx).await?;
+    let is_changed = before.is_some() != paused_at.is_some();
+    if is_changed {
         let (name, outcome) = match change {
             PauseChange::Pause => ("clicks pause", "paused; its last batches are finished"),
             PauseChange::Resume => ("clicks resume", "resumed"),
@@ -263,33 +179,24 @@ async fn change_in_tx(
         let command = OperatorCommand {
             name,
             projections: &[],
-            subject: Some(state.counting.name()),
+            subject: None,
             operator,
             reason,
         };
-        audit::record_in_tx(tx, &command, OperationOutcome::Done, outcome).await?;
+        audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, outcome).await?;
     }
-    Ok(states)
+    tx.commit().await?;
+    Ok(PausedCounting {
+        is_changed,
+        paused_at,
+    })
 }
 
-async fn read_paused(
-    session: &mut PgConnection,
-    countings: &[Counting],
-) -> sqlx::Result<Vec<(Counting, Option<OffsetDateTime>)>> {
-    let names: Vec<&str> = countings.iter().map(|it| it.name()).collect();
-    let rows = sqlx::query!(
-        r#"
-        SELECT counting, CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
-        FROM clicks.positions WHERE counting = ANY($1)
-        GROUP BY counting
-        "#,
-        &names as &[&str]
+async fn read_paused_at(session: &mut PgConnection) -> sqlx::Result<Option<OffsetDateTime>> {
+    sqlx::query_scalar!(
+        "SELECT CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
+         FROM clicks.positions"
     )
-    .fetch_all(session)
-    .await?;
-    let paused_at = |counting: &Counting| {
-        let row = rows.iter().find(|row| row.counting == counting.name());
-        (*counting, row.and_then(|row| row.paused_at))
-    };
-    Ok(countings.iter().map(paused_at).collect())
+    .fetch_one(session)
+    .await
 }

@@ -53,7 +53,7 @@ pub struct StatusReport {
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
     pub relay: PublishingStatus,
-    /// Countings of clicks.
+    /// Counting of clicks.
     pub clicks: ClickStatus,
     /// Snapshots that keep Postgres from removing dead rows.
     pub snapshots: HeldSnapshots,
@@ -115,7 +115,7 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         relay: relay::read(&databases.log, &end).await?,
         clicks: clicks::status(&databases.read)
             .await
-            .context("cannot read the state of the countings of clicks")?,
+            .context("cannot read the state of the counting of clicks")?,
         snapshots: snapshot::read(&databases.read)
             .await
             .context("cannot read the oldest snapshot of the database")?,

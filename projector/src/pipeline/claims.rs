@@ -92,7 +92,7 @@ impl Claims {
         self.owned.borrow().clone()
     }
 
-    /// Returns the shards that this process owns, for the countings of clicks: they have the same claims.
+    /// Returns the shards that this process owns, for the counting of clicks: it has the same claims.
     pub fn shards(&self) -> ClaimedShards {
         self.owned.subscribe()
     }

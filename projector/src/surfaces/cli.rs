@@ -49,7 +49,7 @@ pub enum OperatorSubcommand {
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
     Parked(parked::ParkedSubcommand),
-    /// Show, pause or resume the countings of clicks, or count days again.
+    /// Show, pause or resume the counting of clicks, or count days again.
     #[command(subcommand)]
     Clicks(clicks::ClicksSubcommand),
     /// Pause projections until they are resumed; reads continue from the rows that are there.

@@ -1,11 +1,9 @@
-//! A stage with a topic of clicks, recorders that write to it, and countings.
+//! A stage with a topic of clicks, recorders that write to it, and the counting.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use linkledger_core::{
-    click::{
-        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Counting, Device, RecorderId,
-    },
+    click::{CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Device, RecorderId},
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::SessionKind,
     id::{AccountId, LinkId},
@@ -129,30 +127,19 @@ impl ClickStage {
     }
 
     /// Counts to the end of the topic.
-    pub(crate) async fn count(&self, counting: Counting) {
-        self.counting(counting).count_to_end().await;
-    }
-
-    /// Counts to the end of the topic with both countings.
-    pub(crate) async fn count_all(&self) {
-        for counting in Counting::ALL {
-            self.count(counting).await;
-        }
+    pub(crate) async fn count(&self) {
+        self.counting().count_to_end().await;
     }
 
     /// Starts a counting.
-    pub(crate) fn counting(&self, counting: Counting) -> RunningCounting {
-        self.counting_in(counting, all_shards())
+    pub(crate) fn counting(&self) -> RunningCounting {
+        self.counting_in(all_shards())
     }
 
     /// Starts a counting in these shards.
-    pub(crate) fn counting_in(
-        &self,
-        counting: Counting,
-        claimed: ClaimedShards,
-    ) -> RunningCounting {
+    pub(crate) fn counting_in(&self, claimed: ClaimedShards) -> RunningCounting {
         let pool = self.stage.databases(SessionKind::Projector, 2).read;
-        let counting = CountingLoop::new(counting, &self.config(), pool, claimed).unwrap();
+        let counting = CountingLoop::new(&self.config(), pool, claimed).unwrap();
         let end = CountingEnd::default();
         RunningCounting {
             running: in_background(counting.run(end.clone())),
@@ -245,13 +232,10 @@ pub(crate) async fn clicks(pool: &PgPool) -> i64 {
         .sum()
 }
 
-/// Returns the sum of missing sequences of a counting.
-pub(crate) async fn missing(pool: &PgPool, counting: Counting) -> i64 {
-    sqlx::query_scalar(
-        "SELECT coalesce(sum(missing), 0)::bigint FROM clicks.sequences WHERE counting = $1",
-    )
-    .bind(counting.name())
-    .fetch_one(pool)
-    .await
-    .unwrap()
+/// Returns the sum of missing sequences.
+pub(crate) async fn missing(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("SELECT coalesce(sum(missing), 0)::bigint FROM clicks.sequences")
+        .fetch_one(pool)
+        .await
+        .unwrap()
 }

@@ -1,7 +1,7 @@
-//! `clicks.complete_until`: living, ended and dead recorders; paused countings.
+//! `clicks.complete_until`: living, ended and dead recorders; a paused counting.
 
 use linkledger_core::{
-    click::{Counting, RecorderId},
+    click::RecorderId,
     clock::{Clock as _, SystemClock},
 };
 use linkledger_projector::clicks::housekeeping::prune_recorders;
@@ -46,13 +46,13 @@ async fn beat(pool: &PgPool, recorder: &TestRecorder, until: OffsetDateTime) {
 }
 
 async fn lag_seconds(pool: &PgPool) -> f64 {
-    let statement = "SELECT clicks.lag_seconds('totals')";
+    let statement = "SELECT clicks.lag_seconds()";
     sqlx::query_scalar(statement).fetch_one(pool).await.unwrap()
 }
 
 /// Returns the instant, and the clock of the database before.
 async fn complete_until(pool: &PgPool) -> (OffsetDateTime, OffsetDateTime) {
-    sqlx::query_as("SELECT clicks.complete_until('totals'), now()")
+    sqlx::query_as("SELECT clicks.complete_until(), now()")
         .fetch_one(pool)
         .await
         .unwrap()
@@ -66,7 +66,7 @@ async fn last_sign(pool: &PgPool) -> OffsetDateTime {
 
 /// Waits until every partition is read to its end after this moment.
 async fn read_to_end(stage: &ClickStage) -> RunningCounting {
-    let counting = stage.counting(Counting::Totals);
+    let counting = stage.counting();
     let begun: OffsetDateTime = sqlx::query_scalar("SELECT clock_timestamp()")
         .fetch_one(stage.pool())
         .await
@@ -74,7 +74,7 @@ async fn read_to_end(stage: &ClickStage) -> RunningCounting {
     let is_read = async || {
         let read: Option<OffsetDateTime> = sqlx::query_scalar(
             "SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions
-             WHERE counting = 'totals' HAVING bool_and(read_to_end_at IS NOT NULL)",
+             HAVING bool_and(read_to_end_at IS NOT NULL)",
         )
         .fetch_optional(stage.pool())
         .await
@@ -105,7 +105,7 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
         .await;
     beat(pool, &recorder, first).await;
     assert_eq!(complete_until(pool).await.0, started);
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(complete_until(pool).await.0, first);
     // A heartbeat of clicks that are not published yet.
     recorder.sequences[5] += 1;
@@ -113,7 +113,7 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
     assert_eq!(complete_until(pool).await.0, first);
     recorder.sequences[5] -= 1;
     stage.publish(&mut recorder, &[click(5, second)]).await;
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(complete_until(pool).await.0, second);
     assert_eq!(clicks(pool).await, 3);
 }
@@ -199,15 +199,15 @@ async fn paused_counting_stays_and_continues_after_resume() {
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
     let counting = read_to_end(&stage).await;
-    sqlx::query("UPDATE clicks.positions SET paused_at = now() WHERE counting = 'totals'")
+    sqlx::query("UPDATE clicks.positions SET paused_at = now()")
         .execute(pool)
         .await
         .unwrap();
     stage
         .publish(&mut recorder, &[click(1, SystemClock.now())])
         .await;
-    // The other counting has the click, so the paused one had the time to count it.
-    stage.count(Counting::Values).await;
+    // Another one waits for the same pause, and has read the topic to its end.
+    stage.count().await;
     assert_eq!(clicks(pool).await, 0);
     sqlx::query("UPDATE clicks.positions SET paused_at = NULL")
         .execute(pool)

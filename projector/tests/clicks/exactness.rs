@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use linkledger_core::{
-    click::Counting,
     clock::{Clock as _, SystemClock},
     shard::Shard,
 };
@@ -35,21 +34,19 @@ async fn repeated_records_count_once_and_gaps_are_missing() {
             .publish_as(recorder.id, sequence, &click(1, now))
             .await;
     }
-    stage.count_all().await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 4);
-    for counting in Counting::ALL {
-        assert_eq!(missing(stage.pool(), counting).await, 2);
-    }
+    assert_eq!(missing(stage.pool()).await, 2);
     // The records of another recorder have sequences of their own.
     stage
         .publish(&mut TestRecorder::new(), &[click(1, now)])
         .await;
-    stage.count_all().await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 5);
 }
 
 #[tokio::test]
-async fn countings_killed_at_any_point_count_once() {
+async fn counting_killed_at_any_point_counts_once() {
     let stage = ClickStage::set().await;
     forget_sequences(stage.pool()).await;
     let mut recorder = TestRecorder::new();
@@ -57,12 +54,12 @@ async fn countings_killed_at_any_point_count_once() {
     for round in 0..8 {
         let made: Vec<_> = (0..60).map(|link| click(link, now)).collect();
         stage.publish(&mut recorder, &made).await;
-        let counting = stage.counting(Counting::Totals);
+        let counting = stage.counting();
         let some_are_counted = async || (clicks(stage.pool()).await > 60 * round).then_some(());
         eventually("some clicks are counted", some_are_counted).await;
         counting.abort().await;
     }
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 8 * 60);
 }
 
@@ -80,8 +77,8 @@ async fn shards_move_between_projectors_and_clicks_count_once() {
     };
     let (of_first, claimed_by_first) = watch::channel(shards(0..16));
     let (of_second, claimed_by_second) = watch::channel(shards(0..0));
-    let first = stage.counting_in(Counting::Totals, claimed_by_first);
-    let second = stage.counting_in(Counting::Totals, claimed_by_second);
+    let first = stage.counting_in(claimed_by_first);
+    let second = stage.counting_in(claimed_by_second);
     let mut expected = 0;
     // The second one takes half of the shards, then all, then both have all for a while.
     for (first, second) in [
@@ -103,7 +100,7 @@ async fn shards_move_between_projectors_and_clicks_count_once() {
     first.stop().await;
     of_second.send_replace(shards(0..16));
     second.count_to_end().await;
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, expected);
 }
 
@@ -116,7 +113,7 @@ async fn projectors_with_the_same_shards_count_once() {
     forget_sequences(stage.pool()).await;
     let mut expected = 0;
     for _ in 0..3 {
-        let countings = [Counting::Totals; 2].map(|counting| stage.counting(counting));
+        let countings = [(); 2].map(|()| stage.counting());
         let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
         stage.publish(&mut recorder, &made).await;
         expected += 100;

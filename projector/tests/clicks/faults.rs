@@ -1,7 +1,7 @@
 //! Records that cannot be counted, clicks of old days, and a database that refuses or lacks something.
 
 use linkledger_core::{
-    click::{ClickRecord, Counting, Dimension},
+    click::{ClickRecord, Dimension},
     clock::{Clock as _, SystemClock},
     event_store::transaction::PoolTransaction,
 };
@@ -41,11 +41,9 @@ async fn unreadable_records_are_skipped() {
         .publish_record(partition, &[("ce_id", "\0")], b"")
         .await;
     for _ in 0..2 {
-        stage.count_all().await;
+        stage.count().await;
         assert_eq!(clicks(stage.pool()).await, 2);
-        for counting in Counting::ALL {
-            assert_eq!(missing(stage.pool(), counting).await, 0);
-        }
+        assert_eq!(missing(stage.pool()).await, 0);
     }
 }
 
@@ -63,10 +61,10 @@ async fn refused_click_is_skipped_and_the_others_count() {
     let refused = sqlx::query(sqlx::AssertSqlSafe(refused));
     refused.execute(stage.pool()).await.unwrap();
     stage.publish(&mut recorder, &made).await;
-    stage.count(Counting::Values).await;
+    stage.count().await;
     let counted = clicks_of_values(stage.pool(), "account value", Dimension::Device).await;
-    assert_eq!(counted, 48);
-    assert_eq!(missing(stage.pool(), Counting::Values).await, 0);
+    assert_eq!((counted, clicks(stage.pool()).await), (48, 48));
+    assert_eq!(missing(stage.pool()).await, 0);
 }
 
 #[tokio::test]
@@ -77,7 +75,7 @@ async fn late_clicks_of_old_days_count() {
     let days = [0, 20, 89, 120, 500, 799];
     let made = days.map(|days| click(1, now - Duration::days(days)));
     stage.publish(&mut recorder, &made).await;
-    stage.count_all().await;
+    stage.count().await;
     let rows = async |table: &str| -> i64 {
         let statement = format!("SELECT count(*) FROM clicks.{table}");
         let count = sqlx::query_scalar(sqlx::AssertSqlSafe(statement));
@@ -94,7 +92,7 @@ async fn dropped_partition_is_created_again() {
     let stage = ClickStage::set().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
-    let counting = stage.counting(Counting::Totals);
+    let counting = stage.counting();
     stage.publish(&mut recorder, &[click(1, now)]).await;
     let counted = async |count| (clicks(stage.pool()).await == count).then_some(());
     eventually("the first click is counted", || counted(1)).await;
@@ -124,7 +122,7 @@ async fn locked_partition_does_not_delay_the_others() {
         .execute(&mut *tx)
         .await
         .unwrap();
-    let counting = stage.counting(Counting::Totals);
+    let counting = stage.counting();
     let made: Vec<_> = (0..32).map(|link| click(link, now)).collect();
     stage.publish(&mut recorder, &made).await;
     let counted = async |count| (clicks(stage.pool()).await == count).then_some(());

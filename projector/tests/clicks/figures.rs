@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::{
     click::{
-        Click, ClickDetails, ClickKind, Counting, Device, Dimension,
+        Click, ClickDetails, ClickKind, Device, Dimension,
         dimension_counts::{DimensionCounts, StoredCount},
         sketch::{SketchUnion, VisitorSketch},
     },
@@ -223,7 +223,7 @@ async fn figures_of_all_tables_equal_naive_count() {
         let recorder = &mut recorders[round % 2];
         stage.publish(recorder, &clicks).await;
         made.extend(clicks);
-        stage.count_all().await;
+        stage.count().await;
         assert_eq!(stored(stage.pool()).await, with_numbers(naive(&made)));
     }
 }
@@ -244,7 +244,7 @@ async fn values_beyond_first_hundred_are_other() {
     };
     for hosts in [500..560, 0..60, 540..600] {
         stage.publish(&mut recorder, &from(hosts)).await;
-        stage.count(Counting::Values).await;
+        stage.count().await;
     }
     let stored = stored_values(stage.pool()).await;
     for table in ["link value", "account value"] {
@@ -282,7 +282,7 @@ async fn many_visitors_of_several_batches_are_estimated() {
         stage
             .publish(&mut recorder, &clicks.collect::<Vec<_>>())
             .await;
-        stage.count(Counting::Totals).await;
+        stage.count().await;
     }
     let visitors: Vec<u8> = sqlx::query_scalar("SELECT visitors FROM clicks.link_days")
         .fetch_one(stage.pool())

@@ -105,10 +105,7 @@ async fn records_lost_at_end_of_recorder_stay_missing() {
     let run = async |statement: &'static str| {
         sqlx::query(statement).execute(pool).await.unwrap();
     };
-    let missing = async || {
-        let countings = clicks::status(pool).await.unwrap().countings;
-        countings.iter().map(|it| it.missing).collect::<Vec<_>>()
-    };
+    let missing = async || clicks::status(pool).await.unwrap().missing;
     // The dead recorder gave away 5 sequences of partition 2 and 4 of partition 3.
     run("INSERT INTO clicks.recorders (recorder_id, started_at, seen_at)
          VALUES ('00000000-0000-0000-0000-000000000001', now() - interval '9 days', now() - interval '2 days'),
@@ -119,27 +116,27 @@ async fn records_lost_at_end_of_recorder_stay_missing() {
                 array_fill(0, ARRAY[2]) || ARRAY[5 - earlier, 4 - earlier] || array_fill(0, ARRAY[12])
          FROM unnest(ARRAY[0, 1]) AS earlier")
     .await;
-    run("INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, missing, counted_at)
-         SELECT counting, 2, '00000000-0000-0000-0000-000000000001', 3, 1, now()
-         FROM unnest(ARRAY['totals', 'values']) AS counting")
+    run(
+        "INSERT INTO clicks.sequences (partition, recorder_id, sequence, missing, counted_at)
+         VALUES (2, '00000000-0000-0000-0000-000000000001', 3, 1, now())",
+    )
     .await;
     // Records may still be in the topic.
-    assert_eq!(missing().await, [1, 1]);
+    assert_eq!(missing().await, 1);
     run("UPDATE clicks.positions SET read_to_end_at = now()").await;
-    assert_eq!(missing().await, [7, 7]);
+    assert_eq!(missing().await, 7);
     assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 0);
-    assert_eq!(missing().await, [7, 7]);
+    assert_eq!(missing().await, 7);
     // The records are published again, from an archive.
     run("UPDATE clicks.sequences SET sequence = 5").await;
     run(
-        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
-         SELECT counting, 3, '00000000-0000-0000-0000-000000000001', 4, now()
-         FROM unnest(ARRAY['totals', 'values']) AS counting",
+        "INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)
+         VALUES (3, '00000000-0000-0000-0000-000000000001', 4, now())",
     )
     .await;
-    assert_eq!(missing().await, [1, 1]);
+    assert_eq!(missing().await, 1);
     assert_eq!(housekeeping::prune_recorders(pool).await.unwrap(), 1);
-    assert_eq!(missing().await, [1, 1]);
+    assert_eq!(missing().await, 1);
 }
 
 #[tokio::test]
@@ -147,8 +144,8 @@ async fn sequences_of_gone_recorders_are_pruned() {
     let stage = Stage::set().await;
     let pool = stage.read.pool();
     sqlx::query(
-        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
-         SELECT 'totals', 1, gen_random_uuid(), 1, now() - days * interval '1 day'
+        "INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)
+         SELECT 1, gen_random_uuid(), 1, now() - days * interval '1 day'
          FROM unnest(ARRAY[1, 799, 801]) AS days",
     )
     .execute(pool)
@@ -163,8 +160,8 @@ async fn failed_step_fails_the_task_after_the_other_steps() {
     let pool = stage.read.pool();
     sqlx::raw_sql(
         "ALTER TABLE clicks.salts RENAME TO lost_salts;
-         INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
-         VALUES ('totals', 1, gen_random_uuid(), 1, now() - interval '801 days')",
+         INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)
+         VALUES (1, gen_random_uuid(), 1, now() - interval '801 days')",
     )
     .execute(pool)
     .await

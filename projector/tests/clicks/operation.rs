@@ -1,9 +1,9 @@
-//! Commands of operators, rights, and the countings as tasks of a projector.
+//! Commands of operators, rights, and the counting as a task of a projector.
 
 use std::process::{Command, Output};
 
 use linkledger_core::{
-    click::{Counting, Dimension},
+    click::Dimension,
     clock::{Clock as _, SystemClock},
     event_store::{self, SessionKind},
 };
@@ -49,13 +49,10 @@ async fn projector_grants_suffice_to_count() {
     for _ in 0..2 {
         let made = [click(1, now), click(2, now - Duration::days(70))];
         stage.publish(&mut recorder, &made).await;
-        for counting in Counting::ALL {
-            let end = CountingEnd::default();
-            end.at_end_of_topic.cancel();
-            let counting =
-                CountingLoop::new(counting, &stage.config(), pool.clone(), all_shards()).unwrap();
-            counting.run(end).await.unwrap();
-        }
+        let end = CountingEnd::default();
+        end.at_end_of_topic.cancel();
+        let counting = CountingLoop::new(&stage.config(), pool.clone(), all_shards()).unwrap();
+        counting.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(stage.pool()).await, 4);
     housekeeping::create_ahead(&pool).await.unwrap();
@@ -73,70 +70,52 @@ async fn operator_grants_suffice_to_pause_and_resume() {
     raw_sql(ROLES).execute(stage.pool()).await.unwrap();
     let pool = pool_of(&stage, "linkledger_operator");
     for (change, is_paused) in [(PauseChange::Pause, true), (PauseChange::Resume, false)] {
-        let changed = linkledger_projector::operations::clicks::change(
-            &pool,
-            &Counting::ALL,
-            change,
-            "ada",
-            Some("maintenance"),
-        );
-        let changed = changed.await.unwrap();
-        assert!(changed.iter().all(|it| it.is_changed));
+        let operator = ("ada", Some("maintenance"));
+        let changed = linkledger_projector::operations::clicks::change(&pool, change, operator);
+        assert!(changed.await.unwrap().is_changed);
         let status = status(&pool).await.unwrap();
-        let paused = status.countings.iter();
-        assert!(paused.clone().all(|it| it.paused_at.is_some() == is_paused));
+        assert_eq!(status.paused_at.is_some(), is_paused);
     }
 }
 
 #[tokio::test]
-async fn commands_pause_resume_and_show_a_counting() {
+async fn commands_pause_resume_and_show_the_counting() {
     let stage = ClickStage::set().await;
-    let shown = command(&stage, &["pause", "values", "--dry-run"]).await;
-    assert_eq!(
-        String::from_utf8(shown.stdout).unwrap(),
-        "`values` would be paused\n"
-    );
-    let paused = command(&stage, &["pause", "values", "--reason", "ticket 7"]).await;
-    assert!(paused.status.success(), "{paused:?}");
+    let stdout = async |arguments: &[&str]| {
+        let output = command(&stage, arguments).await;
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = stdout(&["pause", "--dry-run"]).await;
+    assert_eq!(shown, "the counting of clicks would be paused\n");
+    stdout(&["pause", "--reason", "ticket 7"]).await;
     let mut recorder = TestRecorder::new();
     stage
         .publish(&mut recorder, &[click(1, SystemClock.now())])
         .await;
-    stage.count_all().await;
-    let json = command(&stage, &["status", "--json"]).await;
-    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
-    let [totals, values] = [0, 1].map(|index| &json["countings"][index]);
-    assert_eq!(totals["counting"], "totals");
-    assert!(totals["paused_at"].is_null() && totals["last_batch_seconds_ago"].is_number());
-    assert!(values["paused_at"].is_string() && values["last_batch_seconds_ago"].is_null());
-    let text = command(&stage, &["status"]).await;
-    let text = String::from_utf8(text.stdout).unwrap();
-    assert!(
-        text.contains("clicks, values: ") && text.contains(" by ada: ticket 7\n"),
-        "{text}"
-    );
-    let resumed = command(&stage, &["resume", "--all"]).await;
-    let resumed = String::from_utf8(resumed.stdout).unwrap();
+    stage.count().await;
+    let json: Value = serde_json::from_str(&stdout(&["status", "--json"]).await).unwrap();
+    assert!(json["paused_at"].is_string() && json["last_batch_seconds_ago"].is_null());
+    let text = stdout(&["status"]).await;
+    assert!(text.contains(" by ada: ticket 7\n"), "{text}");
+    let resumed = stdout(&["resume"]).await;
     assert_eq!(
         resumed,
-        "`totals` is not paused\n`values` continues within a second\n"
+        "the counting of clicks continues within a second\n"
     );
-    let rows: Vec<(String, Option<String>, String)> = sqlx::query_as(
-        "SELECT command, subject, operator FROM read_model.operations ORDER BY operation_id",
-    )
-    .fetch_all(stage.pool())
-    .await
-    .unwrap();
-    let values = Some("values".to_owned());
-    let expected = ["clicks pause", "clicks resume"]
-        .map(|command| (command.to_owned(), values.clone(), "ada".to_owned()));
+    let resumed = stdout(&["resume"]).await;
+    assert_eq!(resumed, "the counting of clicks is not paused\n");
+    let rows: Vec<(String, String)> =
+        sqlx::query_as("SELECT command, operator FROM read_model.operations ORDER BY operation_id")
+            .fetch_all(stage.pool())
+            .await
+            .unwrap();
+    let expected =
+        ["clicks pause", "clicks resume"].map(|command| (command.to_owned(), "ada".to_owned()));
     assert_eq!(rows, expected);
-    stage.count(Counting::Values).await;
-    assert!(
-        status(stage.pool()).await.unwrap().countings[1]
-            .last_batch_seconds_ago
-            .is_some()
-    );
+    stage.count().await;
+    let status = status(stage.pool()).await.unwrap();
+    assert!(status.last_batch_seconds_ago.is_some());
 }
 
 #[tokio::test]
@@ -164,18 +143,16 @@ async fn projector_counts_clicks_beside_projections() {
 }
 
 #[tokio::test]
-async fn countings_run_to_end_of_topic() {
+async fn counting_runs_to_end_of_topic() {
     let stage = ClickStage::set().await;
     let mut recorder = TestRecorder::new();
     let made: Vec<_> = (0..20).map(|link| click(link, SystemClock.now())).collect();
     stage.publish(&mut recorder, &made).await;
-    for counting in Counting::ALL {
-        let pool = clicks::pool(&stage.config()).unwrap();
-        let end = CountingEnd::default();
-        end.at_end_of_topic.cancel();
-        let counting = CountingLoop::new(counting, &stage.config(), pool, all_shards()).unwrap();
-        counting.run(end).await.unwrap();
-    }
+    let pool = clicks::pool(&stage.config()).unwrap();
+    let end = CountingEnd::default();
+    end.at_end_of_topic.cancel();
+    let counting = CountingLoop::new(&stage.config(), pool, all_shards()).unwrap();
+    counting.run(end).await.unwrap();
     assert_eq!(counted_clicks(stage.pool()).await, 20);
     let of_values = clicks_of_values(stage.pool(), "link value", Dimension::Country).await;
     assert_eq!(of_values, 20);

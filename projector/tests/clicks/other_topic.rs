@@ -1,9 +1,6 @@
 //! Another topic with the same name: counted from its beginning, and nothing counts twice.
 
-use linkledger_core::{
-    click::Counting,
-    clock::{Clock as _, SystemClock},
-};
+use linkledger_core::clock::{Clock as _, SystemClock};
 
 use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing};
 
@@ -11,7 +8,7 @@ use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing};
 async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, count: usize) {
     let made = vec![click(1, SystemClock.now()); count];
     stage.publish(recorder, &made).await;
-    stage.count(Counting::Totals).await;
+    stage.count().await;
 }
 
 #[tokio::test]
@@ -29,7 +26,7 @@ async fn other_topic_is_counted_from_its_beginning() {
         }
         let total = if length == 5 { 11 } else { 5 + length };
         assert_eq!(clicks(stage.pool()).await, i64::try_from(total).unwrap());
-        assert_eq!(missing(stage.pool(), Counting::Totals).await, 0);
+        assert_eq!(missing(stage.pool()).await, 0);
     }
 }
 
@@ -43,7 +40,7 @@ async fn records_of_both_topics_count_once() {
             .publish_as(recorder.id, sequence, &click(1, now))
             .await;
     }
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     // A topic that was restored lacks the first records and has the others at other offsets.
     let stage = stage.with_other_broker().await;
     for sequence in 3..=9 {
@@ -51,9 +48,9 @@ async fn records_of_both_topics_count_once() {
             .publish_as(recorder.id, sequence, &click(1, now))
             .await;
     }
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 9);
-    assert_eq!(missing(stage.pool(), Counting::Totals).await, 0);
+    assert_eq!(missing(stage.pool()).await, 0);
 }
 
 #[tokio::test]
@@ -61,7 +58,7 @@ async fn empty_other_topic_is_read_to_its_end() {
     let stage = ClickStage::set().await;
     counted(&stage, &mut TestRecorder::new(), 5).await;
     let stage = stage.with_other_broker().await;
-    stage.count(Counting::Totals).await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 5);
     counted(&stage, &mut TestRecorder::new(), 3).await;
     assert_eq!(clicks(stage.pool()).await, 8);

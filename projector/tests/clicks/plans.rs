@@ -1,7 +1,7 @@
-//! Statements of the countings read figures by key only, although the plans were made on empty tables.
+//! Statements of the counting read figures by key only, although the plans were made on empty tables.
 
 use linkledger_core::{
-    click::{Counting, dimension_counts::DimensionCounts},
+    click::dimension_counts::DimensionCounts,
     clock::{Clock as _, SystemClock},
 };
 use linkledger_testing::{eventually, flush_statistics};
@@ -57,25 +57,23 @@ async fn publish(stage: &ClickStage, recorder: &mut TestRecorder) {
     stage.publish(recorder, &made).await;
 }
 
-/// Waits until both countings have counted this many records.
+/// Waits until this many records are counted.
 async fn counted(pool: &PgPool, records: i64) {
-    eventually("both countings have counted", async || {
-        let counted: Option<i64> = sqlx::query_scalar(
-            "SELECT min(counted) FROM (SELECT sum(next_offset)::bigint AS counted
-                                       FROM clicks.positions GROUP BY counting) AS by_counting",
-        )
-        .fetch_one(pool)
-        .await
-        .unwrap();
-        (counted == Some(records)).then_some(())
+    eventually("the records are counted", async || {
+        let counted: i64 =
+            sqlx::query_scalar("SELECT sum(next_offset)::bigint FROM clicks.positions")
+                .fetch_one(pool)
+                .await
+                .unwrap();
+        (counted == records).then_some(())
     })
     .await;
 }
 
-/// Waits until the sessions of the countings have ended: a session stores its statistics at its end.
-async fn countings_ended(pool: &PgPool) {
+/// Waits until the sessions of the counting have ended: a session stores its statistics at its end.
+async fn counting_ended(pool: &PgPool) {
     flush_statistics(pool).await;
-    eventually("the sessions of the countings have ended", async || {
+    eventually("the sessions of the counting have ended", async || {
         let sessions: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND application_name = 'linkledger'",
@@ -93,17 +91,15 @@ async fn figures_are_written_by_key_only() {
     let stage = ClickStage::embedded().await;
     let pool = stage.pool();
     let mut recorder = TestRecorder::new();
-    let countings = Counting::ALL.map(|counting| stage.counting(counting));
+    let counting = stage.counting();
     // Plans are made while the tables are empty.
     publish(&stage, &mut recorder).await;
     counted(pool, 2 * LINKS).await;
     fill(pool).await;
     publish(&stage, &mut recorder).await;
     counted(pool, 4 * LINKS).await;
-    for counting in countings {
-        counting.stop().await;
-    }
-    countings_ended(pool).await;
+    counting.stop().await;
+    counting_ended(pool).await;
     let (scanned, entries): (i64, i64) = sqlx::query_as(
         "SELECT (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
                  WHERE schemaname = 'clicks' AND relname ~ '_(quarters|days|values)_'),

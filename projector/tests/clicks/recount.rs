@@ -3,17 +3,14 @@
 use std::process::{Command, Output};
 
 use linkledger_core::{
-    click::{Click, ClickKind, Counting},
+    click::{Click, ClickKind},
     clock::{Clock as _, SystemClock},
     event_store::{SessionKind, transaction::PoolTransaction},
     failure,
 };
 use linkledger_projector::{
     clicks::recount::{RecountRefusal, RecountScope},
-    operations::clicks::{
-        recount::{self, RecountReport},
-        status,
-    },
+    operations::clicks::recount::{self, RecountReport},
     surfaces::progress_report::ProgressReport,
 };
 use serde_json::Value;
@@ -26,8 +23,8 @@ use super::{
     operation::{ROLES, pool_of},
 };
 
-/// A position: counting, partition, next offset, id of the last record.
-type StoredPosition = (String, i16, i64, Option<String>);
+/// A position: partition, next offset, id of the last record.
+type StoredPosition = (i16, i64, Option<String>);
 
 fn scope(from: Date, accepts_fewer: bool) -> RecountScope {
     RecountScope {
@@ -89,7 +86,7 @@ async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDat
     let partition = partition_of(made[0].link_id);
     stage.publish_record(partition, &[], b"no headers").await;
     stage.publish_as(recorder.id, 1, &made[0]).await;
-    stage.count_all().await;
+    stage.count().await;
 }
 
 async fn damage(pool: &PgPool) {
@@ -107,17 +104,11 @@ async fn damage(pool: &PgPool) {
 
 async fn positions(pool: &PgPool) -> Vec<StoredPosition> {
     sqlx::query_as(
-        "SELECT counting, partition, next_offset, last_record_id FROM clicks.positions
-         ORDER BY counting, partition",
+        "SELECT partition, next_offset, last_record_id FROM clicks.positions ORDER BY partition",
     )
     .fetch_all(pool)
     .await
     .unwrap()
-}
-
-async fn is_any_paused(pool: &PgPool) -> bool {
-    let countings = status(pool).await.unwrap().countings;
-    countings.iter().any(|it| it.paused_at.is_some())
 }
 
 fn refusal_of(error: &anyhow::Error) -> &RecountRefusal {
@@ -136,8 +127,7 @@ async fn recount_makes_figures_as_before_damage() {
     let report = recount(&stage, scope(from, true)).await.unwrap();
     assert_eq!(stored(stage.pool()).await, figures);
     assert_eq!(positions(stage.pool()).await, at);
-    assert_eq!((report.records, report.clicks), (122, Some(120)));
-    assert!(!is_any_paused(stage.pool()).await);
+    assert_eq!((report.records, report.clicks), (122, Some(116)));
     // A second time, and with clicks that arrive later.
     recount(&stage, scope(from, false)).await.unwrap();
     assert_eq!(stored(stage.pool()).await, figures);
@@ -145,7 +135,7 @@ async fn recount_makes_figures_as_before_damage() {
     let before = clicks(stage.pool()).await;
     recount(&stage, scope(from, false)).await.unwrap();
     assert_eq!(clicks(stage.pool()).await, before);
-    stage.count_all().await;
+    stage.count().await;
     assert_eq!(clicks(stage.pool()).await, before + 1);
 }
 
@@ -161,7 +151,7 @@ async fn recount_keeps_figures_before_its_first_day() {
         click(1, begin - Duration::days(3)),
     ];
     stage.publish(&mut recorder, &made).await;
-    stage.count_all().await;
+    stage.count().await;
     damage(stage.pool()).await;
     recount(&stage, scope(today, true)).await.unwrap();
     let days: Vec<(i64, bool)> =
@@ -179,7 +169,7 @@ async fn recount_keeps_figures_before_its_first_day() {
 }
 
 #[tokio::test]
-async fn killed_recount_leaves_figures_and_pause() {
+async fn killed_recount_leaves_figures_and_counting() {
     let stage = ClickStage::set().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     counted(&stage, &mut recorder, now).await;
@@ -190,15 +180,31 @@ async fn killed_recount_leaves_figures_and_pause() {
     let killed = command(&stage, "clicks.recounted:1", &arguments).await;
     assert!(!killed.status.success(), "{killed:?}");
     assert_eq!(stored(stage.pool()).await, damaged);
-    let paused = status(stage.pool()).await.unwrap().countings;
-    assert!(paused.iter().all(|it| it.paused_at.is_some()));
-    // The countings stay paused, because the command did not pause them.
+    let before = clicks(stage.pool()).await;
+    stage.publish(&mut recorder, &[click(1, now)]).await;
+    stage.count().await;
+    assert_eq!(clicks(stage.pool()).await, before + 1);
     let again = command(&stage, "none:1", &arguments).await;
-    let text = String::from_utf8(again.stdout.clone()).unwrap();
     assert!(again.status.success(), "{again:?}");
-    assert!(text.contains("`projector clicks resume totals`"), "{text}");
-    assert!(is_any_paused(stage.pool()).await);
-    assert_ne!(stored(stage.pool()).await, damaged);
+    assert_eq!(clicks(stage.pool()).await, 93);
+}
+
+#[tokio::test]
+async fn counting_waits_for_recount() {
+    let stage = ClickStage::set().await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    counted(&stage, &mut recorder, now).await;
+    let figures = stored(stage.pool()).await;
+    let counting = stage.counting();
+    let scope = scope((now - Duration::days(4)).date(), false);
+    for _ in 0..3 {
+        stage.publish(&mut recorder, &[click(1, now)]).await;
+        recount(&stage, scope).await.unwrap();
+    }
+    counting.count_to_end().await;
+    assert_eq!(clicks(stage.pool()).await, 92 + 3);
+    let after = stored(stage.pool()).await;
+    assert!(figures.keys().all(|key| after.contains_key(key)));
 }
 
 #[tokio::test]
@@ -226,7 +232,6 @@ async fn dry_run_of_recount_changes_nothing() {
     let read = format!("122 records of the topic were read, {of_days} of them with clicks");
     assert!(text.contains(&read), "{text}");
     assert_eq!(stored(stage.pool()).await, damaged);
-    assert!(!is_any_paused(stage.pool()).await);
     let future = (now + Duration::days(2)).date().to_string();
     let refused = command(&stage, "none:1", &["--from", &future]).await;
     let text = String::from_utf8(refused.stderr).unwrap();
@@ -249,7 +254,6 @@ async fn recount_refuses_another_topic() {
         );
         assert!(failure::text(&error).contains("the figures are as before"));
         assert_eq!(stored(stage.pool()).await, figures);
-        assert!(!is_any_paused(stage.pool()).await);
         // A topic that is long enough has other records.
         let made: Vec<_> = (0..200).map(|link| click(link % 24, now)).collect();
         stage.publish(&mut TestRecorder::new(), &made).await;
@@ -264,13 +268,13 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
     stage.publish(&mut recorder, &made).await;
     let other = TestRecorder::new();
     stage.publish_as(other.id, 1, &made[0]).await;
-    stage.count_all().await;
+    stage.count().await;
     let figures = stored(stage.pool()).await;
     let stage = stage.with_other_broker().await;
     for sequence in 1..=3 {
         stage.publish_as(recorder.id, sequence, &made[0]).await;
     }
-    stage.count_all().await;
+    stage.count().await;
     // Repeats of a recorder that was read in part, then of one that was not read at all.
     for (repeated, sequences) in [(recorder.id, 4..=6), (other.id, 1..=1)] {
         for sequence in sequences {
@@ -283,8 +287,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
             "{refusal}"
         );
         assert_eq!(stored(stage.pool()).await, figures);
-        assert!(!is_any_paused(stage.pool()).await);
-        stage.count_all().await;
+        stage.count().await;
     }
     let report = recount(&stage, scope(now.date(), false)).await.unwrap();
     assert_eq!((report.clicks_before, report.clicks), (7, Some(7)));
@@ -303,7 +306,6 @@ async fn recount_refuses_another_recount_in_progress() {
     let error = recount(&stage, scope(today, false)).await.unwrap_err();
     let refusal = error.downcast_ref::<RecountRefusal>();
     assert_eq!(refusal, Some(&RecountRefusal::InProgress));
-    assert!(!is_any_paused(stage.pool()).await);
     other.rollback().await.unwrap();
     recount(&stage, scope(today, false)).await.unwrap();
 }
@@ -318,7 +320,6 @@ async fn recount_refuses_days_too_old_to_be_counted() {
         matches!(refusal, RecountRefusal::TooOld { .. }),
         "{refusal}"
     );
-    assert!(!is_any_paused(stage.pool()).await);
 }
 
 #[tokio::test]
@@ -333,7 +334,6 @@ async fn recount_refuses_fewer_clicks_unless_accepted() {
     let refusal = refusal_of(&error);
     assert!(matches!(refusal, RecountRefusal::Fewer { .. }), "{refusal}");
     assert_eq!(stored(stage.pool()).await, damaged);
-    assert!(!is_any_paused(stage.pool()).await);
     recount(&stage, scope(from, true)).await.unwrap();
 }
 
@@ -346,10 +346,10 @@ async fn recount_refuses_expired_records_unless_accepted() {
     stage
         .publish(&mut recorder, std::slice::from_ref(&one))
         .await;
-    stage.count_all().await;
+    stage.count().await;
     stage.stage.broker.expire_first_click(partition).await;
     stage.publish(&mut recorder, &[one]).await;
-    stage.count_all().await;
+    stage.count().await;
     let error = recount(&stage, scope(now.date(), false)).await.unwrap_err();
     let refusal = refusal_of(&error);
     assert!(
@@ -378,10 +378,6 @@ async fn operator_grants_suffice_to_recount() {
     .fetch_all(stage.pool())
     .await
     .unwrap();
-    let detail = "120 clicks of 122 records, 120 clicks before";
+    let detail = "116 clicks of 122 records, 116 clicks before";
     assert_eq!(rows, [("clicks recount".to_owned(), detail.to_owned())]);
-    assert_eq!(
-        status(stage.pool()).await.unwrap().countings[1].counting,
-        Counting::Values
-    );
 }

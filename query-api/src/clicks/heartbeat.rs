@@ -37,7 +37,7 @@ const FLUSH_WAIT_MAX: Duration = Duration::from_secs(11);
 /// Interval between two reads of the salts while all are known.
 const SALTS_INTERVAL: Duration = Duration::from_mins(1);
 /// Number of rows of heartbeats at which every second row is deleted, except the newest rows: heartbeats stay few
-/// while one counting lags for long, and `complete_until` of the other counting stays recent.
+/// while the counting lags for long.
 const ROWS_MAX: i64 = 100;
 /// Number of the newest rows, which are not deleted before they are counted.
 const NEWEST_ROWS: i64 = 20;
@@ -156,7 +156,7 @@ impl Heartbeats {
         let recorder_id = self.recorder_id.0;
         let recorded_until = instant_of(progress.recorded_until_ms);
         self.withdraw_later_ones(&mut tx, recorded_until).await?;
-        // Rows before the newest one that both countings have passed say nothing any more.
+        // Rows before the newest one that the counting has passed say nothing any more.
         sqlx::query!(
             "
             DELETE FROM clicks.heartbeats
@@ -166,10 +166,8 @@ impl Heartbeats {
                 WHERE passed.recorder_id = $1 AND NOT EXISTS (
                     SELECT
                     FROM unnest(passed.sequences) WITH ORDINALITY AS recorded (sequence, number)
-                    CROSS JOIN (VALUES ('totals'), ('values')) AS counting (name)
                     LEFT JOIN clicks.sequences AS counted
-                      ON counted.counting = counting.name
-                     AND counted.partition = (recorded.number - 1)::smallint
+                      ON counted.partition = (recorded.number - 1)::smallint
                      AND counted.recorder_id = $1
                     WHERE recorded.sequence > coalesce(counted.sequence, 0)
                 )
@@ -187,7 +185,7 @@ impl Heartbeats {
                 FROM (SELECT recorded_until, row_number() OVER (ORDER BY recorded_until DESC) AS nth,
                              count(*) OVER () AS rows
                       FROM clicks.heartbeats WHERE recorder_id = $1) AS beats
-                -- The last row may be the newest that a counting has passed.
+                -- The last row may be the newest that the counting has passed.
                 WHERE rows >= $2 AND nth > $3 AND nth < rows AND nth % 2 = 0
             )
             ",

@@ -7,7 +7,6 @@ mod top;
 use futures::TryStreamExt as _;
 use linkledger_core::{
     click::{
-        Counting,
         buckets::Buckets,
         figures::{ClickFigures, ClickSeries, CountedClicks, DamagedFigures},
     },
@@ -43,8 +42,6 @@ pub(crate) enum FiguresError {
 pub(crate) trait FigureQuery: Sync {
     /// Figures that answer the question.
     type Figures: Send;
-    /// Counting of the figures.
-    const COUNTING: Counting;
 
     /// Returns the account whose figures are read.
     fn account_id(&self) -> AccountId;
@@ -63,15 +60,11 @@ pub(crate) struct Series {
     pub(crate) totals: ClickFigures,
 }
 
-/// Reads the instant before which every click is in the figures of the counting.
+/// Reads the instant before which every click is in the figures.
 pub(crate) async fn complete_until(
     session: &mut PgConnection,
-    counting: Counting,
 ) -> Result<OffsetDateTime, FiguresError> {
-    let until = sqlx::query_scalar!(
-        r#"SELECT clicks.complete_until($1) AS "until!""#,
-        counting.name()
-    );
+    let until = sqlx::query_scalar!(r#"SELECT clicks.complete_until() AS "until!""#);
     Ok(until.fetch_one(session).await?)
 }
 
@@ -83,7 +76,6 @@ pub(crate) struct SeriesQuery {
 
 impl FigureQuery for SeriesQuery {
     type Figures = Series;
-    const COUNTING: Counting = Counting::Totals;
 
     fn account_id(&self) -> AccountId {
         self.subject.account_id

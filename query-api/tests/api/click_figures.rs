@@ -364,14 +364,14 @@ const HEARTBEAT: &str = "
         INSERT INTO clicks.recorders VALUES (gen_random_uuid(), '2026-11-20T08:00:00Z')
         RETURNING recorder_id
     ), counted AS (
-        INSERT INTO clicks.sequences SELECT 'totals', 0, recorder_id, 3, 0, now() FROM recorder
+        INSERT INTO clicks.sequences SELECT 0, recorder_id, 3, 0, now() FROM recorder
     )
     INSERT INTO clicks.heartbeats
     SELECT recorder_id, '2026-11-20T09:00:00.123Z', array_fill(0, ARRAY[16])::bigint[]
     FROM recorder";
 
 #[tokio::test]
-async fn completeness_is_that_of_the_counting() {
+async fn figures_are_complete_until_uncounted_clicks() {
     let stage = ClickStage::set().await;
     let pool = stage.service.pool();
     sqlx::raw_sql(HEARTBEAT).execute(pool).await.unwrap();
@@ -380,16 +380,22 @@ async fn completeness_is_that_of_the_counting() {
         body["complete_until"].as_str().unwrap().to_owned()
     };
     let counted = "2026-11-20T09:00:00.123Z";
-    for path in ["", "/top"] {
-        assert_eq!(until(stage.path(path)).await, counted);
-    }
-    let record = "UPDATE clicks.heartbeats SET sequences[1] = 3";
-    sqlx::raw_sql(record).execute(pool).await.unwrap();
-    assert_eq!(until(stage.path("")).await, counted);
-    assert_eq!(until("/v1/clicks/top-links".to_owned()).await, counted);
-    // Values are not counted yet.
-    for path in [stage.path("/top"), "/v1/clicks/top".to_owned()] {
-        assert_eq!(until(path).await, "2026-11-20T08:00:00.000Z");
+    let started = "2026-11-20T08:00:00.000Z";
+    // 3 clicks are counted.
+    for (recorded, expected) in [(0_i64, counted), (3, counted), (4, started)] {
+        sqlx::query("UPDATE clicks.heartbeats SET sequences[1] = $1")
+            .bind(recorded)
+            .execute(pool)
+            .await
+            .unwrap();
+        for path in [
+            stage.path(""),
+            stage.path("/top"),
+            "/v1/clicks/top-links".to_owned(),
+            "/v1/clicks/top".to_owned(),
+        ] {
+            assert_eq!(until(path).await, expected);
+        }
     }
 }
 

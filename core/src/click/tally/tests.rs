@@ -42,22 +42,8 @@ fn records(clicks: impl IntoIterator<Item = Click>) -> Vec<PartitionRecord> {
     (0..).zip(clicks).map(record).collect()
 }
 
-fn totals(tally: &Tally) -> &Totals {
-    match &tally.figures {
-        Figures::Totals(totals) => totals,
-        Figures::Values(_) => panic!("rows of totals are wanted"),
-    }
-}
-
-fn values(tally: &Tally) -> &Values {
-    match &tally.figures {
-        Figures::Values(values) => values,
-        Figures::Totals(_) => panic!("rows of values are wanted"),
-    }
-}
-
-fn tally(counting: Counting, records: &[PartitionRecord]) -> Tally {
-    Tally::of(counting, records, Sequences::default(), NOW, UNLIMITED)
+fn tally(records: &[PartitionRecord]) -> Tally {
+    Tally::of(records, Sequences::default(), NOW, UNLIMITED)
 }
 
 #[test]
@@ -69,8 +55,8 @@ fn clicks_fall_into_quarters_and_utc_days() {
         datetime!(2026-11-23 00:15 UTC),
     ];
     let records = records(clicks.map(|at| click(1, at, ClickKind::Human)));
-    let tally = tally(Counting::Totals, &records);
-    let rows = totals(&tally);
+    let tally = tally(&records);
+    let rows = &tally.figures.totals;
     let quarters: Vec<_> = rows
         .link_quarters
         .iter()
@@ -98,14 +84,15 @@ fn bots_count_apart_without_visitors_and_values() {
         click(1, NOW, ClickKind::Bot),
         click(1, NOW, ClickKind::Human),
     ]);
-    let of_totals = tally(Counting::Totals, &records);
-    let day = totals(&of_totals).link_days.values().next().unwrap();
+    let tally = tally(&records);
+    let day = tally.figures.totals.link_days.values().next().unwrap();
     assert_eq!(day.count, KindCount { clicks: 1, bots: 1 });
     assert_eq!(day.visitors, [7]);
-    let of_values = tally(Counting::Values, &records);
-    assert_eq!(of_values.clicks, 2);
+    assert_eq!(tally.clicks, 2);
     assert!(
-        values(&of_values)
+        tally
+            .figures
+            .values
             .links
             .values()
             .flat_map(|row| row.of(Dimension::Device))
@@ -118,8 +105,8 @@ fn folded_record_counts_without_values() {
     let mut folded = click(1, NOW, ClickKind::Human);
     folded.count = 40;
     folded.details = ClickDetails::default();
-    let tally = tally(Counting::Values, &records([folded]));
-    let row = values(&tally).accounts.values().next().unwrap();
+    let tally = tally(&records([folded]));
+    let row = tally.figures.values.accounts.values().next().unwrap();
     for dimension in Dimension::ALL {
         let values = row.of(dimension);
         assert_eq!(values.len(), 1);
@@ -135,7 +122,7 @@ fn repeats_are_dropped_and_gaps_are_missing() {
         record.place = Some((RECORDER, sequence));
     }
     let counted = Sequences::counted([(RECORDER, 4)]);
-    let tally = Tally::of(Counting::Totals, &records, counted, NOW, UNLIMITED);
+    let tally = Tally::of(&records, counted, NOW, UNLIMITED);
     assert_eq!((tally.clicks, tally.repeats), (2, 2));
     let change = SequenceChange {
         recorder_id: RECORDER,
@@ -155,7 +142,7 @@ fn sequence_beyond_reach_is_unreadable() {
         record.place = Some((RECORDER, sequence));
     }
     let counted = Sequences::counted([(RECORDER, 4)]);
-    let tally = Tally::of(Counting::Totals, &records, counted, NOW, UNLIMITED);
+    let tally = Tally::of(&records, counted, NOW, UNLIMITED);
     assert_eq!((tally.clicks, tally.unreadable), (1, 2));
     assert_eq!(tally.sequences.missing(), 0);
 }
@@ -175,12 +162,12 @@ fn uncountable_records_advance_sequences() {
         place: Some((RECORDER, 5)),
         click: None,
     });
-    let tally = tally(Counting::Totals, &records);
+    let tally = tally(&records);
     assert_eq!((tally.clicks, tally.unreadable), (2, 3));
     assert_eq!(tally.sequences.missing(), 0);
     // Quarters of the old click are not kept.
-    assert_eq!(totals(&tally).link_quarters.len(), 1);
-    assert_eq!(totals(&tally).link_days.len(), 2);
+    assert_eq!(tally.figures.totals.link_quarters.len(), 1);
+    assert_eq!(tally.figures.totals.link_days.len(), 2);
     assert_eq!(tally.last_record_id, None);
 }
 
@@ -192,18 +179,12 @@ fn limits_end_a_tally_between_records() {
             records_max,
             rows_max,
         };
-        let tally = Tally::of(
-            Counting::Totals,
-            &records,
-            Sequences::default(),
-            NOW,
-            limits,
-        );
+        let tally = Tally::of(&records, Sequences::default(), NOW, limits);
         (tally.records, tally.next_offset)
     };
     assert_eq!(of(3, usize::MAX), (3, 3));
-    // A link has two rows, its account two more.
-    assert_eq!(of(usize::MAX, 8), (2, 2));
+    // A link has three rows, its account three more.
+    assert_eq!(of(usize::MAX, 12), (2, 2));
     assert_eq!(of(0, 0), (1, 1));
 }
 
@@ -215,8 +196,8 @@ fn values_are_in_order_of_first_clicks() {
         click.details.country = Some(country.to_owned());
         click
     });
-    let tally = tally(Counting::Values, &records(clicks));
-    let row = values(&tally).links.values().next().unwrap();
+    let tally = tally(&records(clicks));
+    let row = tally.figures.values.links.values().next().unwrap();
     let counted = row.of(Dimension::Country).into_iter();
     let counted: Vec<_> = counted.map(|(value, it)| (value, it.clicks)).collect();
     assert_eq!(counted, [("FR", 2), ("DE", 2), ("AT", 1)]);
@@ -253,8 +234,8 @@ proptest! {
             // Every tally meets the records of the one before again.
             let from = taken.saturating_sub(2);
             let limits = TallyLimits { records_max: limits.records_max + taken - from, ..limits };
-            let tally = Tally::of(Counting::Totals, &records[from..], counted, NOW, limits);
-            for day in totals(&tally).account_days.values() {
+            let tally = Tally::of(&records[from..], counted, NOW, limits);
+            for day in tally.figures.totals.account_days.values() {
                 humans += day.count.clicks;
                 bots += day.count.bots;
             }

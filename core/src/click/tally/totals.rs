@@ -1,4 +1,4 @@
-//! Rows of the counting `totals`.
+//! Rows of quarters of hours and of days.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Rows of the counting `values`.
+//! Rows of dimensions.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,6 @@ mod round;
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::ensure;
-use linkledger_core::click::Counting;
 
 use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
@@ -53,8 +52,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
     // The stack is the broker, and makes the salts; its short host is not visited. Clicks are not
     // counted here: a backlog would slow down the servers that come next.
     let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
-    let mut countings = Countings::connect(&url).await?;
-    countings.pause(&Counting::ALL).await?;
+    Countings::connect(&url).await?.pause().await?;
     let recording = QueryApi::start(bench, (&stack, &url), true).await?;
     let not_recording = QueryApi::start(bench, (&stack, &url), false).await?;
     bench.server.checkpoint().await?;

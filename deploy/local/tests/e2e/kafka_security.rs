@@ -185,9 +185,9 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
         service.eventually_says(expected).await;
     }
     stage.relay_has_failed().await;
-    // The projector has three consumers: of events, and of two countings of clicks.
+    // The projector has two consumers: of events, and of clicks.
     for ((service, clients), expected) in
-        [(&command_api, 1), (&reader, 3)].into_iter().zip(expected)
+        [(&command_api, 1), (&reader, 2)].into_iter().zip(expected)
     {
         let errors = service.errors();
         let telling = errors.iter().filter(|it| it.contains(expected)).count();

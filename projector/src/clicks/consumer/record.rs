@@ -1,6 +1,6 @@
 //! Reads a click from a record of the topic.
 
-use linkledger_core::click::{Click, ClickDetails, ClickRecord, Counting, tally::PartitionRecord};
+use linkledger_core::click::{Click, ClickRecord, tally::PartitionRecord};
 use rdkafka::{
     Message as _,
     message::{BorrowedMessage, Headers as _},
@@ -9,11 +9,8 @@ use rdkafka::{
 /// Longest id of a record that is kept; longer ones are cut.
 const ID_LENGTH_MAX: usize = 200;
 
-/// Returns the record with the members that the counting needs.
-pub(in crate::clicks) fn read(
-    counting: Counting,
-    message: &BorrowedMessage<'_>,
-) -> PartitionRecord {
+/// Returns the record. Its click lacks the slug, which no figure needs: many clicks wait in memory.
+pub(in crate::clicks) fn read(message: &BorrowedMessage<'_>) -> PartitionRecord {
     let headers = || {
         let headers = message.headers().into_iter();
         headers
@@ -32,22 +29,9 @@ pub(in crate::clicks) fn read(
         offset: message.offset(),
         record_id,
         place,
-        click: click.map(|click| needed(counting, click)),
-    }
-}
-
-/// Drops the members that the counting does not need: many clicks wait in memory.
-fn needed(counting: Counting, click: Click) -> Click {
-    let details = match counting {
-        Counting::Totals => ClickDetails {
-            visitor: click.details.visitor,
-            ..ClickDetails::default()
-        },
-        Counting::Values => click.details,
-    };
-    Click {
-        slug: String::new(),
-        details,
-        ..click
+        click: click.map(|click| Click {
+            slug: String::new(),
+            ..click
+        }),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, Counting, tally::AGE_MAX},
+    click::{CLICK_PARTITIONS, tally::AGE_MAX},
     timestamp,
 };
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
@@ -30,8 +30,8 @@ pub(super) struct PartitionRange {
     pub(super) partition: u8,
     /// Offset of the first record.
     pub(super) begin: i64,
-    /// Offset up to which each counting has counted.
-    pub(super) next_offsets: [i64; 2],
+    /// Offset after the last counted record.
+    pub(super) next_offset: i64,
     /// Offset after the last record of the topic.
     pub(super) topic_end: i64,
 }
@@ -41,7 +41,7 @@ pub(super) struct PartitionRange {
 pub enum RecountRefusal {
     /// The topic is not the one that was counted.
     #[error(
-        "the topic is another one than partition {partition} was counted from (`{counting}`): check \
+        "the topic is another one than partition {partition} was counted from: check \
          --kafka-brokers and --kafka-clicks-topic; or, if the topic is new, let projector count it first, for \
          which the partition needs a record. The embedded broker of a local stack forgets its records when it \
          stops: clicks from before cannot be counted again, except from an archive \
@@ -50,19 +50,15 @@ pub enum RecountRefusal {
     OtherTopic {
         /// Partition of the topic.
         partition: u8,
-        /// Counting whose position the topic lacks.
-        counting: Counting,
     },
-    /// A counting has not read the topic up to clicks that it counted from an earlier topic.
+    /// The topic is not counted up to clicks that were counted from an earlier topic.
     #[error(
-        "`{counting}` has not read partition {partition} of the topic up to clicks that it counted from an \
-         earlier topic: let projector read the topic to its end first"
+        "partition {partition} of the topic is not counted up to clicks that were counted from an earlier \
+         topic: let projector read the topic to its end first"
     )]
     Unread {
         /// Partition of the topic.
         partition: u8,
-        /// Counting that would drop the clicks as repeats.
-        counting: Counting,
     },
     /// The first clicks of the days would be too old to be counted.
     #[error(
@@ -107,17 +103,13 @@ pub enum RecountRefusal {
 impl RecountPlan {
     /// Returns the number of records.
     pub(super) fn records(&self) -> u64 {
-        let records = self.ranges.iter().map(|range| range.end() - range.begin);
+        let records = self
+            .ranges
+            .iter()
+            .map(|range| range.next_offset - range.begin);
         records
             .map(|records| u64::try_from(records).unwrap_or(0))
             .sum()
-    }
-}
-
-impl PartitionRange {
-    /// Returns the offset after the last counted record.
-    pub(super) fn end(&self) -> i64 {
-        self.next_offsets.into_iter().max().unwrap_or(0)
     }
 }
 
@@ -134,7 +126,7 @@ pub(super) fn ensure_countable(from: Date, now: OffsetDateTime) -> Result<(), Re
 /// Returns the plan, once the topic is known to be the counted one, and to have all records of the days.
 pub(super) async fn plan(
     reader: &TopicReader,
-    positions: &BTreeMap<(u8, Counting), CountedPosition>,
+    positions: &BTreeMap<u8, CountedPosition>,
     scope: RecountScope,
 ) -> anyhow::Result<RecountPlan> {
     let since = scope.from.midnight().assume_utc() - AHEAD_MAX;
@@ -142,13 +134,16 @@ pub(super) async fn plan(
     let firsts = reader.first_offsets_since(since).await?;
     let mut ranges = Vec::new();
     for partition in 0..CLICK_PARTITIONS {
-        let counted = Counting::ALL.map(|counting| positions.get(&(partition, counting)));
+        let Some(counted) = positions.get(&partition).filter(|it| it.next_offset > 0) else {
+            continue;
+        };
         let ends = ends[&partition];
         let last = last_counted(reader, partition, ends, counted).await?;
         // The last batch was before the days: none of their clicks was counted.
-        let is_counted_since =
-            |it: &&CountedPosition| it.counted_at.is_some_and(|counted_at| counted_at >= since);
-        if !counted.iter().flatten().any(is_counted_since) {
+        if counted
+            .counted_at
+            .is_none_or(|counted_at| counted_at < since)
+        {
             continue;
         }
         if !scope.accepts_fewer {
@@ -163,7 +158,7 @@ pub(super) async fn plan(
         let range = PartitionRange {
             partition,
             begin: begin.max(ends.begin),
-            next_offsets: counted.map(|it| it.map_or(0, |it| it.next_offset)),
+            next_offset: counted.next_offset,
             topic_end: ends.end,
         };
         ranges.extend(Some(range).filter(|range| range.begin < range.topic_end));
@@ -171,50 +166,28 @@ pub(super) async fn plan(
     Ok(RecountPlan { ranges })
 }
 
-/// Returns the last counted record that the topic still has.
+/// Returns the last counted record, if the topic still has it.
 async fn last_counted(
     reader: &TopicReader,
     partition: u8,
     ends: PartitionEnds,
-    counted: [Option<&CountedPosition>; 2],
-) -> anyhow::Result<Option<LastRecord>> {
-    let mut last: Option<LastRecord> = None;
-    for (counting, position) in Counting::ALL.into_iter().zip(counted) {
-        let Some(position) = position.filter(|it| it.next_offset > 0) else {
-            continue;
-        };
-        let refusal = RecountRefusal::OtherTopic {
-            partition,
-            counting,
-        };
-        if ends.end < position.next_offset {
-            bail!(refusal);
-        }
-        let offset = position.next_offset - 1;
-        if offset < ends.begin {
-            continue;
-        }
-        let TopicRecord { record, at } = match reader.first_from(partition, offset).await? {
-            Some(found) if found.record.offset == offset => found,
-            // The record has expired meanwhile.
-            Some(_) | None => continue,
-        };
-        if record.record_id.as_deref() != position.last_record_id.as_deref() {
-            bail!(refusal);
-        }
-        let is_later = last.is_none_or(|last| last.offset < offset);
-        if is_later {
-            last = Some(LastRecord { offset, at });
-        }
+    counted: &CountedPosition,
+) -> anyhow::Result<Option<TopicRecord>> {
+    if ends.end < counted.next_offset {
+        bail!(RecountRefusal::OtherTopic { partition });
+    }
+    let offset = counted.next_offset - 1;
+    if offset < ends.begin {
+        return Ok(None);
+    }
+    let found = reader.first_from(partition, offset).await?;
+    // Otherwise the record has expired meanwhile.
+    let last = found.filter(|found| found.record.offset == offset);
+    let record_id = last.as_ref().map(|last| last.record.record_id.as_deref());
+    if record_id.is_some_and(|id| id != counted.last_record_id.as_deref()) {
+        bail!(RecountRefusal::OtherTopic { partition });
     }
     Ok(last)
-}
-
-/// Place of the last counted record.
-#[derive(Clone, Copy)]
-struct LastRecord {
-    offset: i64,
-    at: Option<OffsetDateTime>,
 }
 
 /// Ensures that the topic has removed no record of the days.

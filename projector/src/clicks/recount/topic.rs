@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, Counting, tally::PartitionRecord},
+    click::{CLICK_PARTITIONS, tally::PartitionRecord},
     kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
@@ -183,8 +183,7 @@ impl PartitionReading<'_> {
                 match stream.next().await {
                     Some(Ok(message)) if message.partition() == i32::from(self.partition) => {
                         return Ok(Some(TopicRecord {
-                            // With the members that both countings need.
-                            record: record::read(Counting::Values, &message),
+                            record: record::read(&message),
                             at: message.timestamp().to_millis().and_then(instant),
                         }));
                     }

@@ -1,4 +1,4 @@
-//! Rows of the counting `values`: tables `clicks.link_values` and `clicks.account_values`.
+//! Tables `clicks.link_values` and `clicks.account_values`.
 
 use std::{
     array,
@@ -7,10 +7,7 @@ use std::{
 
 use linkledger_core::{
     click::{
-        Dimension,
-        dimension::OTHER_VALUES,
-        dimension_counts::DimensionCounts,
-        tally::{ValueRow, Values},
+        Dimension, dimension::OTHER_VALUES, dimension_counts::DimensionCounts, tally::ValueRow,
     },
     id::{AccountId, LinkId},
 };
@@ -55,17 +52,7 @@ impl StoredRow {
     }
 }
 
-/// Adds the counts to the stored rows.
-pub(in crate::clicks) async fn add_in_tx(
-    tx: &mut PgConnection,
-    partition: u8,
-    values: &Values,
-) -> sqlx::Result<()> {
-    add_of_links_in_tx(tx, &values.links).await?;
-    add_of_accounts_in_tx(tx, partition, &values.accounts).await
-}
-
-async fn add_of_links_in_tx(
+pub(super) async fn add_of_links_in_tx(
     tx: &mut PgConnection,
     rows: &BTreeMap<(AccountId, LinkId, Date), ValueRow>,
 ) -> sqlx::Result<()> {
@@ -116,7 +103,7 @@ async fn add_of_links_in_tx(
     Ok(())
 }
 
-async fn add_of_accounts_in_tx(
+pub(super) async fn add_of_accounts_in_tx(
     tx: &mut PgConnection,
     partition: u8,
     rows: &BTreeMap<(AccountId, Date), ValueRow>,

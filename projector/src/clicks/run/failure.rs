@@ -34,11 +34,9 @@ impl CountingLoop {
             return;
         }
         if is_refused && !partition.is_first_refused {
-            let counting = self.counting.name();
             let offset = partition.queue.front().map(|record| record.offset);
             tracing::error!(
                 error = error as &dyn std::error::Error,
-                counting,
                 partition = number,
                 offset,
                 "the database refuses a click; it is counted as unreadable"
@@ -61,10 +59,8 @@ impl CountingLoop {
             return;
         }
         self.warned_at = Some(Instant::now());
-        let counting = self.counting.name();
         tracing::warn!(
             error = error as &dyn std::error::Error,
-            counting,
             "{attempt}; retrying"
         );
     }

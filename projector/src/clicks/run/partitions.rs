@@ -1,4 +1,4 @@
-//! Partitions of a counting: claims, begin of the fetch, received records, bounds of the queues.
+//! Partitions of the counting: claims, begin of the fetch, received records, bounds of the queues.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -74,7 +74,6 @@ impl CountingLoop {
             return;
         }
         tracing::warn!(
-            counting = self.counting.name(),
             partitions = of_other_topic.len(),
             "the topic of clicks was created anew, as at each start of the embedded broker: figures are kept, and \
              the records of the new topic are added"
@@ -89,8 +88,7 @@ impl CountingLoop {
 
     fn begin_fetch(&mut self, number: u8, from: Offset) {
         if let Err(error) = self.consumer.begin(number, from) {
-            let counting = self.counting.name();
-            tracing::warn!(%error, counting, partition = number, "cannot fetch a partition of clicks; retrying");
+            tracing::warn!(%error, partition = number, "cannot fetch a partition of clicks; retrying");
             self.partitions.insert(number, None);
         }
     }
@@ -106,7 +104,7 @@ impl CountingLoop {
             return;
         }
         self.positions_read_at = Some(Instant::now());
-        let reading = position::read(&self.pool, self.counting, &waiting);
+        let reading = position::read(&self.pool, &waiting);
         match within(ANSWER_TIME_MAX, reading).await {
             Ok(positions) => {
                 for (number, position) in positions {
@@ -121,7 +119,7 @@ impl CountingLoop {
                     self.begin_fetch(number, from);
                 }
             }
-            Err(error) => self.warn_of(&error, "cannot read the positions of a counting"),
+            Err(error) => self.warn_of(&error, "cannot read the positions of clicks"),
         }
     }
 

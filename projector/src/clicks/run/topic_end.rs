@@ -90,7 +90,7 @@ impl CountingLoop {
         if ends.is_empty() {
             return;
         }
-        let recording = position::record_read_to_end(&self.pool, self.counting, &ends);
+        let recording = position::record_read_to_end(&self.pool, &ends);
         if let Err(error) = within(ANSWER_TIME_MAX, recording).await {
             self.warn_of(
                 &error,
@@ -102,6 +102,6 @@ impl CountingLoop {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     pub(super) fn report_lag(&self) {
         let lag: u64 = self.partitions.values().flatten().map(|it| it.lag).sum();
-        gauge!(CLICKS_LAG_RECORDS, "counting" => self.counting.name()).set(lag as f64);
+        gauge!(CLICKS_LAG_RECORDS).set(lag as f64);
     }
 }

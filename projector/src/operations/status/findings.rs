@@ -11,11 +11,11 @@ use super::{
 use linkledger_core::timestamp;
 
 use crate::operations::{
-    clicks::CountingStatus,
+    clicks::ClickStatus,
     figures::{duration, grouped},
 };
 
-/// Lag of a counting, in seconds, from which on an operator should look; an alert has the same limit.
+/// Lag of the figures of clicks, in seconds, from which on an operator should look; an alert has the same limit.
 const COUNTING_LAG_MAX_S: f64 = 120.0;
 
 pub(super) fn of(status: &StatusReport) -> Vec<String> {
@@ -32,9 +32,7 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     }
     findings.extend(status.failed_operations.iter().map(of_failed));
     add_relay(&mut findings, &status.relay);
-    let clicks = &status.clicks;
-    let countings = clicks.countings.iter();
-    findings.extend(countings.filter_map(|it| of_counting(it, clicks.recorders)));
+    findings.extend(of_clicks(&status.clicks));
     findings.extend(of_snapshots(&status.snapshots));
     findings
 }
@@ -176,10 +174,9 @@ fn add_relay(findings: &mut Vec<String>, relay: &PublishingStatus) {
     }
 }
 
-/// Returns a finding for a paused counting, and for a lagging counting while recorders live. Without recorders
-/// nobody waits for figures, so lag is no finding: clicks may be switched off everywhere (`NO_CLICKS`).
-fn of_counting(it: &CountingStatus, recorders: i64) -> Option<String> {
-    let counting = it.counting;
+/// Returns a finding if the counting is paused, or lags while recorders live. Without recorders nobody waits for
+/// figures, so lag is no finding: clicks may be switched off everywhere (`NO_CLICKS`).
+fn of_clicks(it: &ClickStatus) -> Option<String> {
     if let Some(since) = it.paused_at {
         let since = timestamp::format(since);
         let by = it.paused_by.as_ref().map(|operator| PausedBy {
@@ -188,13 +185,12 @@ fn of_counting(it: &CountingStatus, recorders: i64) -> Option<String> {
         });
         let by = after_space(by.as_ref());
         return Some(format!(
-            "the counting of clicks `{counting}` has been paused since {since}{by}: \
-             `projector clicks resume {counting}`"
+            "the counting of clicks has been paused since {since}{by}: `projector clicks resume`"
         ));
     }
-    (recorders > 0 && it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
+    (it.recorders > 0 && it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
         format!(
-            "the figures of clicks of `{counting}` lag {} behind: see the log of the projector \
+            "the figures of clicks lag {} behind: see the log of the projector \
              (docs/runbooks.md#clicks-counting-stalled)",
             duration(it.lag_seconds)
         )
@@ -222,8 +218,6 @@ fn of_snapshots(snapshots: &HeldSnapshots) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::click::Counting;
-
     use super::*;
     use crate::operations::status::snapshot::HeldSnapshot;
 
@@ -249,8 +243,8 @@ mod tests {
 
     #[test]
     fn lag_of_clicks_is_a_finding_while_recorders_live() {
-        let lagging = |lag_seconds| CountingStatus {
-            counting: Counting::Values,
+        let lagging = |lag_seconds, recorders| ClickStatus {
+            recorders,
             complete_until: None,
             lag_seconds,
             read_to_end_seconds_ago: None,
@@ -260,9 +254,9 @@ mod tests {
             paused_by: None,
             pause_reason: None,
         };
-        let finding = of_counting(&lagging(121.0), 1).unwrap();
-        assert!(finding.contains("`values` lag"), "{finding}");
-        assert_eq!(of_counting(&lagging(119.0), 1), None);
-        assert_eq!(of_counting(&lagging(121.0), 0), None);
+        let finding = of_clicks(&lagging(121.0, 1)).unwrap();
+        assert!(finding.contains("clicks lag 2 min"), "{finding}");
+        assert_eq!(of_clicks(&lagging(119.0, 1)), None);
+        assert_eq!(of_clicks(&lagging(121.0, 0)), None);
     }
 }

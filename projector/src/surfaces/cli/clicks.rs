@@ -1,15 +1,16 @@
-//! `clicks`: state of the countings of clicks, pause, resume and recount.
+//! `clicks`: state of the counting of clicks, pause, resume and recount.
 
 mod recount;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use linkledger_core::{click::Counting, timestamp};
+use linkledger_core::timestamp;
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use super::{OperatorArgs, Options};
 use crate::operations::{
-    clicks::{self, ClickStatus, CountingStatus, PausedCounting},
+    clicks::{self, ClickStatus, PausedCounting},
     figures::{counted, duration},
     pause::PauseChange,
 };
@@ -17,37 +18,35 @@ use crate::operations::{
 /// Subcommand of `clicks`.
 #[derive(Debug, Subcommand)]
 pub enum ClicksSubcommand {
-    /// Show until when the figures are complete, lag, last batches, lost records and recorders.
+    /// Show until when the figures are complete, lag, last batch, lost records and recorders.
     Status(Options),
-    /// Pause countings until they are resumed; figures stay as they are, and the topic keeps the clicks.
+    /// Pause the counting until it is resumed; figures stay as they are, and the topic keeps the clicks.
     Pause(PauseCounting),
-    /// Resume paused countings; they catch up.
+    /// Resume the paused counting; it catches up.
     Resume(PauseCounting),
     /// Count the clicks of all UTC days since a time again from the topic, and replace the figures in one
-    /// transaction. Pauses the countings meanwhile; an end before the commit changes no figure.
+    /// transaction, for which the counting waits. An end before the commit changes no figure.
     Recount(Box<recount::RecountClicks>),
 }
 
 /// Arguments of `clicks pause` and `clicks resume`.
 #[derive(Debug, Args)]
 pub struct PauseCounting {
-    /// Counting: totals or values.
-    #[arg(required_unless_present = "all")]
-    counting: Option<Counting>,
-    /// Both countings.
-    #[arg(long, conflicts_with = "counting")]
-    all: bool,
     #[command(flatten)]
     operator: OperatorArgs,
     #[command(flatten)]
     options: Options,
 }
 
-/// Countings after the command, or after a dry run as they would be.
+/// The counting after the command, or after a dry run as it would be.
 #[derive(Serialize)]
-struct AllPaused {
+struct PauseReport {
     dry_run: bool,
-    countings: Vec<PausedCounting>,
+    /// True if the command changed the state.
+    changed: bool,
+    /// Start of the pause; absent if not paused.
+    #[serde(serialize_with = "timestamp::serialize")]
+    paused_at: Option<OffsetDateTime>,
 }
 
 pub(super) async fn run(command: ClicksSubcommand) -> anyhow::Result<()> {
@@ -55,7 +54,7 @@ pub(super) async fn run(command: ClicksSubcommand) -> anyhow::Result<()> {
         ClicksSubcommand::Status(options) => {
             let pool = options.databases().await?.read;
             let status = clicks::status(&pool).await;
-            let status = status.context("cannot read the state of the countings")?;
+            let status = status.context("cannot read the state of the counting of clicks")?;
             options.print(&status, &lines(&status).join("\n"))
         }
         ClicksSubcommand::Pause(command) => command.run(PauseChange::Pause).await,
@@ -67,55 +66,50 @@ pub(super) async fn run(command: ClicksSubcommand) -> anyhow::Result<()> {
 impl PauseCounting {
     async fn run(self, change: PauseChange) -> anyhow::Result<()> {
         let pool = self.options.databases().await?.read;
-        let countings = self
-            .counting
-            .map_or(Counting::ALL.to_vec(), |one| vec![one]);
         let dry_run = self.operator.dry_run;
-        let countings = if dry_run {
-            let paused = clicks::paused(&pool, &countings).await;
-            let paused = paused.context("cannot read which countings are paused")?;
-            let paused = paused.into_iter();
-            let changes = paused.map(|(counting, paused_at)| PausedCounting {
-                counting,
+        let counting = if dry_run {
+            let paused_at = clicks::paused_at(&pool).await;
+            let paused_at = paused_at.context("cannot read whether the counting is paused")?;
+            PausedCounting {
                 is_changed: paused_at.is_some() != (change == PauseChange::Pause),
                 paused_at,
-            });
-            changes.collect()
+            }
         } else {
             let (operator, reason) = (self.operator.operator(), self.operator.reason.as_deref());
-            clicks::change(&pool, &countings, change, &operator, reason).await?
+            clicks::change(&pool, change, (&operator, reason)).await?
         };
-        let text: Vec<String> = countings
-            .iter()
-            .map(|it| text_of(*it, change, dry_run))
-            .collect();
-        let paused = AllPaused { dry_run, countings };
-        self.options.print(&paused, &text.join("\n"))
+        let report = PauseReport {
+            dry_run,
+            changed: counting.is_changed,
+            paused_at: counting.paused_at,
+        };
+        self.options.print(&report, &text_of(&report, change))
     }
 }
 
-fn text_of(paused: PausedCounting, change: PauseChange, dry_run: bool) -> String {
-    let counting = paused.counting;
-    let since = paused.paused_at.map(timestamp::format).unwrap_or_default();
-    match (change, paused.is_changed, dry_run) {
-        (PauseChange::Pause, true, false) => format!(
-            "`{counting}` is paused, and its last batches are finished; `projector clicks resume \
-             {counting}` resumes it"
-        ),
-        (PauseChange::Resume, true, false) => format!("`{counting}` continues within a second"),
-        (PauseChange::Pause, true, true) => format!("`{counting}` would be paused"),
+fn text_of(report: &PauseReport, change: PauseChange) -> String {
+    let since = report.paused_at.map(timestamp::format).unwrap_or_default();
+    match (change, report.changed, report.dry_run) {
+        (PauseChange::Pause, true, false) => {
+            "the counting of clicks is paused, and its last batches are finished; `projector clicks resume` resumes it"
+                .to_owned()
+        }
+        (PauseChange::Resume, true, false) => {
+            "the counting of clicks continues within a second".to_owned()
+        }
+        (PauseChange::Pause, true, true) => "the counting of clicks would be paused".to_owned(),
         (PauseChange::Resume, true, true) => {
-            format!("`{counting}`, paused since {since}, would continue")
+            format!("the counting of clicks, paused since {since}, would continue")
         }
         (PauseChange::Pause, false, _) => {
-            format!("`{counting}` has been paused since {since} already")
+            format!("the counting of clicks has been paused since {since} already")
         }
-        (PauseChange::Resume, false, _) => format!("`{counting}` is not paused"),
+        (PauseChange::Resume, false, _) => "the counting of clicks is not paused".to_owned(),
     }
 }
 
 /// Returns the lines of the status.
-pub(in crate::surfaces::cli) fn lines(status: &ClickStatus) -> Vec<String> {
+pub(in crate::surfaces::cli) fn lines(status: &ClickStatus) -> [String; 2] {
     let recorders = match status.recorders {
         0 => "clicks: no recorder sends heartbeats: query-api is stopped, runs with --no-clicks, or cannot reach \
               Postgres"
@@ -125,24 +119,21 @@ pub(in crate::surfaces::cli) fn lines(status: &ClickStatus) -> Vec<String> {
             counted(recorders.unsigned_abs(), "recorder")
         ),
     };
-    let countings = status.countings.iter();
-    let countings = countings.map(|it| counting_line(it, status.recorders));
-    std::iter::once(recorders).chain(countings).collect()
+    [recorders, counting_line(status)]
 }
 
-fn counting_line(it: &CountingStatus, recorders: i64) -> String {
+fn counting_line(it: &ClickStatus) -> String {
     let ago = |seconds: Option<f64>| match seconds {
         Some(seconds) => format!("{} ago", duration(seconds)),
         None => "never".to_owned(),
     };
     let complete = match it.complete_until {
-        Some(until) if recorders == 0 => format!("complete until {}", timestamp::format(until)),
+        Some(until) if it.recorders == 0 => format!("complete until {}", timestamp::format(until)),
         Some(_) => format!("complete until {} ago", duration(it.lag_seconds)),
         None => "not complete yet".to_owned(),
     };
     let mut line = format!(
-        "clicks, {}: {complete}, read to the end of the topic {}, last batch {}",
-        it.counting,
+        "clicks: {complete}, read to the end of the topic {}, last batch {}",
         ago(it.read_to_end_seconds_ago),
         ago(it.last_batch_seconds_ago)
     );

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range};
 use futures::{TryStreamExt as _, stream::BoxStream};
 use linkledger_core::{
     click::{
-        Counting, Dimension,
+        Dimension,
         figures::stored_sketch,
         value_figures::{Top, TopItem, ValueFigures},
     },
@@ -28,7 +28,6 @@ pub(crate) struct TopValuesQuery {
 
 impl FigureQuery for TopValuesQuery {
     type Figures = Top<String>;
-    const COUNTING: Counting = Counting::Values;
 
     fn account_id(&self) -> AccountId {
         self.subject.account_id
@@ -138,7 +137,6 @@ pub(crate) struct TopLinksQuery {
 
 impl FigureQuery for TopLinksQuery {
     type Figures = Top<LinkId>;
-    const COUNTING: Counting = Counting::Totals;
 
     fn account_id(&self) -> AccountId {
         self.account_id

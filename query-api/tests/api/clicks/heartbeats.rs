@@ -23,13 +23,12 @@ async fn heartbeats(pool: &PgPool) -> Vec<(OffsetDateTime, Vec<i64>)> {
     .unwrap()
 }
 
-/// Records that both countings have counted up to a sequence.
+/// Records that the clicks of a partition are counted up to a sequence.
 async fn count_to(pool: &PgPool, partition: u8, sequence: i64) {
     sqlx::query(
-        "INSERT INTO clicks.sequences (counting, partition, recorder_id, sequence, counted_at)
-         SELECT counting, $1, recorder_id, $2, now()
-         FROM clicks.recorders, unnest(ARRAY['totals', 'values']) AS counting
-         ON CONFLICT (counting, partition, recorder_id) DO UPDATE SET sequence = excluded.sequence",
+        "INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)
+         SELECT $1, recorder_id, $2, now() FROM clicks.recorders
+         ON CONFLICT (partition, recorder_id) DO UPDATE SET sequence = excluded.sequence",
     )
     .bind(i16::from(partition))
     .bind(sequence)
@@ -147,7 +146,7 @@ async fn orderly_end_is_recorded_with_all_sequences() {
 
 /// Panics if a click that is not counted is before `complete_until`, and returns the latter.
 async fn assert_promise(stage: &ClickStage, received: &[Received], counted: u64) -> OffsetDateTime {
-    let statement = "SELECT clicks.complete_until('totals')";
+    let statement = "SELECT clicks.complete_until()";
     let until: OffsetDateTime = sqlx::query_scalar(statement)
         .fetch_one(stage.service.pool())
         .await

@@ -1,10 +1,10 @@
-//! Countings of clicks.
+//! Counting of clicks.
 
 use maud::{Markup, html};
 
 use crate::{
     operations::{
-        clicks::{ClickStatus, CountingStatus},
+        clicks::ClickStatus,
         figures::{counted, duration, grouped},
     },
     surfaces::console::figures::instant,
@@ -15,23 +15,21 @@ pub(super) fn section(clicks: &ClickStatus) -> Markup {
         section {
             h2 { "Clicks" }
             table {
-                caption.visually-hidden { "Countings of clicks" }
+                caption.visually-hidden { "Counting of clicks" }
                 thead { tr {
-                    th scope="col" { "Counting" } th scope="col" { "State" }
-                    th scope="col" { "Complete until" } th.number scope="col" { "Lag" }
+                    th scope="col" { "State" } th scope="col" { "Complete until" } th.number scope="col" { "Lag" }
                     th.number scope="col" { "Last batch" } th.number scope="col" { "Lost records" }
                 } }
-                tbody { @for it in &clicks.countings { (row(it)) } }
+                tbody { (row(clicks)) }
             }
             p.summary { (counted(clicks.recorders.unsigned_abs(), "recorder")) " alive." }
         }
     }
 }
 
-fn row(it: &CountingStatus) -> Markup {
+fn row(it: &ClickStatus) -> Markup {
     html! {
         tr {
-            td data-label="Counting" { b { (it.counting) } }
             td data-label="State" {
                 @if it.paused_at.is_some() {
                     span.warn { "‖ paused" }

@@ -1,12 +1,9 @@
 -- Counting of clicks.
 
--- Position of each counting in each partition of the topic of clicks. The position moves in the transaction
--- that writes the counted figures, and only from the value that the writer has read: whoever else counts the
--- same records at the same time fails and changes nothing.
--- Two countings read the topic independently: `totals` (clicks of quarters of hours and of days, visitors of
--- days) and `values` (countries, referrers, browsers, systems, devices), which may lag under load.
+-- Position in each partition of the topic of clicks. The position moves in the transaction that writes the counted
+-- figures, and only from the value that the writer has read: whoever else counts the same records at the same time
+-- fails and changes nothing.
 CREATE TABLE clicks.positions (
-    counting text NOT NULL CHECK (counting IN ('totals', 'values')),
     partition smallint NOT NULL CHECK (partition BETWEEN 0 AND 15),
     -- Offset of the next record; 0 before the first batch.
     next_offset bigint NOT NULL DEFAULT 0 CHECK (next_offset >= 0),
@@ -19,40 +16,36 @@ CREATE TABLE clicks.positions (
     counted_at timestamptz,
     -- Time since which the counting is paused; NULL: not paused.
     paused_at timestamptz,
-    CONSTRAINT positions_pkey PRIMARY KEY (counting, partition)
+    CONSTRAINT positions_pkey PRIMARY KEY (partition)
 );
 
-INSERT INTO clicks.positions (counting, partition)
-SELECT counting, partition
-FROM unnest(ARRAY['totals', 'values']) AS counting, generate_series(0, 15) AS partition;
+INSERT INTO clicks.positions (partition) SELECT generate_series(0, 15);
 
 -- Highest counted sequence of each recorder in each partition: a record with a sequence up to it is a repeat.
 -- Rows stay for 800 days, longer than any usual retention of the topic.
 CREATE TABLE clicks.sequences (
-    counting text NOT NULL CHECK (counting IN ('totals', 'values')),
     partition smallint NOT NULL CHECK (partition BETWEEN 0 AND 15),
     recorder_id uuid NOT NULL,
     sequence bigint NOT NULL CHECK (sequence > 0),
     -- Sequences that were never found: clicks that are lost.
     missing bigint NOT NULL DEFAULT 0 CHECK (missing >= 0),
     counted_at timestamptz NOT NULL,
-    CONSTRAINT sequences_pkey PRIMARY KEY (counting, partition, recorder_id)
+    CONSTRAINT sequences_pkey PRIMARY KEY (partition, recorder_id)
 );
 
--- Instant before which every click is in the figures of a counting, except lost clicks. A recorder that lives
+-- Instant before which every click is in the figures, except lost clicks. A recorder that lives
 -- counts up to its last heartbeat whose sequences are all counted. A recorder that has ended or is dead counts
 -- as long as a partition may still have records of it that are not counted. Before the counting has read every
 -- partition to its end for the first time, nothing is complete: 1970-01-01.
 -- While no recorder lives, nothing is known of the clicks since the last sign of one: figures are complete until
 -- then at most, and 1970-01-01 if there never was a recorder. Clicks may be switched off everywhere.
-CREATE FUNCTION clicks.complete_until(of_counting text)
+CREATE FUNCTION clicks.complete_until()
 RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE WHEN EXISTS (
-        SELECT FROM clicks.positions AS position
-        WHERE position.counting = of_counting AND position.read_to_end_at IS NULL
+        SELECT FROM clicks.positions AS position WHERE position.read_to_end_at IS NULL
     ) THEN 'epoch' ELSE least(now(), min(counted.until), (
         SELECT CASE WHEN bool_or(every.ended_at IS NULL AND every.seen_at > now() - interval '60 s') THEN now()
                     ELSE coalesce(max(greatest(every.seen_at, every.ended_at)), 'epoch') END
@@ -66,26 +59,24 @@ AS $$
           AND NOT EXISTS (
               SELECT FROM unnest(heartbeat.sequences) WITH ORDINALITY AS recorded (sequence, number)
               LEFT JOIN clicks.sequences AS known
-                ON known.counting = of_counting AND known.partition = recorded.number - 1
-               AND known.recorder_id = recorder.recorder_id
+                ON known.partition = recorded.number - 1 AND known.recorder_id = recorder.recorder_id
               WHERE recorded.sequence > coalesce(known.sequence, 0)
           )
     ) AS counted
     WHERE (recorder.ended_at IS NULL AND recorder.seen_at > now() - interval '60 s')
        OR EXISTS (
            SELECT FROM clicks.positions AS position
-           WHERE position.counting = of_counting
-             AND position.read_to_end_at
+           WHERE position.read_to_end_at
                  <= CASE WHEN recorder.ended_at IS NULL THEN recorder.seen_at + interval '60 s'
                          ELSE greatest(recorder.seen_at, recorder.ended_at) END
        )
 $$;
-REVOKE ALL ON FUNCTION clicks.complete_until(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION clicks.complete_until() FROM PUBLIC;
 
--- Lag of the figures of a counting, in seconds: age of complete_until; 0 once all clicks of recorders that are gone
+-- Lag of the figures, in seconds: age of complete_until; 0 once all clicks of recorders that are gone
 -- are counted, and no recorder lives. A counting that has never read every partition to its end lags since the first
 -- recorder.
-CREATE FUNCTION clicks.lag_seconds(of_counting text)
+CREATE FUNCTION clicks.lag_seconds()
 RETURNS double precision
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -95,7 +86,7 @@ AS $$
         WHEN complete.until > 'epoch' THEN extract(epoch FROM now() - complete.until)
         ELSE greatest(extract(epoch FROM now() - recorded.since), 0)
     END::double precision
-    FROM (SELECT clicks.complete_until(of_counting) AS until) AS complete
+    FROM (SELECT clicks.complete_until() AS until) AS complete
     CROSS JOIN (
         SELECT CASE WHEN bool_or(every.ended_at IS NULL AND every.seen_at > now() - interval '60 s') THEN now()
                     ELSE coalesce(max(greatest(every.seen_at, every.ended_at)), 'epoch') END AS until,
@@ -103,4 +94,4 @@ AS $$
         FROM clicks.recorders AS every
     ) AS recorded
 $$;
-REVOKE ALL ON FUNCTION clicks.lag_seconds(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION clicks.lag_seconds() FROM PUBLIC;
