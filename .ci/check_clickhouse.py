@@ -107,7 +107,7 @@ class ClickHouse:
 def records(clicks):
     """Yields the rows that the Kafka engine makes from the records: members, and virtual columns."""
     for offset, click in enumerate(clicks):
-        members = {name: click[name] for name in click.keys() - {"recorder", "partition", "sequence"}}
+        members = {name: click[name] for name in click.keys() - {"recorder", "partition", "sequence", "mac"}}
         headers = {"ce_type": "linkledger.LinkClicked.v1", "ce_source": SOURCE + click["recorder"], "ce_sequence": str(click["sequence"])}
         names = {"_headers.name": list(headers), "_headers.value": list(headers.values())}
         yield {**members, "_partition": click["partition"], "_offset": offset, "_error": "", "_raw_message": "", **names}

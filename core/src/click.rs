@@ -14,6 +14,8 @@ pub mod dimension;
 pub mod dimension_counts;
 pub mod figures;
 mod record;
+#[cfg(feature = "postgres")]
+mod record_key;
 #[cfg(feature = "clicks")]
 mod referrer;
 #[cfg(feature = "clicks")]
@@ -32,6 +34,8 @@ use crate::{
     shard::murmur2,
 };
 
+#[cfg(feature = "postgres")]
+pub use self::record_key::record_key;
 #[cfg(feature = "clicks")]
 pub use self::{
     agent::{AgentFamilies, AgentTables},
@@ -45,7 +49,7 @@ pub use self::{
 };
 pub use self::{
     dimension::Dimension,
-    record::{ClickRecord, ClickRecordError, RecorderId},
+    record::{ClickRecord, ClickRecordError, RecordPlace, RecorderId},
 };
 
 /// Topic of the stream of clicks.

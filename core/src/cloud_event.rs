@@ -27,7 +27,7 @@ pub const LOG_EPOCH: &str = "ce_logepoch";
 /// Header: state of the link after the event, as JSON. A creation lacks it, since its payload is the state.
 const LINK_STATE: &str = "ce_linkstate";
 /// Header: message authentication code, for the projector.
-const MAC: &str = "ce_mac";
+pub(crate) const MAC: &str = "ce_mac";
 
 const CONTENT_TYPE: &str = "content-type";
 /// Prefix of the header of each attribute.

@@ -279,6 +279,10 @@ BEGIN
     GRANT SELECT, INSERT, DELETE ON clicks.salts TO linkledger_projector;
     GRANT DELETE ON clicks.recorders, clicks.heartbeats TO linkledger_projector;
 
+    -- Who publishes records of clicks, and who verifies them.
+    GRANT SELECT ON clicks.record_key
+        TO linkledger_query_api, linkledger_projector, linkledger_operator;
+
     -- query-api records: it reads salts, and reports how far it has recorded.
     GRANT SELECT ON clicks.salts TO linkledger_query_api;
     GRANT INSERT ON clicks.recorders TO linkledger_query_api;

@@ -21,6 +21,7 @@ class Click:
     partition: int
     recorder: str
     sequence: int
+    mac: str  # by which projector knows the record, also when it is published again
     data: dict
 
     @property
@@ -63,6 +64,7 @@ def click_of(message):
         partition=message.partition(),
         recorder=headers["ce_source"].removeprefix(SOURCE),
         sequence=int(headers["ce_sequence"]),
+        mac=headers["ce_mac"],
         data=json.loads(message.value()),
     )
 
@@ -76,4 +78,5 @@ def headers_of(click):
         "ce_source": SOURCE + click.recorder,
         "ce_type": TYPE,
         "ce_sequence": str(click.sequence),
+        "ce_mac": click.mac,
     }

@@ -3,7 +3,7 @@
 usage: consume_clicks.py [--follow] [--archive FILE]
 
 To the end of the topic, or with --follow until Ctrl-C. With --archive the clicks are added to a file, one on each
-line with recorder, partition and sequence, and not printed. The settings are those of click_stream.py.
+line with recorder, partition, sequence and code, and not printed. The settings are those of click_stream.py.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def output_of(archive):
 
 
 def line_of(click):
-    place = {"recorder": click.recorder, "partition": click.partition, "sequence": click.sequence}
+    place = {"recorder": click.recorder, "partition": click.partition, "sequence": click.sequence, "mac": click.mac}
     return json.dumps({**click.data, **place})
 
 

@@ -16,7 +16,7 @@ import event_stream
 from confluent_kafka import KafkaException, Producer
 
 FLUSH_TIME_MAX_S = 60
-PLACE = ("recorder", "partition", "sequence")
+PLACE = ("recorder", "partition", "sequence", "mac")
 
 
 def main():

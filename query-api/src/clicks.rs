@@ -152,6 +152,8 @@ impl Clicks {
             progress: receiver,
             claimed_until: claimed_until.clone(),
         };
+        let record_key = heartbeats.begin().await?;
+        let publisher = ClickPublisher::new(&kafka, recorder_id, record_key, Arc::clone(clock))?;
         let recorder = Recorder {
             recording: Arc::clone(&recording),
             classifier: Classifier {
@@ -162,7 +164,7 @@ impl Clicks {
                 agents: Agents::default(),
             },
             outbox: Outbox::new(settings.buffer_bytes()),
-            publisher: Some(ClickPublisher::new(&kafka, recorder_id, Arc::clone(clock))?),
+            publisher: Some(publisher),
             progress,
             claimed_until,
             counters: ClickCounters::default(),
@@ -171,7 +173,6 @@ impl Clicks {
             offset: 0,
             stopped_at: None,
         };
-        heartbeats.begin().await?;
         spawn(recorder, heartbeats, tasks);
         Ok(Self(Some(recording)))
     }

@@ -11,6 +11,7 @@ use super::{Click, ClickDetails, ClickKind, Device};
 #[cfg(feature = "schema")]
 use crate::link::slug;
 use crate::{
+    cloud_event::{MAC, RecordKey},
     id::{AccountId, LinkId},
     timestamp,
 };
@@ -18,6 +19,8 @@ use crate::{
 /// Type of the record, with its version.
 const TYPE: &str = "linkledger.LinkClicked.v1";
 const SOURCE_PREFIX: &str = "/linkledger/recorders/";
+/// Number of headers of a record.
+const HEADERS: usize = 7;
 
 /// Form of `clicked_at`, as a regular expression.
 #[cfg(feature = "schema")]
@@ -26,6 +29,18 @@ const CLICKED_AT_PATTERN: &str = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$
 /// Identity of a recorder: one start of query-api.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecorderId(pub Uuid);
+
+/// Place of a record: drawn once, so that its code ([`RecordKey::mac_of_id`]) needs no more. Whoever copies a record with
+/// another value makes a repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// Recorder of the click.
+    pub recorder_id: RecorderId,
+    /// Partition of the topic.
+    pub partition: u8,
+    /// Number of the record among the recorder's records in the partition: from 1, without gaps.
+    pub sequence: u64,
+}
 
 /// A click with its place in the stream of its recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +56,9 @@ pub struct ClickRecord {
 /// A record that linkledger did not write, or that is damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum ClickRecordError {
+    /// No recorder of this installation has drawn the place of the record.
+    #[error("the record's code is not that of its recorder, partition and sequence")]
+    Forged,
     /// A header is missing or malformed.
     #[error("the record's header `{0}` is missing or malformed")]
     Header(&'static str),
@@ -200,28 +218,41 @@ fn parse_visitor(text: &str) -> Option<u64> {
         .flatten()
 }
 
+impl RecordPlace {
+    /// Returns the id of the record.
+    fn id(self) -> String {
+        let Self {
+            recorder_id: RecorderId(recorder),
+            partition,
+            sequence,
+        } = self;
+        format!("{recorder}-{partition}-{sequence}")
+    }
+}
+
 impl ClickRecord {
-    /// Returns the headers of the record in `partition`.
+    /// Returns the headers of the record at a place, with its code.
     pub fn headers(
-        recorder_id: RecorderId,
-        partition: u8,
-        sequence: u64,
-    ) -> [(&'static str, Cow<'static, str>); 6] {
-        let recorder = recorder_id.0;
+        place: RecordPlace,
+        key: &RecordKey,
+    ) -> [(&'static str, Cow<'static, str>); HEADERS] {
+        let (id, recorder) = (place.id(), place.recorder_id.0);
+        let mac = key.mac_of_id(&id).to_string();
         [
             ("content-type", "application/json".into()),
             ("ce_specversion", "1.0".into()),
-            ("ce_id", format!("{recorder}-{partition}-{sequence}").into()),
+            ("ce_id", id.into()),
             ("ce_source", format!("{SOURCE_PREFIX}{recorder}").into()),
             ("ce_type", TYPE.into()),
-            ("ce_sequence", sequence.to_string().into()),
+            ("ce_sequence", place.sequence.to_string().into()),
+            (MAC, mac.into()),
         ]
     }
 
-    /// Returns the headers of the record in `partition`, for a producer.
+    /// Returns the headers of the record at a place, for a producer.
     #[cfg(feature = "kafka")]
-    pub fn kafka_headers(recorder_id: RecorderId, partition: u8, sequence: u64) -> OwnedHeaders {
-        let headers = Self::headers(recorder_id, partition, sequence);
+    pub fn kafka_headers(place: RecordPlace, key: &RecordKey) -> OwnedHeaders {
+        let headers = Self::headers(place, key);
         let empty = OwnedHeaders::new_with_capacity(headers.len());
         headers.iter().fold(empty, |headers, (key, value)| {
             let value = Some(value.as_ref());
@@ -229,36 +260,41 @@ impl ClickRecord {
         })
     }
 
-    /// Reads a record.
+    /// Reads a record of `partition`.
     ///
     /// # Errors
     /// Returns an error if linkledger did not write the record.
     pub fn read<'a>(
+        partition: u8,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         value: &[u8],
+        key: &RecordKey,
     ) -> Result<Self, ClickRecordError> {
-        let (recorder_id, sequence) = Self::read_headers(headers)?;
+        let place = Self::read_place(partition, headers, key)?;
         Ok(Self {
-            recorder_id,
-            sequence,
+            recorder_id: place.recorder_id,
+            sequence: place.sequence,
             click: Click::from_value(value)?,
         })
     }
 
-    /// Reads recorder and sequence of a record.
+    /// Reads the place of a record of `partition`, and verifies its code.
     ///
     /// # Errors
-    /// Returns an error if a header is missing or malformed.
-    pub fn read_headers<'a>(
+    /// Returns an error if a header is missing or malformed, or if no recorder has drawn the place.
+    pub fn read_place<'a>(
+        partition: u8,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    ) -> Result<(RecorderId, u64), ClickRecordError> {
+        key: &RecordKey,
+    ) -> Result<RecordPlace, ClickRecordError> {
         use ClickRecordError::Header;
-        let (mut source, mut sequence, mut has_type) = (None, None, false);
+        let (mut source, mut sequence, mut mac, mut has_type) = (None, None, None, false);
         for (name, value) in headers {
             let text = || std::str::from_utf8(value).ok();
             match name {
                 "ce_source" => source = text(),
                 "ce_sequence" => sequence = text(),
+                MAC => mac = text(),
                 "ce_type" => has_type = value == TYPE.as_bytes(),
                 _ => {}
             }
@@ -274,7 +310,16 @@ impl ClickRecord {
             .and_then(|text| text.parse().ok())
             .filter(|sequence| *sequence > 0 && *sequence <= i64::MAX.cast_unsigned())
             .ok_or(Header("ce_sequence"))?;
-        Ok((RecorderId(recorder_id), sequence))
+        let place = RecordPlace {
+            recorder_id: RecorderId(recorder_id),
+            partition,
+            sequence,
+        };
+        if mac.is_some_and(|mac| key.verifies_id(&place.id(), mac)) {
+            Ok(place)
+        } else {
+            Err(ClickRecordError::Forged)
+        }
     }
 }
 
@@ -311,12 +356,40 @@ mod tests {
             sequence: 7,
             click: click(),
         };
-        let headers = ClickRecord::headers(record.recorder_id, 5, record.sequence);
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_bytes()));
-        let read = ClickRecord::read(headers, &record.click.to_value()).unwrap();
-        assert_eq!(read, record);
+        let key = RecordKey::new(&[7; 32]);
+        let place = RecordPlace {
+            recorder_id: record.recorder_id,
+            partition: 5,
+            sequence: record.sequence,
+        };
+        let headers = ClickRecord::headers(place, &key);
+        let headers = || {
+            headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_bytes()))
+        };
+        let read = |partition, key: &RecordKey, changed: Option<(&'static str, &'static [u8])>| {
+            let headers = headers().map(|(name, value)| match changed {
+                Some((of, other)) if of == name => (name, other),
+                _ => (name, value),
+            });
+            ClickRecord::read(partition, headers, &record.click.to_value(), key)
+        };
+        assert_eq!(read(5, &key, None).unwrap(), record);
+        // Places that no recorder has drawn.
+        let source = b"/linkledger/recorders/00000000-0000-0000-0000-000000000004";
+        for forged in [
+            read(4, &key, None),
+            read(5, &RecordKey::new(&[8; 32]), None),
+            read(5, &key, Some(("ce_sequence", b"8"))),
+            read(5, &key, Some(("ce_source", source))),
+            read(5, &key, Some((MAC, b"7"))),
+        ] {
+            assert!(
+                matches!(forged, Err(ClickRecordError::Forged)),
+                "{forged:?}"
+            );
+        }
     }
 
     #[test]

@@ -129,15 +129,11 @@ impl Tally {
         self.records += 1;
         self.next_offset = record.offset + 1;
         self.last_record_id.clone_from(&record.record_id);
-        if let Some((recorder_id, sequence)) = record.place {
-            if self.sequences.is_beyond_reach(recorder_id, sequence) {
-                self.unreadable += 1;
-                return;
-            }
-            if !self.sequences.advance(recorder_id, sequence) {
-                self.repeats += 1;
-                return;
-            }
+        if let Some((recorder_id, sequence)) = record.place
+            && !self.sequences.advance(recorder_id, sequence)
+        {
+            self.repeats += 1;
+            return;
         }
         match &record.click {
             Some(click) if PartitionRecord::is_plausible(click, now) => {

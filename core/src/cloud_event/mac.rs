@@ -1,7 +1,8 @@
 //! Message authentication code of a record: whoever may write to the topic cannot make or change an event.
 //!
 //! HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the shard, all other attributes as they are written, and the payload.
-//! Each log has a key of its own, which only relay and projector may read.
+//! Each log has a key of its own, which only relay and projector may read. Clicks have another key, and codes of their
+//! ids.
 
 use std::fmt;
 
@@ -22,8 +23,15 @@ pub struct RecordKey(Hmac<Sha256>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMac(u128);
 
-/// Running computation of a code.
-struct Code(Hmac<Sha256>);
+/// Running computation of a code. The bytes are put together first: hashing whole blocks at once is faster than part by
+/// part.
+struct Code {
+    key: Hmac<Sha256>,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of most records.
+const RECORD_BYTES: usize = 1_024;
 
 impl RecordKey {
     /// Returns the key with these bytes, of which there should be 32.
@@ -37,7 +45,7 @@ impl RecordKey {
     /// Looks at the bytes that were received, not at what they mean: a value that is read and written again may be
     /// another one. An attribute of a later release counts too.
     pub fn verifies(&self, shard: Shard, headers: &Headers<'_>, payload: &str) -> bool {
-        let Some(RecordMac(mac)) = headers.get(MAC).and_then(|mac| mac.parse().ok()) else {
+        let Some(mac) = headers.get(MAC) else {
             return false;
         };
         let mut code = self.code(shard);
@@ -45,8 +53,17 @@ impl RecordKey {
             code.add(name, value);
         }
         code.add(PAYLOAD, payload);
-        // Takes as long for each wrong code.
-        code.0.verify_truncated_left(&mac.to_be_bytes()).is_ok()
+        verifies(code.finish(), mac)
+    }
+
+    /// Returns the code of an id that is drawn for one record only.
+    pub fn mac_of_id(&self, id: &str) -> RecordMac {
+        half(self.0.clone().chain_update(id))
+    }
+
+    /// Returns true if `mac` is the code of the id.
+    pub fn verifies_id(&self, id: &str, mac: &str) -> bool {
+        verifies(self.0.clone().chain_update(id), mac)
     }
 
     /// Returns the code of an event's record.
@@ -54,25 +71,45 @@ impl RecordKey {
         let mut code = self.code(event.event.shard);
         event.each_attribute(|name, value| code.add(name, value));
         code.add(PAYLOAD, &event.event.payload);
-        let bytes = code.0.finalize().into_bytes();
-        let half = bytes.first_chunk().expect("SHA-256 has 32 bytes");
-        RecordMac(u128::from_be_bytes(*half))
+        half(code.finish())
     }
 
     fn code(&self, shard: Shard) -> Code {
-        let mut code = Code(self.0.clone());
-        code.0.update(&shard.number().to_be_bytes());
+        let mut code = Code {
+            key: self.0.clone(),
+            bytes: Vec::with_capacity(RECORD_BYTES),
+        };
+        code.bytes.extend(shard.number().to_be_bytes());
         code
     }
 }
 
+/// Returns the first half of the finished computation.
+fn half(hmac: Hmac<Sha256>) -> RecordMac {
+    let bytes = hmac.finalize().into_bytes();
+    let half = bytes.first_chunk().expect("SHA-256 has 32 bytes");
+    RecordMac(u128::from_be_bytes(*half))
+}
+
+/// Returns true if the text is the first half of the finished computation. Takes as long for each wrong code.
+fn verifies(hmac: Hmac<Sha256>, mac: &str) -> bool {
+    mac.parse().is_ok_and(|RecordMac(mac)| {
+        let half = mac.to_be_bytes();
+        hmac.verify_truncated_left(&half).is_ok()
+    })
+}
+
 impl Code {
+    fn finish(self) -> Hmac<Sha256> {
+        self.key.chain_update(self.bytes)
+    }
+
     /// Adds an attribute, or the payload, with its length: none can pass for two, or for the begin of the next.
     fn add(&mut self, name: &str, value: &str) {
         if name == PAYLOAD || name.starts_with(PREFIX) {
             for part in [name, value] {
-                self.0.update(&(part.len() as u64).to_be_bytes());
-                self.0.update(part.as_bytes());
+                self.bytes.extend((part.len() as u64).to_be_bytes());
+                self.bytes.extend(part.as_bytes());
             }
         }
     }
@@ -135,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn code_of_an_id_is_hmac_sha256() {
+        // Computed by Python's module `hmac`.
+        let mac = key().mac_of_id("7-5-42").to_string();
+        assert_eq!(mac, "e3605f1dfb0d29bdc31bdece1f40edf7");
+        assert!(key().verifies_id("7-5-42", &mac));
+        assert!(!key().verifies_id("7-5-43", &mac));
+        assert!(!RecordKey::new(&[8; 32]).verifies_id("7-5-42", &mac));
+        for other in ["", "0", "+9edc2ed6d4d41b31d59bf6d57fe02c66", &mac[1..]] {
+            assert!(!key().verifies_id("7-5-42", other), "{other}");
+        }
+    }
+
+    #[test]
     fn any_change_of_a_record_is_noticed() {
         let sound = signed();
         assert!(verifies(&key(), 3, &sound));
@@ -187,9 +237,7 @@ mod tests {
             code.add(name, value);
         }
         code.add(PAYLOAD, &later.1);
-        let bytes = code.0.finalize().into_bytes();
-        let mac = RecordMac(u128::from_be_bytes(*bytes.first_chunk().unwrap()));
-        later.0.last_mut().unwrap().1 = mac.to_string();
+        later.0.last_mut().unwrap().1 = half(code.finish()).to_string();
         assert!(verifies(&key(), 3, &later));
         later.0[1].1.push('y');
         assert!(!verifies(&key(), 3, &later));

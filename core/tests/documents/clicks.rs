@@ -4,7 +4,10 @@
 use std::{collections::BTreeSet, fs};
 
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, ClickRecord, RecorderId},
+    click::{
+        CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, ClickRecord, RecordPlace, RecorderId,
+    },
+    cloud_event::RecordKey,
     id::LinkId,
 };
 use serde_json::{Map, Value, json};
@@ -71,7 +74,12 @@ pub(super) fn message() -> Value {
     let (summary, _) = description.split_once("\n\n").unwrap_or((description, ""));
     let recorder_id = RecorderId(Uuid::from_u128(0x0193_4973_5e3b_7000_8000_0000_0000_0001));
     let examples = (1..).zip(golden()).map(|(sequence, value)| {
-        let headers: Map<String, Value> = ClickRecord::headers(recorder_id, 5, sequence)
+        let place = RecordPlace {
+            recorder_id,
+            partition: 5,
+            sequence,
+        };
+        let headers: Map<String, Value> = ClickRecord::headers(place, &RecordKey::new(b"key"))
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.into()))
             .collect();
@@ -116,6 +124,10 @@ fn header_schema() -> Value {
         "ce_sequence": text(
             "Number of the record among its recorder's records in the partition, from 1, without gaps.",
             "^[1-9][0-9]*$",
+        ),
+        "ce_mac": text(
+            "Code by which projector knows the record; consumers ignore it.",
+            "^[0-9a-f]{32}$",
         ),
     });
     let names: Vec<_> = headers.as_object().expect("an object").keys().collect();

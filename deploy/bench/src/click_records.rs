@@ -9,9 +9,11 @@ use std::{
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     click::{
-        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, RecorderId, click_partition,
+        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, RecordPlace, RecorderId,
+        click_partition,
     },
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
+    cloud_event::RecordKey,
     id::{AccountId, LinkId},
     kafka_close::ClosedInTime,
 };
@@ -105,6 +107,9 @@ fn id(number: u32) -> Uuid {
     Uuid::from_u128(FIRST_ID + (u128::from(number) << BITS_BEHIND_TIME))
 }
 
+/// Key of the codes of the published records, for databases that count them.
+pub const RECORD_KEY: &[u8; 32] = b"a key that clicks are made with.";
+
 /// The topic of clicks of a running stack.
 #[derive(Debug, Clone)]
 pub struct ClicksTopic {
@@ -135,7 +140,7 @@ impl ClicksTopic {
         })
     }
 
-    /// Publishes clicks of the last minutes, as one recorder does: with sequences without gaps.
+    /// Publishes clicks of the last minutes, as one recorder with the key [`RECORD_KEY`] does: with sequences without gaps.
     /// Blocks until the broker has acknowledged all of them.
     ///
     /// # Errors
@@ -159,7 +164,12 @@ impl ClicksTopic {
             let partition = click_partition(click.link_id);
             let sequence = &mut sequences[usize::from(partition)];
             *sequence += 1;
-            self.send(&producer, &click, (recorder_id, partition, *sequence))?;
+            let place = RecordPlace {
+                recorder_id,
+                partition,
+                sequence: *sequence,
+            };
+            self.send(&producer, &click, place)?;
         }
         producer.flush(KAFKA_TIMEOUT)?;
         let published = self.records()? - before;
@@ -174,12 +184,12 @@ impl ClicksTopic {
         &self,
         producer: &ThreadedProducer<DefaultProducerContext>,
         click: &Click,
-        (recorder_id, partition, sequence): (RecorderId, u8, u64),
+        place: RecordPlace,
     ) -> anyhow::Result<()> {
-        let headers = ClickRecord::kafka_headers(recorder_id, partition, sequence);
+        let headers = ClickRecord::kafka_headers(place, &RecordKey::new(RECORD_KEY));
         let (key, value) = (click.link_id.to_string(), click.to_value());
         let mut record = BaseRecord::to(&self.topic)
-            .partition(partition.into())
+            .partition(place.partition.into())
             .key(&key)
             .payload(&value)
             .headers(headers);

@@ -37,6 +37,18 @@ impl Countings {
         Ok(())
     }
 
+    /// Counts records whose codes are of this key.
+    ///
+    /// # Errors
+    /// Returns an error if Postgres refuses the statement.
+    pub async fn set_record_key(&mut self, key: &[u8]) -> anyhow::Result<()> {
+        sqlx::query("UPDATE clicks.record_key SET key = $1")
+            .bind(key)
+            .execute(&mut self.0)
+            .await?;
+        Ok(())
+    }
+
     /// Returns the number of counted records.
     ///
     /// # Errors

@@ -14,7 +14,10 @@ use clap::Args;
 use futures::{StreamExt as _, stream};
 use linkledger_core::{
     api_key::ApiKey,
-    click::{CLICK_PARTITIONS, Click, ClickKind, ClickRecord, RecorderId, click_partition},
+    click::{
+        CLICK_PARTITIONS, Click, ClickKind, ClickRecord, RecordPlace, RecorderId, click_partition,
+        record_key,
+    },
     clock::{Clock as _, SystemClock},
     config::Secret,
     event_store::{self, SessionKind, api_keys},
@@ -26,6 +29,7 @@ use linkledger_core::{
 use linkledger_projector::clicks::counted_sequences;
 use rdkafka::{
     ClientConfig,
+    message::OwnedHeaders,
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
@@ -221,6 +225,8 @@ async fn publish(
         .set("compression.type", "lz4")
         .set("allow.auto.create.topics", "false");
     let producer: FutureProducer = config.create().context("cannot create a Kafka producer")?;
+    let key = record_key(pool).await;
+    let key = key.context("cannot read the key of the records of clicks")?;
     let mut published = Published::default();
     let today = now.to_offset(UtcOffset::UTC).date();
     for age in (0..DAYS).rev() {
@@ -248,8 +254,13 @@ async fn publish(
             }
             published.records += 1;
             // The producer takes the record now, so its order is that of the sequences.
-            let place = (RecorderId(seed), partition, *sequence);
-            Some(send(&producer, kafka, place, &click))
+            let place = RecordPlace {
+                recorder_id: RecorderId(seed),
+                partition,
+                sequence: *sequence,
+            };
+            let headers = ClickRecord::kafka_headers(place, &key);
+            Some(send(&producer, kafka, (partition, headers), &click))
         });
         let mut sent = stream::iter(records).buffered(RECORDS_MAX);
         while let Some(sent) = sent.next().await {
@@ -263,10 +274,9 @@ async fn publish(
 fn send(
     producer: &FutureProducer,
     kafka: &KafkaConfig,
-    (recorder, partition, sequence): (RecorderId, u8, u64),
+    (partition, headers): (u8, OwnedHeaders),
     click: &Click,
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
-    let headers = ClickRecord::kafka_headers(recorder, partition, sequence);
     let (key, value) = (click.link_id.to_string(), click.to_value());
     let record = FutureRecord::to(kafka.topic.as_str())
         .partition(partition.into())

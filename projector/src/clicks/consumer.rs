@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     click::{CLICK_PARTITIONS, tally::PartitionRecord},
+    cloud_event::RecordKey,
     kafka_close::ClosedInTime,
     kafka_config::TopicName,
     kafka_errors::{KafkaErrors, KafkaWarnings, LostBrokers, STATISTICS_INTERVAL},
@@ -30,6 +31,8 @@ const RIGHTS: &str = "Read and Describe on the topic of clicks, and Read on the 
 pub(super) struct ClickConsumer {
     inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
     topic: TopicName,
+    /// Key of the records' codes; read before the first partition is fetched.
+    key: Option<RecordKey>,
     /// Partitions that the client fetches.
     fetched: BTreeSet<u8>,
     warnings: KafkaWarnings,
@@ -55,6 +58,7 @@ impl ClickConsumer {
         Ok(Self {
             inner: Arc::new(ClosedInTime::new(inner)),
             topic: settings.clicks.clicks_topic.clone(),
+            key: None,
             fetched: BTreeSet::new(),
             warnings: KafkaWarnings::default(),
         })
@@ -83,8 +87,10 @@ impl ClickConsumer {
             match result {
                 Ok(message) => {
                     let partition = u8::try_from(message.partition()).ok();
-                    if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS) {
-                        records.push((partition, record::read(&message)));
+                    if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS)
+                        && let Some(key) = &self.key
+                    {
+                        records.push((partition, record::read(partition, &message, key)));
                     }
                 }
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
@@ -105,6 +111,11 @@ impl ClickConsumer {
             tracing::warn!(error, "trouble with Kafka: clicks are not counted");
         }
         Ok(records)
+    }
+
+    /// Sets the key of the records that are received from now on.
+    pub(super) fn set_key(&mut self, key: RecordKey) {
+        self.key = Some(key);
     }
 
     /// Begins to fetch a partition at an offset, or again at another one. Records of a former fetch are

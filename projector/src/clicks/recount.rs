@@ -11,7 +11,7 @@ mod topic;
 use anyhow::bail;
 use linkledger_core::{
     click::{
-        RecorderId,
+        self, RecorderId,
         tally::{PartitionRecord, Sequences, Tally},
     },
     event_store::transaction::PoolTransaction,
@@ -78,8 +78,8 @@ impl<'a> Recount<'a> {
     /// Creates a consumer of the topic of clicks, which `kafka` names.
     ///
     /// # Errors
-    /// Returns an error if the Kafka client refuses the settings.
-    pub fn new(
+    /// Returns an error if the database fails, or the Kafka client refuses the settings.
+    pub async fn new(
         pool: &'a PgPool,
         kafka: &KafkaConfig,
         scope: RecountScope,
@@ -87,7 +87,7 @@ impl<'a> Recount<'a> {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             pool,
-            reader: TopicReader::open(kafka)?,
+            reader: TopicReader::open(kafka, click::record_key(pool).await?)?,
             scope,
             days: PartitionDays::default(),
             progress,

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Device, RecorderId},
+    click::{
+        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Device, RecordPlace,
+        RecorderId, record_key,
+    },
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::SessionKind,
     id::{AccountId, LinkId},
@@ -91,13 +94,27 @@ impl ClickStage {
     /// Writes a click with any sequence.
     pub(crate) async fn publish_as(&self, recorder: RecorderId, sequence: u64, click: &Click) {
         let partition = partition_of(click.link_id);
-        let headers = ClickRecord::headers(recorder, partition, sequence);
+        let place = RecordPlace {
+            recorder_id: recorder,
+            partition,
+            sequence,
+        };
+        let headers = self.headers(place).await;
         let headers: Vec<_> = headers
             .iter()
-            .map(|(key, value)| (*key, &**value))
+            .map(|(name, value)| (*name, value.as_str()))
             .collect();
         self.publish_record(partition, &headers, &click.to_value())
             .await;
+    }
+
+    /// Returns the headers of the record at a place.
+    pub(crate) async fn headers(&self, place: RecordPlace) -> Vec<(&'static str, String)> {
+        let key = record_key(self.pool()).await.unwrap();
+        let headers = ClickRecord::headers(place, &key).into_iter();
+        headers
+            .map(|(name, value)| (name, value.into_owned()))
+            .collect()
     }
 
     /// Writes any record.

@@ -1,8 +1,9 @@
 //! Records that cannot be counted, clicks of old days, and a database that refuses or lacks something.
 
 use linkledger_core::{
-    click::{ClickRecord, Dimension},
+    click::{Click, ClickRecord, Dimension, RecordPlace},
     clock::{Clock as _, SystemClock},
+    cloud_event::RecordKey,
     event_store::transaction::PoolTransaction,
 };
 use linkledger_testing::eventually;
@@ -26,10 +27,15 @@ async fn unreadable_records_are_skipped() {
     stage.publish_record(partition, &[], b"no headers").await;
     let sequence = &mut recorder.sequences[usize::from(partition)];
     *sequence += 1;
-    let headers = ClickRecord::headers(recorder.id, partition, *sequence);
+    let place = RecordPlace {
+        recorder_id: recorder.id,
+        partition,
+        sequence: *sequence,
+    };
+    let headers = stage.headers(place).await;
     let headers: Vec<_> = headers
         .iter()
-        .map(|(key, value)| (*key, &**value))
+        .map(|(name, value)| (*name, value.as_str()))
         .collect();
     stage
         .publish_record(partition, &headers, b"{\"slug\":")
@@ -45,6 +51,53 @@ async fn unreadable_records_are_skipped() {
         assert_eq!(clicks(stage.pool()).await, 2);
         assert_eq!(missing(stage.pool()).await, 0);
     }
+}
+
+#[tokio::test]
+async fn forged_and_altered_records_count_nothing() {
+    let stage = ClickStage::set().await;
+    let mut recorder = TestRecorder::new();
+    let honest = click(1, SystemClock.now());
+    let partition = partition_of(honest.link_id);
+    let place = |sequence| RecordPlace {
+        recorder_id: recorder.id,
+        partition,
+        sequence,
+    };
+    let own = stage.headers(place(1)).await;
+    let far = stage.headers(place(1_000_000_000_000)).await;
+    let of_other_key = ClickRecord::headers(place(2), &RecordKey::new(b"guessed"))
+        .map(|(name, value)| (name, value.into_owned()));
+    let with_mac_of_own = far.iter().zip(&own).map(|(far, own)| match far.0 {
+        "ce_mac" => own.clone(),
+        _ => far.clone(),
+    });
+    let without_mac = far.iter().filter(|(name, _)| *name != "ce_mac");
+    let altered = Click {
+        count: u32::MAX,
+        ..honest.clone()
+    };
+    stage
+        .publish(&mut recorder, std::slice::from_ref(&honest))
+        .await;
+    for headers in [
+        own.clone(),
+        of_other_key.into(),
+        with_mac_of_own.collect(),
+        without_mac.cloned().collect(),
+    ] {
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        stage
+            .publish_record(partition, &headers, &altered.to_value())
+            .await;
+    }
+    stage.publish(&mut recorder, &[honest]).await;
+    stage.count().await;
+    assert_eq!(clicks(stage.pool()).await, 2);
+    assert_eq!(missing(stage.pool()).await, 0);
 }
 
 #[tokio::test]

@@ -14,8 +14,9 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, ClickRecord, RecorderId},
+    click::{CLICK_PARTITIONS, ClickRecord, RecordPlace, RecorderId},
     clock::{Clock, SetBackWatch},
+    cloud_event::RecordKey,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
 };
@@ -48,6 +49,7 @@ pub(super) struct ClickPublisher {
     config: ClientConfig,
     topic: TopicName,
     recorder_id: RecorderId,
+    record_key: RecordKey,
     errors: KafkaErrors,
     state: State,
     backoff: Duration,
@@ -73,6 +75,7 @@ impl ClickPublisher {
     pub(super) fn new(
         kafka: &KafkaConfig,
         recorder_id: RecorderId,
+        record_key: RecordKey,
         clock: Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
         let now = Instant::now();
@@ -80,6 +83,7 @@ impl ClickPublisher {
             config: connection::client_config(kafka)?,
             topic: kafka.topic.clone(),
             recorder_id,
+            record_key,
             errors: KafkaErrors::new(RIGHTS),
             state: State::Waiting(now),
             backoff: BACKOFF_MIN,
@@ -187,7 +191,12 @@ impl ClickPublisher {
         for number in 0..CLICK_PARTITIONS {
             while let Some((sequence, record)) = outbox.next_to_send(number, now) {
                 let key = record.link_id.to_string();
-                let headers = ClickRecord::kafka_headers(self.recorder_id, number, sequence);
+                let place = RecordPlace {
+                    recorder_id: self.recorder_id,
+                    partition: number,
+                    sequence,
+                };
+                let headers = ClickRecord::kafka_headers(place, &self.record_key);
                 let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
                     .partition(i32::from(number))
                     .key(&key)

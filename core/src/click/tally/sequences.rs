@@ -4,10 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::click::RecorderId;
 
-/// Largest distance between two sequences of a recorder in one partition: weeks of clicks. Without a limit, one record of
-/// somebody else could make the number of lost clicks overflow.
-const JUMP_MAX: u64 = 1_000_000_000;
-
 /// Highest counted sequence of each recorder in one partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sequences(BTreeMap<RecorderId, SequenceState>);
@@ -50,20 +46,13 @@ impl Sequences {
         state.is_some_and(|state| sequence <= state.counted)
     }
 
-    /// Returns true for a sequence that a known recorder cannot have reached: somebody else has written the record.
-    pub fn is_beyond_reach(&self, recorder_id: RecorderId, sequence: u64) -> bool {
-        let known = self.0.get(&recorder_id);
-        known.is_some_and(|state| sequence.saturating_sub(state.counted) > JUMP_MAX)
-    }
-
     /// Advances to a sequence. Returns false for a repeat.
     pub fn advance(&mut self, recorder_id: RecorderId, sequence: u64) -> bool {
         let state = self.0.entry(recorder_id).or_default();
         if sequence <= state.counted {
             return false;
         }
-        // Of a recorder that was not known, the records before may have expired.
-        state.missing += (sequence - state.counted - 1).min(JUMP_MAX);
+        state.missing += sequence - state.counted - 1;
         state.counted = sequence;
         state.is_changed = true;
         true

@@ -135,19 +135,6 @@ fn repeats_are_dropped_and_gaps_are_missing() {
 }
 
 #[test]
-fn sequence_beyond_reach_is_unreadable() {
-    let mut records = records([1, 2, 3].map(|link| click(link, NOW, ClickKind::Human)));
-    let absurd = i64::MAX.unsigned_abs();
-    for (record, sequence) in records.iter_mut().zip([absurd, 1_000_000_005, 5]) {
-        record.place = Some((RECORDER, sequence));
-    }
-    let counted = Sequences::counted([(RECORDER, 4)]);
-    let tally = Tally::of(&records, counted, NOW, UNLIMITED);
-    assert_eq!((tally.clicks, tally.unreadable), (1, 2));
-    assert_eq!(tally.sequences.missing(), 0);
-}
-
-#[test]
 fn uncountable_records_advance_sequences() {
     let instants = [
         NOW - Duration::days(801),

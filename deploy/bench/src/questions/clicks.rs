@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
-    click_records::{ACCOUNTS, ClicksTopic, LINKS, VISITORS},
+    click_records::{ACCOUNTS, ClicksTopic, LINKS, RECORD_KEY, VISITORS},
     countings::Countings,
     projector::ProjectorProcess,
     stack::{BrokerKind, StackProcess},
@@ -82,6 +82,7 @@ async fn measure(bench: &BenchContext, clicks: u32) -> anyhow::Result<Vec<f64>> 
 async fn count(bench: &BenchContext, stack: &StackProcess, clicks: i64) -> anyhow::Result<f64> {
     let url = bench.server.empty_database(DATABASE).await?;
     let mut session = Countings::connect(&url).await?;
+    session.set_record_key(RECORD_KEY).await?;
     bench.server.checkpoint().await?;
     let mut projector = ProjectorProcess::start(bench, stack, &url)?;
     let started = Instant::now();

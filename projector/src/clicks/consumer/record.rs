@@ -1,6 +1,9 @@
 //! Reads a click from a record of the topic.
 
-use linkledger_core::click::{Click, ClickRecord, tally::PartitionRecord};
+use linkledger_core::{
+    click::{Click, ClickRecord, tally::PartitionRecord},
+    cloud_event::RecordKey,
+};
 use rdkafka::{
     Message as _,
     message::{BorrowedMessage, Headers as _},
@@ -9,8 +12,13 @@ use rdkafka::{
 /// Longest id of a record that is kept; longer ones are cut.
 const ID_LENGTH_MAX: usize = 200;
 
-/// Returns the record. Its click lacks the slug, which no figure needs: many clicks wait in memory.
-pub(in crate::clicks) fn read(message: &BorrowedMessage<'_>) -> PartitionRecord {
+/// Returns the record; without a valid code, as one that cannot be read. Its click lacks the slug, which no figure needs:
+/// many clicks wait in memory.
+pub(in crate::clicks) fn read(
+    partition: u8,
+    message: &BorrowedMessage<'_>,
+    key: &RecordKey,
+) -> PartitionRecord {
     let headers = || {
         let headers = message.headers().into_iter();
         headers
@@ -22,13 +30,13 @@ pub(in crate::clicks) fn read(message: &BorrowedMessage<'_>) -> PartitionRecord 
         .and_then(|(_, id)| std::str::from_utf8(id).ok())
         .filter(|id| !id.contains('\0'))
         .map(|id| id.chars().take(ID_LENGTH_MAX).collect());
-    let place = ClickRecord::read_headers(headers()).ok();
+    let place = ClickRecord::read_place(partition, headers(), key).ok();
     let value = message.payload().unwrap_or_default();
     let click = place.and_then(|_| Click::from_value(value).ok());
     PartitionRecord {
         offset: message.offset(),
         record_id,
-        place,
+        place: place.map(|place| (place.recorder_id, place.sequence)),
         click: click.map(|click| Click {
             slug: String::new(),
             ..click

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, tally::PartitionRecord},
+    cloud_event::RecordKey,
     kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
@@ -40,6 +41,7 @@ const RIGHTS: &str = "Read and Describe on the topic of clicks";
 pub(super) struct TopicReader {
     inner: Arc<ClosedInTime<StreamConsumer<ReaderContext>>>,
     topic: TopicName,
+    key: RecordKey,
 }
 
 /// A record with the instant that the topic has for it.
@@ -58,7 +60,7 @@ pub(super) struct PartitionReading<'a> {
 
 impl TopicReader {
     /// Creates the consumer, which connects when first used.
-    pub(super) fn open(kafka: &KafkaConfig) -> anyhow::Result<Self> {
+    pub(super) fn open(kafka: &KafkaConfig, key: RecordKey) -> anyhow::Result<Self> {
         let mut config: ClientConfig = kafka.client_settings()?.collect();
         config
             .set("group.id", GROUP_ID)
@@ -77,6 +79,7 @@ impl TopicReader {
         Ok(Self {
             inner: Arc::new(ClosedInTime::new(inner)),
             topic: kafka.topic.clone(),
+            key,
         })
     }
 
@@ -183,7 +186,7 @@ impl PartitionReading<'_> {
                 match stream.next().await {
                     Some(Ok(message)) if message.partition() == i32::from(self.partition) => {
                         return Ok(Some(TopicRecord {
-                            record: record::read(&message),
+                            record: record::read(self.partition, &message, &self.reader.key),
                             at: message.timestamp().to_millis().and_then(instant),
                         }));
                     }

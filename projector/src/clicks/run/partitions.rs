@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use linkledger_core::{
-    click::tally::PartitionRecord,
+    click::{self, tally::PartitionRecord},
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     shard::Shard,
 };
@@ -104,9 +104,13 @@ impl CountingLoop {
             return;
         }
         self.positions_read_at = Some(Instant::now());
-        let reading = position::read(&self.pool, &waiting);
+        let reading = async {
+            let key = click::record_key(&self.pool).await?;
+            Ok((key, position::read(&self.pool, &waiting).await?))
+        };
         match within(ANSWER_TIME_MAX, reading).await {
-            Ok(positions) => {
+            Ok((key, positions)) => {
+                self.consumer.set_key(key);
                 for (number, position) in positions {
                     if position.paused_at.is_some() {
                         self.paused.insert(number);
@@ -119,7 +123,7 @@ impl CountingLoop {
                     self.begin_fetch(number, from);
                 }
             }
-            Err(error) => self.warn_of(&error, "cannot read the positions of clicks"),
+            Err(error) => self.warn_of(&error, "cannot read key and positions of clicks"),
         }
     }
 

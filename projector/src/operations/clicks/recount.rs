@@ -69,7 +69,10 @@ pub async fn preview(
     progress: &dyn ProgressSink,
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let previewed = Recount::new(pool, kafka, scope, &phase)?.preview().await?;
+    let previewed = Recount::new(pool, kafka, scope, &phase)
+        .await?
+        .preview()
+        .await?;
     Ok(RecountReport {
         dry_run: true,
         clicks: None,
@@ -90,7 +93,9 @@ pub async fn recount(
     progress: &dyn ProgressSink,
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let mut recount = Recount::new(pool, kafka, scope, &phase)?;
+    let mut recount = Recount::new(pool, kafka, scope, &phase)
+        .await
+        .context(UNCHANGED)?;
     let mut tx = recount.begin().await.context(UNCHANGED)?;
     let interrupted = lifecycle::interrupted()?;
     let replaced = tokio::select! {

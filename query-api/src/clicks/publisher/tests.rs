@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::*;
 
+const RECORDER: RecorderId = RecorderId(Uuid::from_u128(7));
 /// Time within which the broker answers nothing.
 const SILENCE: Duration = Duration::from_mins(5);
 
@@ -36,7 +37,7 @@ async fn assert_replaced_after(disturb: impl FnOnce(&FixedClock, &ClickPublisher
     let clock = Arc::new(FixedClock::default());
     let of_machine = Arc::clone(&clock) as Arc<dyn Clock>;
     let mut publisher =
-        ClickPublisher::new(&kafka, RecorderId(Uuid::from_u128(7)), of_machine).unwrap();
+        ClickPublisher::new(&kafka, RECORDER, RecordKey::new(b"key"), of_machine).unwrap();
     // The test sends the statistics.
     let (interval, off) = (STATISTICS_INTERVAL.0, "0");
     assert!(publisher.config.get(interval).is_some());
@@ -90,7 +91,7 @@ async fn producer_without_brokers_is_replaced() {
 async fn failed_connection_leaves_no_handle() {
     let nobody_listens = KafkaConfig::plaintext("127.0.0.1:1".to_owned());
     let clock = Arc::new(FixedClock::default());
-    let publisher = ClickPublisher::new(&nobody_listens, RecorderId(Uuid::from_u128(7)), clock);
+    let publisher = ClickPublisher::new(&nobody_listens, RECORDER, RecordKey::new(b"key"), clock);
     let publisher = Mutex::new(publisher.unwrap());
     eventually("the connection fails", async || {
         let connected = publisher.lock().await.connect(Instant::now()).await;

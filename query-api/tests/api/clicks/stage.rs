@@ -8,8 +8,9 @@ use std::{
 use axum::http::Method;
 use linkledger_core::{
     batch::SettledCreate,
-    click::{CLICK_PARTITIONS, CLICKS_TOPIC, ClickRecord, click_partition},
+    click::{CLICK_PARTITIONS, CLICKS_TOPIC, ClickRecord, click_partition, record_key},
     clock::Clock as _,
+    cloud_event::RecordKey,
     kafka_config::ClicksConfig,
 };
 use linkledger_query_api::ClickSettings;
@@ -110,7 +111,7 @@ impl ClickStage {
     /// [`assert_complete`].
     pub(crate) async fn received(&self, clicks: u64) -> Vec<Received> {
         testing::eventually("all clicks are in the topic", async || {
-            let received = received(&self.broker).await;
+            let received = received(&self.broker, self.record_key().await).await;
             (count(&received) >= clicks).then_some(received)
         })
         .await
@@ -118,8 +119,13 @@ impl ClickStage {
 
     /// Stops the service, and returns all records of the topic.
     pub(crate) async fn stop(self) -> (TestDatabase, Vec<Received>) {
+        let record_key = self.record_key().await;
         let database = self.service.shut_down().await.unwrap();
-        (database, received(&self.broker).await)
+        (database, received(&self.broker, record_key).await)
+    }
+
+    async fn record_key(&self) -> RecordKey {
+        record_key(self.service.pool()).await.unwrap()
     }
 }
 
@@ -163,16 +169,16 @@ pub(crate) fn without_repeats(received: Vec<Received>) -> Vec<Received> {
 }
 
 /// Reads all records of the topic.
-async fn received(broker: &TestBroker) -> Vec<Received> {
+async fn received(broker: &TestBroker, record_key: RecordKey) -> Vec<Received> {
     let mut config = broker.client();
     config.set("group.id", "test");
     let consumer: BaseConsumer = config.create().unwrap();
-    spawn_blocking(move || read_to_end(&consumer))
+    spawn_blocking(move || read_to_end(&consumer, &record_key))
         .await
         .unwrap()
 }
 
-fn read_to_end(consumer: &BaseConsumer) -> Vec<Received> {
+fn read_to_end(consumer: &BaseConsumer, record_key: &RecordKey) -> Vec<Received> {
     let timeout = Duration::from_mins(1);
     let mut assignment = TopicPartitionList::new();
     let mut expected = 0;
@@ -195,11 +201,12 @@ fn read_to_end(consumer: &BaseConsumer) -> Vec<Received> {
         let (key, value) = (message.key().unwrap(), message.payload().unwrap());
         let parts = headers.iter().map(|(_, value)| *value).chain([key, value]);
         let text: Vec<_> = parts.map(String::from_utf8_lossy).collect();
+        let partition = u8::try_from(message.partition()).unwrap();
         received.push(Received {
-            partition: u8::try_from(message.partition()).unwrap(),
+            partition,
             key: String::from_utf8(key.to_vec()).unwrap(),
             text: text.join("\n"),
-            record: ClickRecord::read(headers, value).unwrap(),
+            record: ClickRecord::read(partition, headers, value, record_key).unwrap(),
         });
     }
     received
