@@ -14,8 +14,6 @@ pub mod dimension;
 pub mod dimension_counts;
 pub mod figures;
 mod record;
-#[cfg(feature = "postgres")]
-mod record_key;
 #[cfg(feature = "clicks")]
 mod referrer;
 #[cfg(feature = "clicks")]
@@ -34,8 +32,6 @@ use crate::{
     shard::murmur2,
 };
 
-#[cfg(feature = "postgres")]
-pub use self::record_key::record_key;
 #[cfg(feature = "clicks")]
 pub use self::{
     agent::{AgentFamilies, AgentTables},

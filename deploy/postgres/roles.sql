@@ -69,6 +69,8 @@ BEGIN
         linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
     -- Who publishes records, and who verifies them.
     GRANT SELECT (record_key) ON event_store.log_meta TO linkledger_relay, linkledger_projector;
+    GRANT SELECT (click_record_key) ON event_store.log_meta
+        TO linkledger_query_api, linkledger_projector, linkledger_operator;
 
     -- command-api decides commands: it appends events and never changes an event.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_command_api;
@@ -278,10 +280,6 @@ BEGIN
     -- It makes and deletes the salts of visitors, and deletes recorders of the past with their heartbeats.
     GRANT SELECT, INSERT, DELETE ON clicks.salts TO linkledger_projector;
     GRANT DELETE ON clicks.recorders, clicks.heartbeats TO linkledger_projector;
-
-    -- Who publishes records of clicks, and who verifies them.
-    GRANT SELECT ON clicks.record_key
-        TO linkledger_query_api, linkledger_projector, linkledger_operator;
 
     -- query-api records: it reads salts, and reports how far it has recorded.
     GRANT SELECT ON clicks.salts TO linkledger_query_api;

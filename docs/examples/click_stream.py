@@ -64,7 +64,7 @@ def click_of(message):
         partition=message.partition(),
         recorder=headers["ce_source"].removeprefix(SOURCE),
         sequence=int(headers["ce_sequence"]),
-        mac=headers["ce_mac"],
+        mac=headers.get("ce_mac", ""),
         data=json.loads(message.value()),
     )
 

@@ -25,18 +25,6 @@ CREATE TABLE clicks.heartbeats (
     CONSTRAINT heartbeats_pkey PRIMARY KEY (recorder_id, recorded_until)
 );
 
--- Key of the codes of the records: whoever may write to the topic, but does not know the key, makes no click
--- (docs/adr/0023-codes-of-records.md).
-CREATE TABLE clicks.record_key (
-    -- Exactly one row.
-    singleton boolean NOT NULL DEFAULT true CONSTRAINT record_key_singleton CHECK (singleton),
-    key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
-        CONSTRAINT record_key_length CHECK (octet_length(key) = 32),
-    CONSTRAINT record_key_pkey PRIMARY KEY (singleton)
-);
-
-INSERT INTO clicks.record_key DEFAULT VALUES;
-
 -- Random salts of visitors' hashes, one for each UTC day. The projector makes a salt before its day begins and
 -- deletes it 48 hours after its day began; recorders only read.
 CREATE TABLE clicks.salts (

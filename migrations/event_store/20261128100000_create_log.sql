@@ -10,6 +10,9 @@ CREATE TABLE event_store.log_meta (
     -- to the topic only cannot make an event. Drawn by the server, 244 random bits. No other role may read it.
     record_key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
         CONSTRAINT log_meta_record_key_length CHECK (octet_length(record_key) = 32),
+    -- The same of the records of clicks, for query-api, which publishes them, and those who count them.
+    click_record_key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
+        CONSTRAINT log_meta_click_record_key_length CHECK (octet_length(click_record_key) = 32),
     -- Raised after a restore that lost events: positions are comparable within one epoch only.
     epoch integer NOT NULL CONSTRAINT log_meta_epoch_positive CHECK (epoch > 0),
     -- Price of a link, in credits: the setting of the command-api that started last, which query-api shows.

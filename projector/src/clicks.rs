@@ -22,6 +22,7 @@ mod topic_ends;
 use std::{future::Future, time::Duration};
 
 use linkledger_core::{
+    databases::Databases,
     event_store::{self, SessionKind},
     lifecycle::Tasks,
     metrics::{
@@ -73,6 +74,7 @@ pub enum CountingStop {
 /// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
 pub fn start(
     config: &Config,
+    log: PgPool,
     claimed: &ClaimedShards,
     stop: CountingStop,
     tasks: &mut Tasks,
@@ -87,10 +89,20 @@ pub fn start(
         return Ok(());
     }
     begin_counters();
-    let (of_counting, of_report) = ((config.clone(), claimed.clone(), pool.clone()), pool);
+    let (of_counting, of_report) = (
+        (
+            config.clone(),
+            Databases {
+                log,
+                read: pool.clone(),
+            },
+            claimed.clone(),
+        ),
+        pool,
+    );
     let count = move |end: CountingEnd| {
-        let (config, claimed, pool) = of_counting.clone();
-        let counting = CountingLoop::new(&config, pool, claimed);
+        let (config, databases, claimed) = of_counting.clone();
+        let counting = CountingLoop::new(&config, databases, claimed);
         async move { counting?.run(end).await }
     };
     match stop {

@@ -12,8 +12,9 @@ use linkledger_core::{
 use crate::{clicks, config::ProjectorSettings, operations::status, surfaces::console};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
-const RIGHTS: [Privilege; 15] = [
+const RIGHTS: [Privilege; 16] = [
     ("event_store.log_meta", "SELECT (record_key)"),
+    ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.accounts", "SELECT"),
     ("event_store.relay_cursors", "SELECT"),

@@ -93,7 +93,8 @@ pub fn start(
         let readiness = Readiness::default();
         spawn_housekeeping(&databases, tasks);
         let claims = Claims::new(databases.read.clone(), Claims::process_name());
-        clicks::start(&config, &claims.shards(), counting_stop, tasks)?;
+        let log = databases.log.clone();
+        clicks::start(&config, log, &claims.shards(), counting_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
             claims,

@@ -26,6 +26,7 @@ use std::{
     thread::available_parallelism,
 };
 
+use anyhow::Context as _;
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method,
     header::{DNT, FORWARDED, REFERER, USER_AGENT},
@@ -36,7 +37,12 @@ use linkledger_core::{
         cut, is_prefetch, is_unlisted_proxy,
     },
     clock::{Clock, new_uuid},
-    event_store::{self, SessionKind},
+    cloud_event::RecordKey,
+    databases::DatabaseSettings,
+    event_store::{
+        self, SessionKind, log_meta,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     fair_share::FairShare,
     id::{AccountId, LinkId},
     lifecycle::Tasks,
@@ -112,13 +118,13 @@ pub(crate) struct FollowedLink<'a> {
 
 impl Clicks {
     /// Starts the recording, unless it is switched off. Returns after the recorder is registered in the
-    /// database at `read_url`. Referrers of the host `short_host` are of the service itself.
+    /// database of the read tables. Referrers of the host `short_host` are of the service itself.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid or the database fails.
     pub(crate) async fn start(
         settings: &ClickSettings,
-        read_url: &str,
+        databases: &DatabaseSettings,
         short_host: Option<&str>,
         clock: &Arc<dyn Clock>,
         tasks: &mut Tasks,
@@ -144,7 +150,11 @@ impl Clicks {
             bots: files.bots.clone(),
         });
         let heartbeats = Heartbeats {
-            pool: event_store::pool(read_url, SessionKind::Reader, RECORDER_CONNECTIONS)?,
+            pool: event_store::pool(
+                databases.read_url(),
+                SessionKind::Reader,
+                RECORDER_CONNECTIONS,
+            )?,
             recorder_id,
             started_at,
             clock: Arc::clone(clock),
@@ -152,7 +162,8 @@ impl Clicks {
             progress: receiver,
             claimed_until: claimed_until.clone(),
         };
-        let record_key = heartbeats.begin().await?;
+        heartbeats.begin().await?;
+        let record_key = read_record_key(databases.log_url()).await?;
         let publisher = ClickPublisher::new(&kafka, recorder_id, record_key, Arc::clone(clock))?;
         let recorder = Recorder {
             recording: Arc::clone(&recording),
@@ -221,6 +232,15 @@ impl Recording {
             .peer
             .is_some_and(|peer| is_unlisted_proxy(peer.ip(), &self.trusted_proxies, is_forwarded))
     }
+}
+
+async fn read_record_key(log_url: &str) -> anyhow::Result<RecordKey> {
+    let log = event_store::pool(log_url, SessionKind::Reader, 1)?;
+    let key = within(ANSWER_TIME_MAX, log_meta::click_record_key(&log)).await;
+    log.close().await;
+    key.context(
+        "cannot read the key of the records of clicks; if a right is missing, run deploy/postgres/roles.sql",
+    )
 }
 
 /// Starts the tasks, which outlive the requests.

@@ -18,7 +18,7 @@ use crate::{
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
 const RIGHTS: [Privilege; 23] = [
-    ("event_store.log_meta", "SELECT"),
+    ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
     ("event_store.accounts", "SELECT"),

@@ -201,9 +201,8 @@ async fn start_clicks(
     clock: &Arc<dyn Clock>,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Clicks> {
-    let read_url = config.databases.read_url();
     let short_host = config.short_base_url.url().host_str();
-    Clicks::start(&config.clicks, read_url, short_host, clock, tasks).await
+    Clicks::start(&config.clicks, &config.databases, short_host, clock, tasks).await
 }
 
 /// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a

@@ -468,7 +468,7 @@ async fn migrate_adds_missing_schema() {
         .fetch_one(pool)
         .await
         .unwrap();
-    assert_eq!(positions, 32);
+    assert_eq!(positions, 16);
 }
 
 #[tokio::test]

@@ -30,8 +30,7 @@ const CLICKED_AT_PATTERN: &str = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecorderId(pub Uuid);
 
-/// Place of a record: drawn once, so that its code ([`RecordKey::mac_of_id`]) needs no more. Whoever copies a record with
-/// another value makes a repeat.
+/// Place of a record among the clicks of its recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPlace {
     /// Recorder of the click.
@@ -56,8 +55,8 @@ pub struct ClickRecord {
 /// A record that linkledger did not write, or that is damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum ClickRecordError {
-    /// No recorder of this installation has drawn the place of the record.
-    #[error("the record's code is not that of its recorder, partition and sequence")]
+    /// No recorder of this installation has written the record.
+    #[error("the record's code is not that of its id and value")]
     Forged,
     /// A header is missing or malformed.
     #[error("the record's header `{0}` is missing or malformed")]
@@ -231,13 +230,14 @@ impl RecordPlace {
 }
 
 impl ClickRecord {
-    /// Returns the headers of the record at a place, with its code.
+    /// Returns the headers of the record with this value at a place, with its code.
     pub fn headers(
         place: RecordPlace,
+        value: &[u8],
         key: &RecordKey,
     ) -> [(&'static str, Cow<'static, str>); HEADERS] {
         let (id, recorder) = (place.id(), place.recorder_id.0);
-        let mac = key.mac_of_id(&id).to_string();
+        let mac = key.mac_of_click(&id, value).to_string();
         [
             ("content-type", "application/json".into()),
             ("ce_specversion", "1.0".into()),
@@ -249,10 +249,10 @@ impl ClickRecord {
         ]
     }
 
-    /// Returns the headers of the record at a place, for a producer.
+    /// Returns the headers of the record with this value at a place, for a producer.
     #[cfg(feature = "kafka")]
-    pub fn kafka_headers(place: RecordPlace, key: &RecordKey) -> OwnedHeaders {
-        let headers = Self::headers(place, key);
+    pub fn kafka_headers(place: RecordPlace, value: &[u8], key: &RecordKey) -> OwnedHeaders {
+        let headers = Self::headers(place, value, key);
         let empty = OwnedHeaders::new_with_capacity(headers.len());
         headers.iter().fold(empty, |headers, (key, value)| {
             let value = Some(value.as_ref());
@@ -270,7 +270,7 @@ impl ClickRecord {
         value: &[u8],
         key: &RecordKey,
     ) -> Result<Self, ClickRecordError> {
-        let place = Self::read_place(partition, headers, key)?;
+        let place = Self::read_place(partition, headers, value, key)?;
         Ok(Self {
             recorder_id: place.recorder_id,
             sequence: place.sequence,
@@ -278,13 +278,14 @@ impl ClickRecord {
         })
     }
 
-    /// Reads the place of a record of `partition`, and verifies its code.
+    /// Reads the place of a record of `partition`, and verifies its code: of the bytes as they were received.
     ///
     /// # Errors
-    /// Returns an error if a header is missing or malformed, or if no recorder has drawn the place.
+    /// Returns an error if a header is missing or malformed, or if no recorder has written the record.
     pub fn read_place<'a>(
         partition: u8,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        value: &[u8],
         key: &RecordKey,
     ) -> Result<RecordPlace, ClickRecordError> {
         use ClickRecordError::Header;
@@ -315,7 +316,7 @@ impl ClickRecord {
             partition,
             sequence,
         };
-        if mac.is_some_and(|mac| key.verifies_id(&place.id(), mac)) {
+        if mac.is_some_and(|mac| key.verifies_click(&place.id(), value, mac)) {
             Ok(place)
         } else {
             Err(ClickRecordError::Forged)
@@ -362,7 +363,8 @@ mod tests {
             partition: 5,
             sequence: record.sequence,
         };
-        let headers = ClickRecord::headers(place, &key);
+        let value = record.click.to_value();
+        let headers = ClickRecord::headers(place, &value, &key);
         let headers = || {
             headers
                 .iter()
@@ -373,10 +375,10 @@ mod tests {
                 Some((of, other)) if of == name => (name, other),
                 _ => (name, value),
             });
-            ClickRecord::read(partition, headers, &record.click.to_value(), key)
+            ClickRecord::read(partition, headers, &value, key)
         };
         assert_eq!(read(5, &key, None).unwrap(), record);
-        // Places that no recorder has drawn.
+        // Records that no recorder has written.
         let source = b"/linkledger/recorders/00000000-0000-0000-0000-000000000004";
         for forged in [
             read(4, &key, None),

@@ -1,8 +1,8 @@
 //! Message authentication code of a record: whoever may write to the topic cannot make or change an event.
 //!
 //! HMAC-SHA-256 (RFC 2104), cut to 128 bits, over the shard, all other attributes as they are written, and the payload.
-//! Each log has a key of its own, which only relay and projector may read. Clicks have another key, and codes of their
-//! ids.
+//! Each log has a key of its own, which only relay and projector may read. Clicks have another key, and codes of id
+//! and value.
 
 use std::fmt;
 
@@ -56,14 +56,20 @@ impl RecordKey {
         verifies(code.finish(), mac)
     }
 
-    /// Returns the code of an id that is drawn for one record only.
-    pub fn mac_of_id(&self, id: &str) -> RecordMac {
-        half(self.0.clone().chain_update(id))
+    /// Returns the code of a record of clicks.
+    pub fn mac_of_click(&self, id: &str, value: &[u8]) -> RecordMac {
+        half(self.code_of_click(id, value))
     }
 
-    /// Returns true if `mac` is the code of the id.
-    pub fn verifies_id(&self, id: &str, mac: &str) -> bool {
-        verifies(self.0.clone().chain_update(id), mac)
+    /// Returns true if `mac` is the code of the record of clicks.
+    pub fn verifies_click(&self, id: &str, value: &[u8], mac: &str) -> bool {
+        verifies(self.code_of_click(id, value), mac)
+    }
+
+    /// Ids have no line break: none can pass for an id and the begin of a value.
+    fn code_of_click(&self, id: &str, value: &[u8]) -> Hmac<Sha256> {
+        let id = self.0.clone().chain_update(id).chain_update("\n");
+        id.chain_update(value)
     }
 
     /// Returns the code of an event's record.
@@ -131,8 +137,11 @@ impl fmt::Display for RecordMac {
 impl std::str::FromStr for RecordMac {
     type Err = std::num::ParseIntError;
 
+    /// Reads 32 digits in lower case: a code has one form.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        u128::from_str_radix(text, 16).map(Self)
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_whole = text.len() == 32 && text.bytes().all(is_hex);
+        u128::from_str_radix(if is_whole { text } else { "" }, 16).map(Self)
     }
 }
 
@@ -172,15 +181,17 @@ mod tests {
     }
 
     #[test]
-    fn code_of_an_id_is_hmac_sha256() {
+    fn code_of_a_click_is_hmac_sha256_of_id_and_value() {
+        let verifies = |id, value, mac: &str| key().verifies_click(id, value, mac);
         // Computed by Python's module `hmac`.
-        let mac = key().mac_of_id("7-5-42").to_string();
-        assert_eq!(mac, "e3605f1dfb0d29bdc31bdece1f40edf7");
-        assert!(key().verifies_id("7-5-42", &mac));
-        assert!(!key().verifies_id("7-5-43", &mac));
-        assert!(!RecordKey::new(&[8; 32]).verifies_id("7-5-42", &mac));
-        for other in ["", "0", "+9edc2ed6d4d41b31d59bf6d57fe02c66", &mac[1..]] {
-            assert!(!key().verifies_id("7-5-42", other), "{other}");
+        let mac = key().mac_of_click("7-5-42", b"{}").to_string();
+        assert_eq!(mac, "0d4ce6aa8597927ccf78f28c15ccb6d8");
+        assert!(verifies("7-5-42", b"{}", &mac));
+        assert!(!verifies("7-5-43", b"{}", &mac));
+        assert!(!verifies("7-5-42", b"{} ", &mac));
+        assert!(!RecordKey::new(&[8; 32]).verifies_click("7-5-42", b"{}", &mac));
+        for other in ["", "0", &format!("+{mac}"), &mac.to_uppercase(), &mac[1..]] {
+            assert!(!verifies("7-5-42", b"{}", other), "{other}");
         }
     }
 

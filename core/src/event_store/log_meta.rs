@@ -47,6 +47,17 @@ pub async fn record_key(pool: &PgPool) -> sqlx::Result<RecordKey> {
     Ok(RecordKey::new(&key))
 }
 
+/// Reads the key of the codes of the records of clicks.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn click_record_key(pool: &PgPool) -> sqlx::Result<RecordKey> {
+    let key = sqlx::query_scalar!("SELECT click_record_key FROM event_store.log_meta")
+        .fetch_one(pool)
+        .await?;
+    Ok(RecordKey::new(&key))
+}
+
 /// Stores the price of a link, which query-api shows.
 ///
 /// # Errors

@@ -79,10 +79,12 @@ pub(super) fn message() -> Value {
             partition: 5,
             sequence,
         };
-        let headers: Map<String, Value> = ClickRecord::headers(place, &RecordKey::new(b"key"))
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
+        let bytes = click(&value).to_value();
+        let headers: Map<String, Value> =
+            ClickRecord::headers(place, &bytes, &RecordKey::new(b"key"))
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .collect();
         json!({ "headers": headers, "payload": value })
     });
     json!({

@@ -186,8 +186,8 @@ impl ClicksTopic {
         click: &Click,
         place: RecordPlace,
     ) -> anyhow::Result<()> {
-        let headers = ClickRecord::kafka_headers(place, &RecordKey::new(RECORD_KEY));
         let (key, value) = (click.link_id.to_string(), click.to_value());
+        let headers = ClickRecord::kafka_headers(place, &value, &RecordKey::new(RECORD_KEY));
         let mut record = BaseRecord::to(&self.topic)
             .partition(place.partition.into())
             .key(&key)

@@ -42,7 +42,7 @@ impl Countings {
     /// # Errors
     /// Returns an error if Postgres refuses the statement.
     pub async fn set_record_key(&mut self, key: &[u8]) -> anyhow::Result<()> {
-        sqlx::query("UPDATE clicks.record_key SET key = $1")
+        sqlx::query("UPDATE event_store.log_meta SET click_record_key = $1")
             .bind(key)
             .execute(&mut self.0)
             .await?;

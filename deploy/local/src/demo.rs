@@ -14,13 +14,10 @@ use clap::Args;
 use futures::{StreamExt as _, stream};
 use linkledger_core::{
     api_key::ApiKey,
-    click::{
-        CLICK_PARTITIONS, Click, ClickKind, ClickRecord, RecordPlace, RecorderId, click_partition,
-        record_key,
-    },
+    click::{CLICK_PARTITIONS, ClickKind, ClickRecord, RecordPlace, RecorderId, click_partition},
     clock::{Clock as _, SystemClock},
     config::Secret,
-    event_store::{self, SessionKind, api_keys},
+    event_store::{self, SessionKind, api_keys, log_meta},
     figures::counted,
     id::{AccountId, LinkId},
     kafka_config::KafkaConfig,
@@ -29,7 +26,6 @@ use linkledger_core::{
 use linkledger_projector::clicks::counted_sequences;
 use rdkafka::{
     ClientConfig,
-    message::OwnedHeaders,
     producer::{FutureProducer, FutureRecord},
 };
 use serde::Deserialize;
@@ -225,7 +221,7 @@ async fn publish(
         .set("compression.type", "lz4")
         .set("allow.auto.create.topics", "false");
     let producer: FutureProducer = config.create().context("cannot create a Kafka producer")?;
-    let key = record_key(pool).await;
+    let key = log_meta::click_record_key(pool).await;
     let key = key.context("cannot read the key of the records of clicks")?;
     let mut published = Published::default();
     let today = now.to_offset(UtcOffset::UTC).date();
@@ -259,8 +255,19 @@ async fn publish(
                 partition,
                 sequence: *sequence,
             };
-            let headers = ClickRecord::kafka_headers(place, &key);
-            Some(send(&producer, kafka, (partition, headers), &click))
+            let value = click.to_value();
+            let headers = ClickRecord::kafka_headers(place, &value, &key);
+            let link = click.link_id.to_string();
+            let record = FutureRecord::to(kafka.topic.as_str())
+                .partition(partition.into())
+                .headers(headers)
+                .key(&link)
+                .payload(&value);
+            let queued = producer.send_result(record).map_err(|(error, _)| error);
+            Some(async move {
+                queued?.await?.map_err(|(error, _)| error)?;
+                anyhow::Ok(())
+            })
         });
         let mut sent = stream::iter(records).buffered(RECORDS_MAX);
         while let Some(sent) = sent.next().await {
@@ -268,26 +275,6 @@ async fn publish(
         }
     }
     Ok(published)
-}
-
-/// Hands a record to the producer, and returns its future acknowledgement.
-fn send(
-    producer: &FutureProducer,
-    kafka: &KafkaConfig,
-    (partition, headers): (u8, OwnedHeaders),
-    click: &Click,
-) -> impl Future<Output = anyhow::Result<()>> + use<> {
-    let (key, value) = (click.link_id.to_string(), click.to_value());
-    let record = FutureRecord::to(kafka.topic.as_str())
-        .partition(partition.into())
-        .headers(headers)
-        .key(&key)
-        .payload(&value);
-    let queued = producer.send_result(record).map_err(|(error, _)| error);
-    async move {
-        queued?.await?.map_err(|(error, _)| error)?;
-        Ok(())
-    }
 }
 
 fn text(

@@ -213,11 +213,9 @@ impl ClaimedPartition {
         };
     }
 
-    /// Delays the next batch. Returns the delay.
-    pub(super) fn back_off(&mut self) -> Duration {
-        let delay = self.backoff.next_delay();
-        self.retry_at = Some(Instant::now() + delay);
-        delay
+    /// Delays the next batch.
+    pub(super) fn back_off(&mut self) {
+        self.retry_at = Some(Instant::now() + self.backoff.next_delay());
     }
 }
 

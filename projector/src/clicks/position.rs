@@ -150,7 +150,8 @@ pub(crate) async fn clock(pool: &PgPool) -> sqlx::Result<OffsetDateTime> {
         .await
 }
 
-/// Records until when partitions are read to the end, unless another process has moved a position.
+/// Records until when partitions are read to the end, unless another process has moved a position, or holds it: the
+/// next answer about the ends comes within seconds.
 pub(crate) async fn record_read_to_end(pool: &PgPool, ends: &[ReadToEnd]) -> sqlx::Result<()> {
     let partitions: Vec<i16> = ends.iter().map(|end| end.partition.into()).collect();
     let next_offsets: Vec<i64> = ends.iter().map(|end| end.next_offset).collect();
@@ -161,6 +162,11 @@ pub(crate) async fn record_read_to_end(pool: &PgPool, ends: &[ReadToEnd]) -> sql
         FROM unnest($1::smallint[], $2::bigint[], $3::timestamptz[])
             AS e (partition, next_offset, at)
         WHERE p.partition = e.partition AND p.next_offset = e.next_offset
+          AND p.partition IN (
+              SELECT partition FROM clicks.positions WHERE partition = ANY($1)
+              ORDER BY partition
+              FOR NO KEY UPDATE SKIP LOCKED
+          )
           AND p.paused_at IS NULL
         ",
         &partitions,

@@ -11,10 +11,11 @@ mod topic;
 use anyhow::bail;
 use linkledger_core::{
     click::{
-        self, RecorderId,
+        RecorderId,
         tally::{PartitionRecord, Sequences, Tally},
     },
-    event_store::transaction::PoolTransaction,
+    databases::Databases,
+    event_store::{log_meta, transaction::PoolTransaction},
     fail_point,
     kafka_config::KafkaConfig,
 };
@@ -80,23 +81,18 @@ impl<'a> Recount<'a> {
     /// # Errors
     /// Returns an error if the database fails, or the Kafka client refuses the settings.
     pub async fn new(
-        pool: &'a PgPool,
+        databases: &'a Databases,
         kafka: &KafkaConfig,
         scope: RecountScope,
         progress: &'a dyn RecountProgress,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            pool,
-            reader: TopicReader::open(kafka, click::record_key(pool).await?)?,
+            pool: &databases.read,
+            reader: TopicReader::open(kafka, log_meta::click_record_key(&databases.log).await?)?,
             scope,
             days: PartitionDays::default(),
             progress,
         })
-    }
-
-    /// Returns the first UTC day.
-    pub fn from(&self) -> Date {
-        self.scope.from
     }
 
     /// Reads the records, and returns their numbers, and the clicks of the figures. Changes nothing.

@@ -14,6 +14,7 @@ use anyhow::bail;
 use linkledger_core::{
     click::tally::{PartitionRecord, TallyLimits},
     clock::{SetBackWatch, SystemClock},
+    databases::Databases,
     event_store::time_limit::within,
     metrics::{
         CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_LAG_RECORDS,
@@ -47,6 +48,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The counting in the shards that this process has claimed: the partitions of clicks with their numbers.
 pub struct CountingLoop {
+    log: PgPool,
     pool: PgPool,
     consumer: ClickConsumer,
     claimed: ClaimedShards,
@@ -70,9 +72,14 @@ impl CountingLoop {
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
-    pub fn new(config: &Config, pool: PgPool, claimed: ClaimedShards) -> anyhow::Result<Self> {
+    pub fn new(
+        config: &Config,
+        databases: Databases,
+        claimed: ClaimedShards,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            pool,
+            log: databases.log,
+            pool: databases.read,
             consumer: ClickConsumer::new(config)?,
             claimed,
             partitions: BTreeMap::new(),

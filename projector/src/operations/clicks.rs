@@ -143,7 +143,8 @@ pub async fn change(
     let mut backoff = Backoff::default();
     loop {
         let changed = try_change(pool, change, operator).await;
-        match changed.context("cannot pause or resume the counting of clicks") {
+        match changed.context("cannot pause or resume the counting of clicks; does a recount run?")
+        {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
             }

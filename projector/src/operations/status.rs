@@ -20,7 +20,7 @@ use linkledger_core::{
     event_store::log::{self, ReadFrom},
     timestamp,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
@@ -53,8 +53,9 @@ pub struct StatusReport {
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
     pub relay: PublishingStatus,
-    /// Counting of clicks.
-    pub clicks: ClickStatus,
+    /// Counting of clicks; null if its state cannot be read, which is a finding.
+    #[serde(serialize_with = "serialize_readable")]
+    pub clicks: Result<ClickStatus, String>,
     /// Snapshots that keep Postgres from removing dead rows.
     pub snapshots: HeldSnapshots,
     /// Findings that wait for an operator, a sentence each; empty while all is well.
@@ -113,9 +114,10 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         failed_operations,
         recent_operations: operations::recent(recorded),
         relay: relay::read(&databases.log, &end).await?,
+        // Nothing that clicks do hides the state of events.
         clicks: clicks::status(&databases.read)
             .await
-            .context("cannot read the state of the counting of clicks")?,
+            .map_err(|error| error.to_string()),
         snapshots: snapshot::read(&databases.read)
             .await
             .context("cannot read the oldest snapshot of the database")?,
@@ -123,6 +125,13 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     };
     status.findings = findings::of(&status);
     Ok(status)
+}
+
+fn serialize_readable<S: Serializer>(
+    clicks: &Result<ClickStatus, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    clicks.as_ref().ok().serialize(serializer)
 }
 
 /// Returns, for each place, the age in seconds of the first event after the place; `None` if there is no such

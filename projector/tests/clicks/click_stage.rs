@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use linkledger_core::{
     click::{
         CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Device, RecordPlace,
-        RecorderId, record_key,
+        RecorderId,
     },
     clock::{Clock as _, SystemClock, new_uuid},
-    event_store::SessionKind,
+    event_store::{SessionKind, log_meta},
     id::{AccountId, LinkId},
     shard::Shard,
 };
@@ -99,19 +99,19 @@ impl ClickStage {
             partition,
             sequence,
         };
-        let headers = self.headers(place).await;
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        self.publish_record(partition, &headers, &click.to_value())
-            .await;
+        let value = click.to_value();
+        let headers = self.headers(place, &value).await;
+        self.publish_record(partition, &headers, &value).await;
     }
 
-    /// Returns the headers of the record at a place.
-    pub(crate) async fn headers(&self, place: RecordPlace) -> Vec<(&'static str, String)> {
-        let key = record_key(self.pool()).await.unwrap();
-        let headers = ClickRecord::headers(place, &key).into_iter();
+    /// Returns the headers of the record with this value at a place.
+    pub(crate) async fn headers(
+        &self,
+        place: RecordPlace,
+        value: &[u8],
+    ) -> Vec<(&'static str, String)> {
+        let key = log_meta::click_record_key(self.stage.database.pool()).await;
+        let headers = ClickRecord::headers(place, value, &key.unwrap()).into_iter();
         headers
             .map(|(name, value)| (name, value.into_owned()))
             .collect()
@@ -121,7 +121,7 @@ impl ClickStage {
     pub(crate) async fn publish_record(
         &self,
         partition: u8,
-        headers: &[(&str, &str)],
+        headers: &[(&str, String)],
         value: &[u8],
     ) {
         let topic = self.stage.broker.clicks().clicks_topic;
@@ -130,7 +130,7 @@ impl ClickStage {
             .fold(OwnedHeaders::new(), |headers, (key, value)| {
                 headers.insert(Header {
                     key,
-                    value: Some(*value),
+                    value: Some(value),
                 })
             });
         let record = FutureRecord::<str, [u8]>::to(topic.as_str())
@@ -155,8 +155,8 @@ impl ClickStage {
 
     /// Starts a counting in these shards.
     pub(crate) fn counting_in(&self, claimed: ClaimedShards) -> RunningCounting {
-        let pool = self.stage.databases(SessionKind::Projector, 2).read;
-        let counting = CountingLoop::new(&self.config(), pool, claimed).unwrap();
+        let databases = self.stage.databases(SessionKind::Projector, 2);
+        let counting = CountingLoop::new(&self.config(), databases, claimed).unwrap();
         let end = CountingEnd::default();
         RunningCounting {
             running: in_background(counting.run(end.clone())),

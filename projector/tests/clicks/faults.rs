@@ -32,19 +32,14 @@ async fn unreadable_records_are_skipped() {
         partition,
         sequence: *sequence,
     };
-    let headers = stage.headers(place).await;
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
-    stage
-        .publish_record(partition, &headers, b"{\"slug\":")
-        .await;
+    let value = b"{\"slug\":";
+    let headers = stage.headers(place, value).await;
+    stage.publish_record(partition, &headers, value).await;
     let too_old = click(1, now - Duration::days(900));
     let ahead = click(1, now + Duration::days(2));
     stage.publish(&mut recorder, &[too_old, ahead, good]).await;
     stage
-        .publish_record(partition, &[("ce_id", "\0")], b"")
+        .publish_record(partition, &[("ce_id", "\0".to_owned())], b"")
         .await;
     for _ in 0..2 {
         stage.count().await;
@@ -64,37 +59,35 @@ async fn forged_and_altered_records_count_nothing() {
         partition,
         sequence,
     };
-    let own = stage.headers(place(1)).await;
-    let far = stage.headers(place(1_000_000_000_000)).await;
-    let of_other_key = ClickRecord::headers(place(2), &RecordKey::new(b"guessed"))
-        .map(|(name, value)| (name, value.into_owned()));
-    let with_mac_of_own = far.iter().zip(&own).map(|(far, own)| match far.0 {
-        "ce_mac" => own.clone(),
-        _ => far.clone(),
-    });
-    let without_mac = far.iter().filter(|(name, _)| *name != "ce_mac");
     let altered = Click {
         count: u32::MAX,
         ..honest.clone()
     };
-    stage
-        .publish(&mut recorder, std::slice::from_ref(&honest))
-        .await;
-    for headers in [
+    let altered = altered.to_value();
+    let far = stage.headers(place(1_000_000_000_000), &altered).await;
+    let own = stage.headers(place(1), &honest.to_value()).await;
+    let guessed = RecordKey::new(b"guessed");
+    let of_other_key = ClickRecord::headers(place(2), &altered, &guessed);
+    let of_other_key = of_other_key.map(|(name, value)| (name, value.into_owned()));
+    let is_mac = |name: &str| name == "ce_mac";
+    let with_mac_of_own = far.iter().zip(&own).map(|(far, own)| {
+        let taken = if is_mac(far.0) { own } else { far };
+        taken.clone()
+    });
+    let without_mac = far.iter().filter(|(name, _)| !is_mac(name)).cloned();
+    let forged: [Vec<_>; 4] = [
+        // Before the honest record: no sequence speaks against it.
         own.clone(),
         of_other_key.into(),
         with_mac_of_own.collect(),
-        without_mac.cloned().collect(),
-    ] {
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        stage
-            .publish_record(partition, &headers, &altered.to_value())
-            .await;
+        without_mac.collect(),
+    ];
+    for headers in forged {
+        stage.publish_record(partition, &headers, &altered).await;
     }
-    stage.publish(&mut recorder, &[honest]).await;
+    stage
+        .publish(&mut recorder, &[honest.clone(), honest])
+        .await;
     stage.count().await;
     assert_eq!(clicks(stage.pool()).await, 2);
     assert_eq!(missing(stage.pool()).await, 0);

@@ -5,11 +5,12 @@ use std::process::{Command, Output};
 use linkledger_core::{
     click::Dimension,
     clock::{Clock as _, SystemClock},
+    databases::Databases,
     event_store::{self, SessionKind},
 };
 use linkledger_projector::{
     clicks::{self, CountingEnd, CountingLoop, housekeeping},
-    operations::{clicks::status, pause::PauseChange},
+    operations::{self, clicks::status, pause::PauseChange},
 };
 use linkledger_testing::eventually;
 use serde_json::Value;
@@ -44,6 +45,10 @@ async fn projector_grants_suffice_to_count() {
     let stage = ClickStage::set().await;
     raw_sql(ROLES).execute(stage.pool()).await.unwrap();
     let pool = pool_of(&stage, "linkledger_projector");
+    let databases = Databases {
+        read: pool.clone(),
+        ..stage.stage.databases(SessionKind::Projector, 1)
+    };
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for _ in 0..2 {
@@ -51,7 +56,7 @@ async fn projector_grants_suffice_to_count() {
         stage.publish(&mut recorder, &made).await;
         let end = CountingEnd::default();
         end.at_end_of_topic.cancel();
-        let counting = CountingLoop::new(&stage.config(), pool.clone(), all_shards()).unwrap();
+        let counting = CountingLoop::new(&stage.config(), databases.clone(), all_shards()).unwrap();
         counting.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(stage.pool()).await, 4);
@@ -119,6 +124,25 @@ async fn commands_pause_resume_and_show_the_counting() {
 }
 
 #[tokio::test]
+async fn unreadable_state_of_clicks_leaves_the_rest_of_the_status() {
+    let stage = ClickStage::set().await;
+    raw_sql("DROP FUNCTION clicks.lag_seconds()")
+        .execute(stage.pool())
+        .await
+        .unwrap();
+    let databases = stage.stage.databases(SessionKind::Reader, 2);
+    let status = operations::status::collect(&databases).await.unwrap();
+    let finding = "the state of the counting of clicks cannot be read";
+    assert!(
+        status.findings.iter().any(|it| it.starts_with(finding)),
+        "{:?}",
+        status.findings
+    );
+    let json = serde_json::to_value(&status).unwrap();
+    assert!(json["clicks"].is_null() && json["projections"][2].is_object());
+}
+
+#[tokio::test]
 async fn projector_counts_clicks_beside_projections() {
     let stage = ClickStage::set().await;
     stage.stage.account_with_links("both", 2).await;
@@ -148,10 +172,13 @@ async fn counting_runs_to_end_of_topic() {
     let mut recorder = TestRecorder::new();
     let made: Vec<_> = (0..20).map(|link| click(link, SystemClock.now())).collect();
     stage.publish(&mut recorder, &made).await;
-    let pool = clicks::pool(&stage.config()).unwrap();
+    let databases = Databases {
+        read: clicks::pool(&stage.config()).unwrap(),
+        ..stage.stage.databases(SessionKind::Projector, 1)
+    };
     let end = CountingEnd::default();
     end.at_end_of_topic.cancel();
-    let counting = CountingLoop::new(&stage.config(), pool, all_shards()).unwrap();
+    let counting = CountingLoop::new(&stage.config(), databases, all_shards()).unwrap();
     counting.run(end).await.unwrap();
     assert_eq!(counted_clicks(stage.pool()).await, 20);
     let of_values = clicks_of_values(stage.pool(), "link value", Dimension::Country).await;

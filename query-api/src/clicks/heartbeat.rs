@@ -7,10 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use linkledger_core::{
-    click::{self, RecorderId},
-    clock::Clock,
-    cloud_event::RecordKey,
-    event_store::transaction::PoolTransaction,
+    click::RecorderId, clock::Clock, event_store::transaction::PoolTransaction,
     metrics::CLICKS_HEARTBEAT_AGE_SECONDS,
 };
 use metrics::gauge;
@@ -57,17 +54,15 @@ pub(super) struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Inserts the recorder, reads the salts, and returns the key of the records' codes. Must succeed before the short host
-    /// accepts requests.
+    /// Inserts the recorder and reads the salts. Must succeed before the short host accepts requests.
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub(super) async fn begin(&self) -> anyhow::Result<RecordKey> {
+    pub(super) async fn begin(&self) -> anyhow::Result<()> {
         let registering = async {
             let progress = self.progress.borrow().clone();
             self.upsert_recorder(&self.pool, &progress).await?;
-            self.salts.read(&self.pool, self.clock.now().date()).await?;
-            click::record_key(&self.pool).await
+            self.salts.read(&self.pool, self.clock.now().date()).await
         };
         let registered = timeout(HEARTBEAT_TIME_MAX, registering).await;
         registered

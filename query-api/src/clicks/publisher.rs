@@ -196,7 +196,7 @@ impl ClickPublisher {
                     partition: number,
                     sequence,
                 };
-                let headers = ClickRecord::kafka_headers(place, &self.record_key);
+                let headers = ClickRecord::kafka_headers(place, &record.value, &self.record_key);
                 let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
                     .partition(i32::from(number))
                     .key(&key)

@@ -30,8 +30,8 @@ pub(in crate::clicks) fn read(
         .and_then(|(_, id)| std::str::from_utf8(id).ok())
         .filter(|id| !id.contains('\0'))
         .map(|id| id.chars().take(ID_LENGTH_MAX).collect());
-    let place = ClickRecord::read_place(partition, headers(), key).ok();
     let value = message.payload().unwrap_or_default();
+    let place = ClickRecord::read_place(partition, headers(), value, key).ok();
     let click = place.and_then(|_| Click::from_value(value).ok());
     PartitionRecord {
         offset: message.offset(),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use time::Date;
 
-/// Settings of the transaction. The lock of a position waits for the running batch. A pause between two statements waits for the broker. Postgres ends a statement
-/// whose client has gone.
+/// Settings of the transaction. The lock of a position waits for the running batch; a pause between two statements
+/// waits for the broker. Postgres ends a statement whose client has gone.
 const SET_TIMEOUTS: &str = "
     SET LOCAL statement_timeout = '1h';
     SET LOCAL idle_in_transaction_session_timeout = '60s';

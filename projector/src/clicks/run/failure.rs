@@ -27,6 +27,14 @@ impl CountingLoop {
         let Some(Some(partition)) = self.partitions.get_mut(&number) else {
             return;
         };
+        if errors::is_lock_timeout(error) {
+            partition.back_off();
+            self.warn_of(
+                error,
+                "a recount, a pause or another projector holds a position of clicks",
+            );
+            return;
+        }
         let is_too_long = is_too_long(error);
         let is_refused = retry::is_refusal(error);
         if (is_too_long || is_refused) && partition.attempted() > 1 {

@@ -3,8 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use linkledger_core::{
-    click::{self, tally::PartitionRecord},
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
+    click::tally::PartitionRecord,
+    event_store::{
+        log_meta,
+        time_limit::{ANSWER_TIME_MAX, within},
+    },
     shard::Shard,
 };
 use rdkafka::Offset;
@@ -105,7 +108,7 @@ impl CountingLoop {
         }
         self.positions_read_at = Some(Instant::now());
         let reading = async {
-            let key = click::record_key(&self.pool).await?;
+            let key = log_meta::click_record_key(&self.log).await?;
             Ok((key, position::read(&self.pool, &waiting).await?))
         };
         match within(ANSWER_TIME_MAX, reading).await {

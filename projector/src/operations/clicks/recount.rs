@@ -6,9 +6,11 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use linkledger_core::{event_store::time_limit::within, kafka_config::KafkaConfig, lifecycle};
+use linkledger_core::{
+    databases::Databases, event_store::time_limit::within, kafka_config::KafkaConfig, lifecycle,
+};
 use serde::Serialize;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::OperatorName;
 use crate::{
@@ -63,13 +65,13 @@ impl RecountProgress for Phase<'_> {
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is found before the counting starts, or
 /// an error of the database or of Kafka.
 pub async fn preview(
-    pool: &PgPool,
+    databases: &Databases,
     kafka: &KafkaConfig,
     scope: RecountScope,
     progress: &dyn ProgressSink,
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let previewed = Recount::new(pool, kafka, scope, &phase)
+    let previewed = Recount::new(databases, kafka, scope, &phase)
         .await?
         .preview()
         .await?;
@@ -86,14 +88,14 @@ pub async fn preview(
 /// # Errors
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal), or an error of the database or of Kafka.
 pub async fn recount(
-    pool: &PgPool,
+    databases: &Databases,
     kafka: &KafkaConfig,
     scope: RecountScope,
     operator: OperatorName<'_>,
     progress: &dyn ProgressSink,
 ) -> anyhow::Result<RecountReport> {
     let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let mut recount = Recount::new(pool, kafka, scope, &phase)
+    let mut recount = Recount::new(databases, kafka, scope, &phase)
         .await
         .context(UNCHANGED)?;
     let mut tx = recount.begin().await.context(UNCHANGED)?;

@@ -32,7 +32,12 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     }
     findings.extend(status.failed_operations.iter().map(of_failed));
     add_relay(&mut findings, &status.relay);
-    findings.extend(of_clicks(&status.clicks));
+    findings.extend(match &status.clicks {
+        Ok(clicks) => of_clicks(clicks),
+        Err(error) => Some(format!(
+            "the state of the counting of clicks cannot be read: {error}"
+        )),
+    });
     findings.extend(of_snapshots(&status.snapshots));
     findings
 }

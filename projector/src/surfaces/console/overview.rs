@@ -53,7 +53,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 (facts::relay(&status.relay))
                 (facts::snapshot(&status.snapshots))
             }
-            (clicks::section(&status.clicks))
+            @if let Ok(clicks) = &status.clicks { (clicks::section(clicks)) }
             (operations::section(&status.recent_operations))
             p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
         }

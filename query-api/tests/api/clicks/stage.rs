@@ -8,9 +8,10 @@ use std::{
 use axum::http::Method;
 use linkledger_core::{
     batch::SettledCreate,
-    click::{CLICK_PARTITIONS, CLICKS_TOPIC, ClickRecord, click_partition, record_key},
+    click::{CLICK_PARTITIONS, CLICKS_TOPIC, ClickRecord, click_partition},
     clock::Clock as _,
     cloud_event::RecordKey,
+    event_store::log_meta,
     kafka_config::ClicksConfig,
 };
 use linkledger_query_api::ClickSettings;
@@ -125,7 +126,9 @@ impl ClickStage {
     }
 
     async fn record_key(&self) -> RecordKey {
-        record_key(self.service.pool()).await.unwrap()
+        log_meta::click_record_key(self.service.pool())
+            .await
+            .unwrap()
     }
 }
 

@@ -57,14 +57,14 @@ impl RecountClicks {
         let kafka = kafka.context("clicks are switched off by --no-clicks: nothing is counted")?;
         let options = &self.options;
         let databases = options.databases_of(SessionKind::Writer, CONNECTIONS_MAX);
-        let pool = databases.await?.read;
+        let databases = databases.await?;
         let scope = RecountScope {
             from: self.from,
             accepts_fewer: self.accept_fewer,
         };
         let progress = ProgressReport::shown(options.json);
         let report = if self.operator.dry_run {
-            let preview = recount::preview(&pool, &kafka, scope, &progress).await;
+            let preview = recount::preview(&databases, &kafka, scope, &progress).await;
             preview.map_err(|error| {
                 let is_refusal = error.is::<RecountRefusal>();
                 error.context(if is_refusal {
@@ -75,7 +75,7 @@ impl RecountClicks {
             })?
         } else {
             let (operator, reason) = (self.operator.operator(), self.operator.reason.as_deref());
-            recount::recount(&pool, &kafka, scope, (&operator, reason), &progress).await?
+            recount::recount(&databases, &kafka, scope, (&operator, reason), &progress).await?
         };
         drop(progress);
         options.print(&report, &report.to_string())

@@ -32,7 +32,7 @@ pub(super) fn lines(status: &StatusReport) -> Vec<String> {
     lines.extend(at_work.map(operation));
     lines.extend(generations(&status.projections));
     lines.push(relay(&status.relay));
-    lines.extend(clicks::lines(&status.clicks));
+    lines.extend(status.clicks.iter().flat_map(clicks::lines));
     lines.push(snapshot(&status.snapshots));
     lines.extend(last_errors(&status.projections));
     lines
