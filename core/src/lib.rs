@@ -41,8 +41,8 @@
 //!
 //! ## Publishing and reading
 //! - **relay**: publishes the log to Kafka, in order.
-//! - **record key**: of a log; by it the projector tells records of the relay from those of anybody else
-//!   ([`cloud_event::RecordKey`]).
+//! - **record key**: of a log; by it the projector tells records of the relay from those of anybody else, and by
+//!   another one records of recorders ([`cloud_event::RecordKey`]).
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
 //! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.

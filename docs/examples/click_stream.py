@@ -56,17 +56,20 @@ def read(counted, follow=False):
 
 
 def click_of(message):
-    """Returns the click; None for a record of another type or version."""
-    headers = {name: value.decode() for name, value in message.headers() or []}
-    if headers.get("ce_type") != TYPE:
+    """Returns the click; None for a record of another type or version, or of somebody else."""
+    try:
+        headers = {name: value.decode() for name, value in message.headers() or []}
+        if headers["ce_type"] != TYPE:
+            return None
+        return Click(
+            partition=message.partition(),
+            recorder=headers["ce_source"].removeprefix(SOURCE),
+            sequence=int(headers["ce_sequence"]),
+            mac=headers["ce_mac"],
+            data=json.loads(message.value()),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return Click(
-        partition=message.partition(),
-        recorder=headers["ce_source"].removeprefix(SOURCE),
-        sequence=int(headers["ce_sequence"]),
-        mac=headers.get("ce_mac", ""),
-        data=json.loads(message.value()),
-    )
 
 
 def headers_of(click):

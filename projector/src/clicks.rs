@@ -89,20 +89,13 @@ pub fn start(
         return Ok(());
     }
     begin_counters();
-    let (of_counting, of_report) = (
-        (
-            config.clone(),
-            Databases {
-                log,
-                read: pool.clone(),
-            },
-            claimed.clone(),
-        ),
-        pool,
-    );
+    let databases = Databases {
+        log,
+        read: pool.clone(),
+    };
+    let (config, claimed) = (config.clone(), claimed.clone());
     let count = move |end: CountingEnd| {
-        let (config, databases, claimed) = of_counting.clone();
-        let counting = CountingLoop::new(&config, databases, claimed);
+        let counting = CountingLoop::new(&config, databases.clone(), claimed.clone());
         async move { counting?.run(end).await }
     };
     match stop {
@@ -123,7 +116,7 @@ pub fn start(
         }
     }
     tasks.spawn_housekeeping("clicks: report", move |shutdown| {
-        keep_reported(of_report.clone(), shutdown)
+        keep_reported(pool.clone(), shutdown)
     });
     Ok(())
 }

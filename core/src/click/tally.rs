@@ -1,7 +1,7 @@
 //! Tally of the records of one partition: which clicks count, and the rows of figures that they add up to.
 //!
-//! Pure. A record counts once: a sequence up to the counted one of its recorder is a repeat. Whatever a record
-//! holds, its sequence advances, so that a record that cannot be counted is never taken for a lost one.
+//! Pure. A record counts once: a sequence up to the counted one of its recorder is a repeat. Whatever value
+//! a record of a recorder has, its sequence advances: a click that cannot be counted is never taken for a lost one.
 
 mod retention;
 mod sequences;

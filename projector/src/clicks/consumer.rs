@@ -33,6 +33,8 @@ pub(super) struct ClickConsumer {
     topic: TopicName,
     /// Key of the records' codes; read before the first partition is fetched.
     key: Option<RecordKey>,
+    /// The first record that cannot be read, and why, since the last call of [`Self::take_first_unreadable`].
+    first_unreadable: Option<String>,
     /// Partitions that the client fetches.
     fetched: BTreeSet<u8>,
     warnings: KafkaWarnings,
@@ -59,6 +61,7 @@ impl ClickConsumer {
             inner: Arc::new(ClosedInTime::new(inner)),
             topic: settings.clicks.clicks_topic.clone(),
             key: None,
+            first_unreadable: None,
             fetched: BTreeSet::new(),
             warnings: KafkaWarnings::default(),
         })
@@ -90,7 +93,14 @@ impl ClickConsumer {
                     if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS)
                         && let Some(key) = &self.key
                     {
-                        records.push((partition, record::read(partition, &message, key)));
+                        let (record, error) = record::read(partition, &message, key);
+                        if let Some(error) = error {
+                            let offset = record.offset;
+                            let describe =
+                                || format!("{error} (partition {partition}, offset {offset})");
+                            self.first_unreadable.get_or_insert_with(describe);
+                        }
+                        records.push((partition, record));
                     }
                 }
                 Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
@@ -154,6 +164,11 @@ impl ClickConsumer {
         } else {
             self.inner.resume(&list)
         }
+    }
+
+    /// Returns the first record that could not be read since the last call, and why.
+    pub(super) fn take_first_unreadable(&mut self) -> Option<String> {
+        self.first_unreadable.take()
     }
 
     /// Returns the reason to replace this consumer, if its client knows no broker any more.

@@ -220,6 +220,7 @@ impl CountingLoop {
                 unreadable = tally.unreadable,
                 missing,
                 before_offset = tally.next_offset,
+                first_unreadable = self.consumer.take_first_unreadable(),
                 "the topic of clicks has unreadable records, or lacks records"
             );
         }

@@ -1,7 +1,7 @@
 //! Reads a click from a record of the topic.
 
 use linkledger_core::{
-    click::{Click, ClickRecord, tally::PartitionRecord},
+    click::{Click, ClickRecord, ClickRecordError, tally::PartitionRecord},
     cloud_event::RecordKey,
 };
 use rdkafka::{
@@ -12,13 +12,13 @@ use rdkafka::{
 /// Longest id of a record that is kept; longer ones are cut.
 const ID_LENGTH_MAX: usize = 200;
 
-/// Returns the record; without a valid code, as one that cannot be read. Its click lacks the slug, which no figure needs:
-/// many clicks wait in memory.
+/// Returns the record, and the reason if it cannot be read, as one without a valid code. Its click lacks the slug, which
+/// no figure needs: many clicks wait in memory.
 pub(in crate::clicks) fn read(
     partition: u8,
     message: &BorrowedMessage<'_>,
     key: &RecordKey,
-) -> PartitionRecord {
+) -> (PartitionRecord, Option<ClickRecordError>) {
     let headers = || {
         let headers = message.headers().into_iter();
         headers
@@ -31,9 +31,14 @@ pub(in crate::clicks) fn read(
         .filter(|id| !id.contains('\0'))
         .map(|id| id.chars().take(ID_LENGTH_MAX).collect());
     let value = message.payload().unwrap_or_default();
-    let place = ClickRecord::read_place(partition, headers(), value, key).ok();
-    let click = place.and_then(|_| Click::from_value(value).ok());
-    PartitionRecord {
+    let place = ClickRecord::read_place(partition, headers(), value, key);
+    let read = place.map(|place| (place, Click::from_value(value)));
+    let (place, click, error) = match read {
+        Ok((place, Ok(click))) => (Some(place), Some(click), None),
+        Ok((place, Err(error))) => (Some(place), None, Some(error)),
+        Err(error) => (None, None, Some(error)),
+    };
+    let record = PartitionRecord {
         offset: message.offset(),
         record_id,
         place: place.map(|place| (place.recorder_id, place.sequence)),
@@ -41,5 +46,6 @@ pub(in crate::clicks) fn read(
             slug: String::new(),
             ..click
         }),
-    }
+    };
+    (record, error)
 }

@@ -186,7 +186,7 @@ impl PartitionReading<'_> {
                 match stream.next().await {
                     Some(Ok(message)) if message.partition() == i32::from(self.partition) => {
                         return Ok(Some(TopicRecord {
-                            record: record::read(self.partition, &message, &self.reader.key),
+                            record: record::read(self.partition, &message, &self.reader.key).0,
                             at: message.timestamp().to_millis().and_then(instant),
                         }));
                     }
