@@ -162,8 +162,10 @@ impl TestBroker {
                 let mut first = TopicPartitionList::new();
                 let added = first.add_partition_offset(topic, partition.into(), Offset::Offset(1));
                 added.expect("a valid offset");
-                let deleted = self.admin().delete_records(&first, &AdminOptions::new());
-                let deleted = deleted.await.expect("the broker answers");
+                // The client polls for the answer: dropped before, it would never come.
+                let admin = self.admin();
+                let deleted = admin.delete_records(&first, &AdminOptions::new()).await;
+                let deleted = deleted.expect("the broker answers");
                 let errors = deleted
                     .elements()
                     .iter()
