@@ -66,7 +66,7 @@ def send(producer, topic, line, delivered):
         raise event_stream.StreamError(f"a line is no click of an archive: {line[:80].strip()}") from error
     record = {
         "key": key,
-        "value": json.dumps(data, ensure_ascii=False, separators=(",", ":")),  # as it was: its code is of these bytes
+        "value": json.dumps(data, ensure_ascii=False, separators=(",", ":")),  # the bytes that its code is of
         "partition": click.partition,
         "headers": click_stream.headers_of(click),
         "on_delivery": delivered,
