@@ -45,7 +45,7 @@ pub use self::{
 };
 pub use self::{
     dimension::Dimension,
-    record::{ClickRecord, ClickRecordError, RecordPlace, RecorderId},
+    record::{ClickRecordError, RecordPlace, RecorderId},
 };
 
 /// Topic of the stream of clicks.

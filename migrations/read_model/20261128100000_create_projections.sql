@@ -4,11 +4,14 @@ CREATE TABLE read_model.projections (
     projection text NOT NULL,
     -- Generation that queries read.
     active_generation integer NOT NULL,
+    -- Highest number given out. A number is given out once, even if its generation is dropped: redirect caches and the
+    -- records of operators tell generations apart by it.
+    highest_generation integer NOT NULL,
     CONSTRAINT projections_pkey PRIMARY KEY (projection)
 );
 
-INSERT INTO read_model.projections (projection, active_generation)
-VALUES ('links', 1), ('redirects', 1), ('credits', 1);
+INSERT INTO read_model.projections (projection, active_generation, highest_generation)
+VALUES ('links', 1, 1), ('redirects', 1, 1), ('credits', 1, 1);
 
 -- The purpose of each generation: being built, read, kept for a rollback, or being dropped.
 CREATE TABLE read_model.generations (
@@ -33,18 +36,6 @@ CREATE UNIQUE INDEX generations_one_is_active ON read_model.generations (project
 
 INSERT INTO read_model.generations (projection, generation, phase)
 SELECT projection, active_generation, 'active' FROM read_model.projections;
-
--- A number is given out once, even if its generation is dropped: redirect caches and the records of operators tell
--- generations apart by it.
-CREATE TABLE read_model.generation_numbers (
-    projection text NOT NULL REFERENCES read_model.projections (projection),
-    -- Highest number given out.
-    highest integer NOT NULL,
-    CONSTRAINT generation_numbers_pkey PRIMARY KEY (projection)
-);
-
-INSERT INTO read_model.generation_numbers (projection, highest)
-SELECT projection, active_generation FROM read_model.projections;
 
 CREATE TABLE read_model.checkpoints (
     projection text NOT NULL REFERENCES read_model.projections (projection),

@@ -34,10 +34,8 @@ DECLARE
     it record;
     partition text;
 BEGIN
-    INSERT INTO read_model.generation_numbers AS known (projection, highest)
-    VALUES (for_projection, new_generation)
-    ON CONFLICT (projection) DO UPDATE SET highest = excluded.highest
-    WHERE known.highest < excluded.highest;
+    UPDATE read_model.projections SET highest_generation = new_generation
+    WHERE projection = for_projection AND highest_generation < new_generation;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the number % was given to a generation of `%` before',
             new_generation, for_projection USING ERRCODE = 'unique_violation';

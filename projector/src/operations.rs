@@ -7,6 +7,7 @@ pub mod parked;
 pub mod pause;
 pub mod progress;
 pub mod rebuild;
+pub mod recount;
 pub mod status;
 pub mod verify;
 pub mod why;

@@ -72,7 +72,8 @@ assert history[-1].changes["destination_url"].to == page, history
 # Clicks.
 hours = clicks.get_link_clicks(created.id, interval="hour")
 assert hours.link_id == created.id and hours.totals.clicks == 0 and hours.series[0].visitors is None, hours
-assert clicks.get_clicks(interval="day", timezone="Europe/Berlin").series[-1].visitors > 0
+days = clicks.get_clicks(interval="day", timezone="Europe/Berlin").series
+assert sum(day.visitors or 0 for day in days) > 0, days
 assert clicks.get_top_clicks(by="country").items[0].value is None
 top_links = clicks.get_top_links(limit=100).items
 assert {None, os.environ["CLICKED_URL"]} <= {link.short_url for link in top_links}, top_links

@@ -152,6 +152,8 @@ pub struct Buckets {
     quarters_from: i64,
     /// First boundary in the time zone; `None` if all days are days of the time zone.
     local_from: Option<i64>,
+    /// Second of the request.
+    now: i64,
 }
 
 impl Buckets {
@@ -165,6 +167,7 @@ impl Buckets {
             interval: request.interval,
             zone: &request.zone,
             quarters_from: quarters_kept_from(now),
+            now: now.unix_timestamp(),
         };
         // A fraction of a second belongs to the range.
         let to = grid.edge(
@@ -277,6 +280,16 @@ impl Buckets {
         let noon = midnight(day) + SECONDS_PER_DAY / 2;
         self.of_second(noon)
             .map_or(VisitorsPlace::Outside, VisitorsPlace::Bucket)
+    }
+
+    /// Returns true for buckets with visitors: not for hours, and not before the first UTC day of the bucket begins.
+    /// East of UTC a day begins before its UTC day does, and would have clicks of nobody.
+    pub fn have_visitors(&self) -> impl Iterator<Item = bool> {
+        let starts = self.boundaries[..self.len()].iter();
+        starts.map(|start| {
+            let first_day = (start + SECONDS_PER_DAY / 2 - 1).div_euclid(SECONDS_PER_DAY);
+            self.interval != Interval::Hour && first_day * SECONDS_PER_DAY <= self.now
+        })
     }
 
     fn of_second(&self, second: i64) -> Option<usize> {

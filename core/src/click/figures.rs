@@ -8,7 +8,7 @@ use std::mem;
 use time::{Date, OffsetDateTime};
 
 use super::{
-    buckets::{Buckets, Interval, VisitorsPlace},
+    buckets::{Buckets, VisitorsPlace},
     sketch::{SketchUnion, VisitorSketch},
 };
 
@@ -19,7 +19,7 @@ pub struct ClickFigures {
     pub clicks: u64,
     /// Clicks of bots.
     pub bots: u64,
-    /// Estimated visitors of each UTC day, added over days; `None` for an hour.
+    /// Estimated visitors of each UTC day, added over days; `None` for an hour, and before the first UTC day begins.
     pub visitors: Option<u64>,
 }
 
@@ -98,12 +98,12 @@ pub struct ClickSeries {
 impl ClickSeries {
     /// Returns a series without clicks.
     pub fn new(buckets: Buckets) -> Self {
-        let empty = ClickFigures {
-            visitors: (buckets.interval() != Interval::Hour).then_some(0),
+        let empty = |has_visitors: bool| ClickFigures {
+            visitors: has_visitors.then_some(0),
             ..ClickFigures::default()
         };
         Self {
-            figures: vec![empty; buckets.len()],
+            figures: buckets.have_visitors().map(empty).collect(),
             visitors: 0,
             visitors_of_day: DayUnion::default(),
             buckets,

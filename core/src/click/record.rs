@@ -41,17 +41,6 @@ pub struct RecordPlace {
     pub sequence: u64,
 }
 
-/// A click with its place in the stream of its recorder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClickRecord {
-    /// Recorder of the click.
-    pub recorder_id: RecorderId,
-    /// Number of the record among the recorder's records in the partition: from 1, without gaps.
-    pub sequence: u64,
-    /// The click.
-    pub click: Click,
-}
-
 /// A record that linkledger did not write, or that is damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum ClickRecordError {
@@ -227,16 +216,14 @@ impl RecordPlace {
         } = self;
         format!("{recorder}-{partition}-{sequence}")
     }
-}
 
-impl ClickRecord {
-    /// Returns the headers of the record with this value at a place, with its code.
+    /// Returns the headers of the record with this value, with its code.
     pub fn headers(
-        place: RecordPlace,
+        self,
         value: &[u8],
         key: &RecordKey,
     ) -> [(&'static str, Cow<'static, str>); HEADERS] {
-        let (id, recorder) = (place.id(), place.recorder_id.0);
+        let (id, recorder) = (self.id(), self.recorder_id.0);
         let mac = key.mac_of_click(&id, value).to_string();
         [
             ("content-type", "application/json".into()),
@@ -244,15 +231,15 @@ impl ClickRecord {
             ("ce_id", id.into()),
             ("ce_source", format!("{SOURCE_PREFIX}{recorder}").into()),
             ("ce_type", TYPE.into()),
-            ("ce_sequence", place.sequence.to_string().into()),
+            ("ce_sequence", self.sequence.to_string().into()),
             (MAC, mac.into()),
         ]
     }
 
-    /// Returns the headers of the record with this value at a place, for a producer.
+    /// Returns the headers of the record with this value, for a producer.
     #[cfg(feature = "kafka")]
-    pub fn kafka_headers(place: RecordPlace, value: &[u8], key: &RecordKey) -> OwnedHeaders {
-        let headers = Self::headers(place, value, key);
+    pub fn kafka_headers(self, value: &[u8], key: &RecordKey) -> OwnedHeaders {
+        let headers = self.headers(value, key);
         let empty = OwnedHeaders::new_with_capacity(headers.len());
         headers.iter().fold(empty, |headers, (key, value)| {
             let value = Some(value.as_ref());
@@ -260,34 +247,16 @@ impl ClickRecord {
         })
     }
 
-    /// Reads a record of `partition`.
+    /// Reads the place of a record of `partition`, and verifies its code: of the bytes as they were received.
     ///
     /// # Errors
-    /// Returns an error if linkledger did not write the record.
+    /// Returns an error if a header is missing or malformed, or if no recorder has written the record.
     pub fn read<'a>(
         partition: u8,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         value: &[u8],
         key: &RecordKey,
     ) -> Result<Self, ClickRecordError> {
-        let place = Self::read_place(partition, headers, value, key)?;
-        Ok(Self {
-            recorder_id: place.recorder_id,
-            sequence: place.sequence,
-            click: Click::from_value(value)?,
-        })
-    }
-
-    /// Reads the place of a record of `partition`, and verifies its code: of the bytes as they were received.
-    ///
-    /// # Errors
-    /// Returns an error if a header is missing or malformed, or if no recorder has written the record.
-    pub fn read_place<'a>(
-        partition: u8,
-        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-        value: &[u8],
-        key: &RecordKey,
-    ) -> Result<RecordPlace, ClickRecordError> {
         use ClickRecordError::Header;
         let (mut source, mut sequence, mut mac, mut has_type) = (None, None, None, false);
         for (name, value) in headers {
@@ -311,7 +280,7 @@ impl ClickRecord {
             .and_then(|text| text.parse().ok())
             .filter(|sequence| *sequence > 0 && *sequence <= i64::MAX.cast_unsigned())
             .ok_or(Header("ce_sequence"))?;
-        let place = RecordPlace {
+        let place = Self {
             recorder_id: RecorderId(recorder_id),
             partition,
             sequence,
@@ -352,19 +321,14 @@ mod tests {
 
     #[test]
     fn record_round_trips() {
-        let record = ClickRecord {
-            recorder_id: RecorderId(Uuid::from_u128(3)),
-            sequence: 7,
-            click: click(),
-        };
         let key = RecordKey::new(&[7; 32]);
         let place = RecordPlace {
-            recorder_id: record.recorder_id,
+            recorder_id: RecorderId(Uuid::from_u128(3)),
             partition: 5,
-            sequence: record.sequence,
+            sequence: 7,
         };
-        let value = record.click.to_value();
-        let headers = ClickRecord::headers(place, &value, &key);
+        let value = click().to_value();
+        let headers = place.headers(&value, &key);
         let headers = || {
             headers
                 .iter()
@@ -375,9 +339,10 @@ mod tests {
                 Some((of, other)) if of == name => (name, other),
                 _ => (name, value),
             });
-            ClickRecord::read(partition, headers, &value, key)
+            RecordPlace::read(partition, headers, &value, key)
         };
-        assert_eq!(read(5, &key, None).unwrap(), record);
+        assert_eq!(read(5, &key, None).unwrap(), place);
+        assert_eq!(Click::from_value(&value).unwrap(), click());
         // Records that no recorder has written.
         let source = b"/linkledger/recorders/00000000-0000-0000-0000-000000000004";
         for forged in [

@@ -89,8 +89,6 @@ pub struct Tally {
     pub clicks: u64,
     /// Number of records that cannot be counted.
     pub unreadable: u64,
-    /// Number of records that were counted before.
-    pub repeats: u64,
     /// Sequences of the recorders, after the records.
     pub sequences: Sequences,
     /// Rows of the clicks.
@@ -112,7 +110,6 @@ impl Tally {
             last_record_id: None,
             clicks: 0,
             unreadable: 0,
-            repeats: 0,
             sequences,
             figures: Figures::default(),
         };
@@ -132,7 +129,6 @@ impl Tally {
         if let Some((recorder_id, sequence)) = record.place
             && !self.sequences.advance(recorder_id, sequence)
         {
-            self.repeats += 1;
             return;
         }
         match &record.click {

@@ -4,9 +4,7 @@
 use std::{collections::BTreeSet, fs};
 
 use linkledger_core::{
-    click::{
-        CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, ClickRecord, RecordPlace, RecorderId,
-    },
+    click::{CLICK_PARTITIONS, CLICKS_TOPIC, Click, ClickDetails, RecordPlace, RecorderId},
     cloud_event::RecordKey,
     id::LinkId,
 };
@@ -80,11 +78,11 @@ pub(super) fn message() -> Value {
             sequence,
         };
         let bytes = click(&value).to_value();
-        let headers: Map<String, Value> =
-            ClickRecord::headers(place, &bytes, &RecordKey::new(b"key"))
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value.into()))
-                .collect();
+        let headers: Map<String, Value> = place
+            .headers(&bytes, &RecordKey::new(b"key"))
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
         json!({ "headers": headers, "payload": value })
     });
     json!({

@@ -9,8 +9,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     click::{
-        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, RecordPlace, RecorderId,
-        click_partition,
+        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, RecordPlace, RecorderId, click_partition,
     },
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
     cloud_event::RecordKey,
@@ -187,7 +186,7 @@ impl ClicksTopic {
         place: RecordPlace,
     ) -> anyhow::Result<()> {
         let (key, value) = (click.link_id.to_string(), click.to_value());
-        let headers = ClickRecord::kafka_headers(place, &value, &RecordKey::new(RECORD_KEY));
+        let headers = place.kafka_headers(&value, &RecordKey::new(RECORD_KEY));
         let mut record = BaseRecord::to(&self.topic)
             .partition(place.partition.into())
             .key(&key)

@@ -14,13 +14,14 @@ use clap::Args;
 use futures::{StreamExt as _, stream};
 use linkledger_core::{
     api_key::ApiKey,
-    click::{CLICK_PARTITIONS, ClickKind, ClickRecord, RecordPlace, RecorderId, click_partition},
+    click::{CLICK_PARTITIONS, Click, ClickKind, RecordPlace, RecorderId, click_partition},
     clock::{Clock as _, SystemClock},
+    cloud_event::RecordKey,
     config::Secret,
     event_store::{self, SessionKind, api_keys, log_meta},
     figures::counted,
     id::{AccountId, LinkId},
-    kafka_config::KafkaConfig,
+    kafka_config::{KafkaConfig, TopicName},
     timestamp,
 };
 use linkledger_projector::clicks::counted_sequences;
@@ -210,71 +211,97 @@ async fn publish(
     links: &[MadeUpLink],
     now: OffsetDateTime,
 ) -> anyhow::Result<Published> {
-    let mut config: ClientConfig = kafka.client_settings()?.collect();
-    config
-        .set("enable.idempotence", "true")
-        .set(
-            "message.timeout.ms",
-            PUBLISH_TIMEOUT.as_millis().to_string(),
-        )
-        // The embedded broker keeps few MiB of a partition.
-        .set("compression.type", "lz4")
-        .set("allow.auto.create.topics", "false");
-    let producer: FutureProducer = config.create().context("cannot create a Kafka producer")?;
-    let key = log_meta::click_record_key(pool).await;
-    let key = key.context("cannot read the key of the records of clicks")?;
+    let writer = ClickWriter::new(kafka, pool).await?;
     let mut published = Published::default();
     let today = now.to_offset(UtcOffset::UTC).date();
     for age in (0..DAYS).rev() {
         let day = today - time::Duration::days(age.into());
         let seed = Uuid::new_v5(&NAMESPACE, format!("{account_id} {day}").as_bytes());
-        let last_sequences = counted_sequences(pool, RecorderId(seed)).await;
+        let recorder_id = RecorderId(seed);
+        let last_sequences = counted_sequences(pool, recorder_id).await;
         let last_sequences = last_sequences.context("cannot read which clicks are counted")?;
         let mut sequences = [0; CLICK_PARTITIONS as usize];
         let clicks = DayClicks::new(seed.as_u64_pair().1, day, LINKS).up_to(now);
-        let records = clicks.into_iter().filter_map(|made_up| {
+        let sending = clicks.into_iter().filter_map(|made_up| {
             let link = &links[made_up.link];
             let click = made_up.click(account_id, link.id, link.slug.clone());
-            let partition = click_partition(click.link_id);
-            let sequence = &mut sequences[usize::from(partition)];
-            *sequence += 1;
             match click.kind {
                 ClickKind::Human => published.people += 1,
                 ClickKind::Bot => published.bots += 1,
             }
-            if last_sequences
-                .get(&partition.into())
-                .is_some_and(|last| *sequence <= *last)
-            {
+            let partition = click_partition(click.link_id);
+            let sequence = &mut sequences[usize::from(partition)];
+            *sequence += 1;
+            let last = last_sequences.get(&partition.into());
+            if last.is_some_and(|last| *sequence <= *last) {
                 return None;
             }
             published.records += 1;
-            // The producer takes the record now, so its order is that of the sequences.
             let place = RecordPlace {
-                recorder_id: RecorderId(seed),
+                recorder_id,
                 partition,
                 sequence: *sequence,
             };
-            let value = click.to_value();
-            let headers = ClickRecord::kafka_headers(place, &value, &key);
-            let link = click.link_id.to_string();
-            let record = FutureRecord::to(kafka.topic.as_str())
-                .partition(partition.into())
-                .headers(headers)
-                .key(&link)
-                .payload(&value);
-            let queued = producer.send_result(record).map_err(|(error, _)| error);
-            Some(async move {
-                queued?.await?.map_err(|(error, _)| error)?;
-                anyhow::Ok(())
-            })
+            Some(writer.send(place, &click))
         });
-        let mut sent = stream::iter(records).buffered(RECORDS_MAX);
+        let mut sent = stream::iter(sending).buffered(RECORDS_MAX);
         while let Some(sent) = sent.next().await {
             sent.context("cannot publish clicks; run the command again")?;
         }
     }
     Ok(published)
+}
+
+/// Writer of the topic of clicks, as query-api is.
+struct ClickWriter {
+    producer: FutureProducer,
+    topic: TopicName,
+    key: RecordKey,
+}
+
+impl ClickWriter {
+    async fn new(kafka: &KafkaConfig, pool: &PgPool) -> anyhow::Result<Self> {
+        let mut config: ClientConfig = kafka.client_settings()?.collect();
+        let timeout_ms = PUBLISH_TIMEOUT.as_millis().to_string();
+        config
+            .set("enable.idempotence", "true")
+            .set("message.timeout.ms", timeout_ms)
+            // The embedded broker keeps few MiB of a partition.
+            .set("compression.type", "lz4")
+            .set("allow.auto.create.topics", "false");
+        let producer = config.create().context("cannot create a Kafka producer")?;
+        let key = log_meta::click_record_key(pool).await;
+        let key = key.context("cannot read the key of the records of clicks")?;
+        Ok(Self {
+            producer,
+            topic: kafka.topic.clone(),
+            key,
+        })
+    }
+
+    /// Gives the producer a record at once, so that records are in the order of the calls. Returns the wait for the
+    /// broker.
+    fn send(
+        &self,
+        place: RecordPlace,
+        click: &Click,
+    ) -> impl Future<Output = anyhow::Result<()>> + use<> {
+        let value = click.to_value();
+        let link = click.link_id.to_string();
+        let record = FutureRecord::to(self.topic.as_str())
+            .partition(place.partition.into())
+            .headers(place.kafka_headers(&value, &self.key))
+            .key(&link)
+            .payload(&value);
+        let queued = self
+            .producer
+            .send_result(record)
+            .map_err(|(error, _)| error);
+        async move {
+            queued?.await?.map_err(|(error, _)| error)?;
+            Ok(())
+        }
+    }
 }
 
 fn text(

@@ -100,6 +100,17 @@ pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<Offset
     rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
 }
 
+/// Pauses or resumes the counting in all partitions, whose rows the caller has locked.
+pub(crate) async fn set_paused_in_tx(tx: &mut PgConnection, is_paused: bool) -> sqlx::Result<()> {
+    sqlx::query!(
+        "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN coalesce(paused_at, now()) END",
+        is_paused
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the position is
 /// another one, or the counting is paused. A row that is locked, as by a recount, is an error at once: the other
 /// partitions do not wait.

@@ -1,29 +1,9 @@
-//! The counting of clicks: its state, pause, resume and recount.
+//! State of the counting of clicks.
 
-pub mod recount;
-
-use std::time::Duration;
-
-use anyhow::Context as _;
-use linkledger_core::{event_store::transaction::PoolTransaction, timestamp};
+use linkledger_core::timestamp;
 use serde::Serialize;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::time::{Instant, sleep};
-
-use crate::{
-    operations::{
-        audit::{self, OperationOutcome, OperatorCommand},
-        pause::PauseChange,
-    },
-    pipeline::retry::{self, Backoff},
-};
-
-/// Longest wait for a running batch. Postgres ends the transaction of a frozen process earlier.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Operator of a command, with the reason.
-pub type OperatorName<'a> = (&'a str, Option<&'a str>);
 
 /// State of the counting.
 #[derive(Debug, Clone, Serialize)]
@@ -48,15 +28,6 @@ pub struct ClickStatus {
     pub paused_by: Option<String>,
     /// Reason of the last pause, if the operator gave one.
     pub pause_reason: Option<String>,
-}
-
-/// State of the counting after a pause or a resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PausedCounting {
-    /// True if the command changed the state.
-    pub is_changed: bool,
-    /// Start of the pause; `None` if not paused.
-    pub paused_at: Option<OffsetDateTime>,
 }
 
 /// Reads the state of the counting.
@@ -98,7 +69,7 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
         FROM clicks.positions AS p
         LEFT JOIN LATERAL (
             SELECT o.operator, o.reason FROM read_model.operations AS o
-            WHERE o.command = 'clicks pause'
+            WHERE o.command = 'pause' AND o.subject = 'clicks'
             ORDER BY o.operation_id DESC
             LIMIT 1
         ) AS pause ON true
@@ -119,85 +90,4 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
         paused_by: row.paused_by.filter(|_| row.paused_at.is_some()),
         pause_reason: row.pause_reason.filter(|_| row.paused_at.is_some()),
     })
-}
-
-/// Returns the start of the pause; `None` if a partition is not paused.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn paused_at(pool: &PgPool) -> sqlx::Result<Option<OffsetDateTime>> {
-    read_paused_at(&mut *pool.acquire().await?).await
-}
-
-/// Pauses or resumes the counting, and records the command if it changed something. Returns after the commit, when the
-/// last batches are finished.
-///
-/// # Errors
-/// Returns an error if the database fails, or a batch does not end before the deadline.
-pub async fn change(
-    pool: &PgPool,
-    change: PauseChange,
-    operator: OperatorName<'_>,
-) -> anyhow::Result<PausedCounting> {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut backoff = Backoff::default();
-    loop {
-        let changed = try_change(pool, change, operator).await;
-        match changed.context("cannot pause or resume the counting of clicks; does a recount run?")
-        {
-            Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
-                sleep(backoff.next_delay()).await;
-            }
-            result => return result,
-        }
-    }
-}
-
-async fn try_change(
-    pool: &PgPool,
-    change: PauseChange,
-    (operator, reason): OperatorName<'_>,
-) -> sqlx::Result<PausedCounting> {
-    let mut tx = PoolTransaction::begin(pool).await?;
-    // Waits for the running batches.
-    sqlx::query!("SELECT partition FROM clicks.positions ORDER BY partition FOR NO KEY UPDATE")
-        .fetch_all(&mut *tx)
-        .await?;
-    let before = read_paused_at(&mut tx).await?;
-    sqlx::query!(
-        "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN coalesce(paused_at, now()) END",
-        change == PauseChange::Pause
-    )
-    .execute(&mut *tx)
-    .await?;
-    let paused_at = read_paused_at(&mut tx).await?;
-    let is_changed = before.is_some() != paused_at.is_some();
-    if is_changed {
-        let (name, outcome) = match change {
-            PauseChange::Pause => ("clicks pause", "paused; its last batches are finished"),
-            PauseChange::Resume => ("clicks resume", "resumed"),
-        };
-        let command = OperatorCommand {
-            name,
-            projections: &[],
-            subject: None,
-            operator,
-            reason,
-        };
-        audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, outcome).await?;
-    }
-    tx.commit().await?;
-    Ok(PausedCounting {
-        is_changed,
-        paused_at,
-    })
-}
-
-async fn read_paused_at(session: &mut PgConnection) -> sqlx::Result<Option<OffsetDateTime>> {
-    sqlx::query_scalar!(
-        "SELECT CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
-         FROM clicks.positions"
-    )
-    .fetch_one(session)
-    .await
 }

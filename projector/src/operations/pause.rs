@@ -1,20 +1,22 @@
-//! Pause and resume of a projection.
+//! Pause and resume of a projection, or of the counting of clicks.
 //!
-//! [`crate::pipeline::checkpoint::pause`] explains how a pause reaches every process.
+//! [`crate::pipeline::checkpoint::pause`] explains how a pause reaches every process; the positions of clicks work alike.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{event_store::transaction::PoolTransaction, shard::SHARD_COUNT, timestamp};
+use clap::ValueEnum;
+use linkledger_core::{event_store::transaction::PoolTransaction, timestamp};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    operations::audit::{self, OperationOutcome},
+    clicks::position,
+    operations::audit::{self, OperationOutcome, OperatorCommand},
     pipeline::{
-        checkpoint::pause::{lock_in_tx, names, set_in_tx},
+        checkpoint::pause::{lock_in_tx, set_in_tx},
         retry::{self, Backoff},
     },
     read_models::Projection,
@@ -25,12 +27,51 @@ use crate::{
 /// (`statement_timeout`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Change of a projection by an operator.
+/// What can be paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseTarget {
+    /// Balance of an account and the entries of its ledger.
+    Credits,
+    /// List of an account's links, and a link by its id.
+    Links,
+    /// Target of a short link, by its slug.
+    Redirects,
+    /// Figures of clicks.
+    Clicks,
+}
+
+impl PauseTarget {
+    /// Everything that can be paused.
+    pub const ALL: [Self; 4] = [Self::Credits, Self::Links, Self::Redirects, Self::Clicks];
+
+    /// Returns the name, as typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Credits => "credits",
+            Self::Links => "links",
+            Self::Redirects => "redirects",
+            Self::Clicks => "clicks",
+        }
+    }
+}
+
+impl From<Projection> for PauseTarget {
+    fn from(projection: Projection) -> Self {
+        match projection {
+            Projection::Credits => Self::Credits,
+            Projection::Links => Self::Links,
+            Projection::Redirects => Self::Redirects,
+        }
+    }
+}
+
+/// Change by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseChange {
-    /// The projection stays at its position.
+    /// The target stays at its position.
     Pause,
-    /// The projection continues.
+    /// The target continues.
     Resume,
 }
 
@@ -51,11 +92,11 @@ impl PauseChange {
     }
 }
 
-/// State of a projection after a pause or a resume.
+/// State of a target after a pause or a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Paused {
-    /// Projection of the state.
-    pub projection: Projection,
+    /// What was paused or resumed.
+    pub target: PauseTarget,
     /// True if the command changed the state.
     #[serde(rename = "changed")]
     pub is_changed: bool,
@@ -64,33 +105,32 @@ pub struct Paused {
     pub paused_at: Option<OffsetDateTime>,
 }
 
-/// Returns the start of each projection's pause; `None` if a shard of the projection is
-/// not paused.
+/// Returns the start of each target's pause; `None` if a shard or a partition of the target is not paused.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn paused(
     pool: &PgPool,
-    projections: &[Projection],
-) -> sqlx::Result<Vec<(Projection, Option<OffsetDateTime>)>> {
-    read(&mut *pool.acquire().await?, projections).await
+    targets: &[PauseTarget],
+) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
+    read(&mut *pool.acquire().await?, targets).await
 }
 
-/// Pauses or resumes the projections, and records the command if a projection changed. Returns after
-/// the commit, when the last batches are finished.
+/// Pauses or resumes the targets, and records the command if a target changed. Returns after the commit, when the last
+/// batches are finished.
 ///
 /// # Errors
-/// Returns an error if the database fails, or a batch does not end in time.
+/// Returns an error if the database fails, or a batch or a recount does not end in time.
 pub async fn change(
     pool: &PgPool,
-    projections: &[Projection],
+    targets: &[PauseTarget],
     change: PauseChange,
     operator: &str,
     reason: Option<&str>,
 ) -> anyhow::Result<Vec<Paused>> {
-    let command = audit::OperatorCommand {
+    let command = OperatorCommand {
         name: change.name(),
-        projections,
+        projections: &[],
         subject: None,
         operator,
         reason,
@@ -98,9 +138,10 @@ pub async fn change(
     let give_up_at = Instant::now() + PATIENCE;
     let mut backoff = Backoff::default();
     loop {
-        let changed = try_change(pool, command, change).await;
-        let changed = changed.with_context(|| format!("cannot {} the projection", change.name()));
-        match changed {
+        let changed = try_change(pool, targets, command, change).await;
+        let names: Vec<_> = targets.iter().map(|it| it.name()).collect();
+        let failure = || format!("cannot {} {}", change.name(), names.join(", "));
+        match changed.with_context(failure) {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
             }
@@ -111,54 +152,89 @@ pub async fn change(
 
 async fn try_change(
     pool: &PgPool,
-    command: audit::OperatorCommand<'_>,
+    targets: &[PauseTarget],
+    command: OperatorCommand<'_>,
     change: PauseChange,
 ) -> sqlx::Result<Vec<Paused>> {
-    let projections = command.projections;
+    let projections = projections(targets);
     let mut tx = PoolTransaction::begin(pool).await?;
-    lock_in_tx(&mut tx, projections).await?;
-    let before = read(&mut tx, projections).await?;
-    set_in_tx(&mut tx, projections, change == PauseChange::Pause).await?;
-    let after = read(&mut tx, projections).await?;
+    lock_in_tx(&mut tx, &projections).await?;
+    if targets.contains(&PauseTarget::Clicks) {
+        // Waits for the running batches of clicks.
+        position::lock_all_in_tx(&mut tx).await?;
+    }
+    let before = read(&mut tx, targets).await?;
+    let is_paused = change == PauseChange::Pause;
+    set_in_tx(&mut tx, &projections, is_paused).await?;
+    if targets.contains(&PauseTarget::Clicks) {
+        position::set_paused_in_tx(&mut tx, is_paused).await?;
+    }
+    let after = read(&mut tx, targets).await?;
     let states = before.into_iter().zip(after);
-    let states = states.map(|((projection, before), (_, after))| Paused {
-        projection,
+    let states = states.map(|((target, before), (_, after))| Paused {
+        target,
         is_changed: before.is_some() != after.is_some(),
         paused_at: after,
     });
     let states: Vec<Paused> = states.collect();
     let changed = states.iter().filter(|it| it.is_changed);
-    let changed: Vec<Projection> = changed.map(|it| it.projection).collect();
-    if !changed.is_empty() {
-        let command = audit::OperatorCommand {
-            projections: &changed,
-            ..command
-        };
-        audit::record_in_tx(&mut tx, &command, OperationOutcome::Done, change.outcome()).await?;
-    }
+    let changed: Vec<PauseTarget> = changed.map(|it| it.target).collect();
+    record_in_tx(&mut tx, &changed, command, change).await?;
     tx.commit().await?;
     Ok(states)
 }
 
+/// Records the command for each changed target.
+async fn record_in_tx(
+    tx: &mut PgConnection,
+    changed: &[PauseTarget],
+    command: OperatorCommand<'_>,
+    change: PauseChange,
+) -> sqlx::Result<()> {
+    let (done, detail) = (OperationOutcome::Done, change.outcome());
+    let projections = projections(changed);
+    if !projections.is_empty() {
+        let command = OperatorCommand {
+            projections: &projections,
+            ..command
+        };
+        audit::record_in_tx(tx, &command, done, detail).await?;
+    }
+    if changed.contains(&PauseTarget::Clicks) {
+        let command = OperatorCommand {
+            subject: Some(PauseTarget::Clicks.name()),
+            ..command
+        };
+        audit::record_in_tx(tx, &command, done, detail).await?;
+    }
+    Ok(())
+}
+
+fn projections(targets: &[PauseTarget]) -> Vec<Projection> {
+    let named = targets.iter().map(|it| Projection::named(it.name()));
+    named.flatten().collect()
+}
+
 async fn read(
     session: &mut PgConnection,
-    projections: &[Projection],
-) -> sqlx::Result<Vec<(Projection, Option<OffsetDateTime>)>> {
+    targets: &[PauseTarget],
+) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
     let rows = sqlx::query!(
         r#"
-        SELECT projection, max(paused_at) AS paused_at, count(paused_at) AS "shards!"
+        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN max(paused_at) END AS paused_at
         FROM read_model.checkpoints
-        WHERE projection = ANY($1) AND role = 'live'
+        WHERE role = 'live'
         GROUP BY projection
-        "#,
-        &names(projections) as &[&str]
+        UNION ALL
+        SELECT 'clicks', CASE WHEN count(paused_at) = count(*) THEN max(paused_at) END
+        FROM clicks.positions
+        "#
     )
     .fetch_all(session)
     .await?;
-    let paused_at = |projection: &Projection| {
-        let row = rows.iter().find(|row| row.projection == projection.name());
-        let row = row.filter(|row| row.shards == i64::from(SHARD_COUNT));
-        (*projection, row.and_then(|row| row.paused_at))
+    let paused_at = |target: &PauseTarget| {
+        let row = rows.iter().find(|row| row.target == target.name());
+        (*target, row.and_then(|row| row.paused_at))
     };
-    Ok(projections.iter().map(paused_at).collect())
+    Ok(targets.iter().map(paused_at).collect())
 }

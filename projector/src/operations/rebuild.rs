@@ -191,7 +191,7 @@ async fn finish(
 
 /// Returns true if an operator has paused the projection.
 pub(crate) async fn is_paused(pool: &PgPool, projection: Projection) -> anyhow::Result<bool> {
-    let paused = paused(pool, &[projection])
+    let paused = paused(pool, &[projection.into()])
         .await
         .context("cannot read whether it is paused")?;
     Ok(paused.iter().any(|(_, since)| since.is_some()))

@@ -209,8 +209,8 @@ fn client(settings: &Config) -> anyhow::Result<ClosedInTime<StreamConsumer<Kafka
         // Somebody else's open transaction must not hide records.
         .set("isolation.level", "read_uncommitted")
         .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-        // Fetching ahead would split the records of one transaction into many small fetches.
-        .set("queued.min.messages", "1")
+        // The records of the next cycle arrive while this one commits, in few fetches.
+        .set("queued.min.messages", "500")
         .set("fetch.queue.backoff.ms", "2")
         .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
     config

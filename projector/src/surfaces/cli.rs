@@ -1,12 +1,12 @@
 //! Commands of an operator on the read models. Each is a function that other code can call, and a
 //! subcommand that prints the result: as text, or with `--json` as JSON.
 
-pub mod clicks;
 mod columns;
 pub mod drop;
 pub mod parked;
 pub mod pause;
 pub mod rebuild;
+pub mod recount;
 pub mod status;
 pub mod verify;
 pub mod why;
@@ -49,12 +49,13 @@ pub enum OperatorSubcommand {
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
     Parked(parked::ParkedSubcommand),
-    /// Show, pause or resume the counting of clicks, or count days again.
-    #[command(subcommand)]
-    Clicks(clicks::ClicksSubcommand),
-    /// Pause projections until they are resumed; reads continue from the rows that are there.
+    /// Count the clicks of all UTC days since a time again from the topic, and replace the figures in one
+    /// transaction, for which the counting waits. An end before the commit changes no figure.
+    Recount(Box<recount::RecountClicks>),
+    /// Pause projections or the counting of clicks until they are resumed. Reads continue from the rows that are there,
+    /// and the topic keeps the clicks.
     Pause(pause::Pause),
-    /// Resume paused projections; they catch up.
+    /// Resume what is paused; it catches up.
     Resume(pause::Pause),
 }
 
@@ -88,24 +89,6 @@ impl OperatorArgs {
     }
 }
 
-/// Projections of a command.
-#[derive(Debug, Clone, Args)]
-pub struct Selection {
-    /// Projection.
-    #[arg(required_unless_present = "all")]
-    projection: Option<Projection>,
-    /// Every projection.
-    #[arg(long, conflicts_with = "projection")]
-    all: bool,
-}
-
-impl Selection {
-    /// Returns the chosen projections.
-    pub fn projections(&self) -> Vec<Projection> {
-        one_or_all(self.projection)
-    }
-}
-
 /// Returns the projection, or all of them if none is named.
 fn one_or_all(projection: Option<Projection>) -> Vec<Projection> {
     projection.map_or(Projection::ALL.to_vec(), |one| vec![one])
@@ -124,7 +107,7 @@ pub async fn run(command: OperatorSubcommand) -> anyhow::Result<()> {
         OperatorSubcommand::Drop(command) => drop::run(command).await,
         OperatorSubcommand::Verify(command) => verify::run(command).await,
         OperatorSubcommand::Parked(command) => parked::run(command).await,
-        OperatorSubcommand::Clicks(command) => clicks::run(command).await,
+        OperatorSubcommand::Recount(command) => command.run().await,
         OperatorSubcommand::Pause(command) => pause::run(command, PauseChange::Pause).await,
         OperatorSubcommand::Resume(command) => pause::run(command, PauseChange::Resume).await,
     }

@@ -4,10 +4,7 @@
 use std::{collections::BTreeSet, env, time::Duration};
 
 use linkledger_core::{id::AccountId, shard::Shard};
-use linkledger_projector::{
-    operations::pause::{PauseChange, change},
-    read_models::Projection,
-};
+use linkledger_projector::operations::pause::{PauseChange, PauseTarget, change};
 use linkledger_testing::{eventually, eventually_within};
 use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;
@@ -158,7 +155,7 @@ async fn pause_holds_against_frozen_projector() {
     process.freeze();
     let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
     gate.open().await;
-    let paused = change(pool, &Projection::ALL, PauseChange::Pause, "ada", None).await;
+    let paused = change(pool, &PauseTarget::ALL, PauseChange::Pause, "ada", None).await;
     assert!(paused.unwrap().iter().all(|it| it.is_changed));
     assert_eq!(Tables::read(pool).await, before);
 
@@ -180,7 +177,7 @@ async fn pause_holds_against_frozen_projector() {
     }
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &Projection::ALL, PauseChange::Resume, "ada", None)
+    change(pool, &PauseTarget::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     stage.eventually_complete().await;

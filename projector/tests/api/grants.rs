@@ -9,10 +9,9 @@ use linkledger_core::{
 use linkledger_projector::{
     operations::{
         parked::{SkipRequest, retry, skip},
-        pause::{PauseChange, change},
+        pause::{PauseChange, PauseTarget, change},
     },
     pipeline::{claims::Claims, followers::Followers, redirect_changes::prune},
-    read_models::Projection,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 
@@ -118,7 +117,7 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
     paint(database, &log[2]).await;
     stage.followers().cycle(stage.log().await).await.unwrap();
     for wish in [PauseChange::Pause, PauseChange::Resume] {
-        let changed = change(&pool, &Projection::ALL, wish, "ada", None).await;
+        let changed = change(&pool, &PauseTarget::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));
     }
     let request = SkipRequest {
@@ -146,7 +145,7 @@ async fn missing_right_names_the_needed_role_once() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(refused.stderr).unwrap(),
-        "error: cannot pause the projection: permission denied for table checkpoints: the role of \
+        "error: cannot pause links: permission denied for table checkpoints: the role of \
          this database address lacks this privilege; operators' commands need `linkledger_operator`, \
          and deploy/postgres/roles.sql names the role of each service\n"
     );

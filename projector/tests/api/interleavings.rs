@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use linkledger_core::{cloud_event::PublishedEvent, id::AccountId};
 use linkledger_projector::{
-    operations::pause::{self, PauseChange},
+    operations::pause::{self, PauseChange, PauseTarget},
     pipeline::{claims::Claims, followers::Followers},
     read_models::Projection,
 };
@@ -142,8 +142,8 @@ async fn expire(stage: &Stage) {
         .unwrap();
 }
 
-async fn change_pause(stage: &Stage, projections: &[Projection], change: PauseChange) {
-    let changed = pause::change(stage.database.pool(), projections, change, "ada", None);
+async fn change_pause(stage: &Stage, targets: &[PauseTarget], change: PauseChange) {
+    let changed = pause::change(stage.database.pool(), targets, change, "ada", None);
     changed.await.unwrap();
 }
 
@@ -172,12 +172,12 @@ async fn take(
         Step::Expire => expire(stage).await,
         Step::Kill(process) => processes[usize::from(*process)] = Process::start(stage),
         Step::Pause(which, true) => {
-            let projection = which.get(&Projection::ALL);
-            change_pause(stage, &[*projection], PauseChange::Pause).await;
+            let target = (*which.get(&Projection::ALL)).into();
+            change_pause(stage, &[target], PauseChange::Pause).await;
         }
         Step::Pause(which, false) => {
-            let projection = which.get(&Projection::ALL);
-            change_pause(stage, &[*projection], PauseChange::Resume).await;
+            let target = (*which.get(&Projection::ALL)).into();
+            change_pause(stage, &[target], PauseChange::Resume).await;
         }
     }
 }
@@ -185,7 +185,7 @@ async fn take(
 /// Lets both processes go on without the topic, until the tables are complete and stay so.
 async fn complete(stage: &Stage, processes: &mut [Process; 2]) {
     expire(stage).await;
-    change_pause(stage, &Projection::ALL, PauseChange::Resume).await;
+    change_pause(stage, &PauseTarget::ALL, PauseChange::Resume).await;
     let expected = Tables::of_log(&stage.log().await);
     let until = Instant::now() + Duration::from_mins(2);
     while Tables::read(stage.database.pool()).await != expected {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_projector::{
-    operations::pause::{self, PauseChange},
+    operations::pause::{self, PauseChange, PauseTarget},
     pipeline::{
         apply::{ApplyConflict, ShardBatch, apply},
         checkpoint::{Checkpoint, Role},
@@ -140,11 +140,11 @@ async fn damaged_table_pauses_only_its_projection() {
     let log = stage.log().await;
     followers.cycle(log.clone()).await.unwrap();
     assert!(parkings(pool, account_id).await.is_empty());
-    let paused = pause::paused(pool, &Projection::ALL).await.unwrap();
+    let paused = pause::paused(pool, &PauseTarget::ALL).await.unwrap();
     let paused = paused.into_iter().filter(|(_, since)| since.is_some());
     assert_eq!(
         paused.map(|it| it.0).collect::<Vec<_>>(),
-        [Projection::Links]
+        [PauseTarget::Links]
     );
     stage.append_links(account_id, "later", 2).await;
     let log = stage.log().await;
@@ -158,7 +158,7 @@ async fn damaged_table_pauses_only_its_projection() {
     let repair = "DROP FUNCTION fail CASCADE";
     sqlx::raw_sql(repair).execute(pool).await.unwrap();
     let resume = PauseChange::Resume;
-    pause::change(pool, &[Projection::Links], resume, "test", None)
+    pause::change(pool, &[PauseTarget::Links], resume, "test", None)
         .await
         .unwrap();
     let projector = stage.projector().await;

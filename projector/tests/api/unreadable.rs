@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_core::{event_store::log, id::AccountId, projection::Projection, shard::Shard};
+use linkledger_core::{event_store::log, id::AccountId, shard::Shard};
 use linkledger_projector::{
     operations::{
-        pause::{self, PauseChange},
+        pause::{self, PauseChange, PauseTarget},
         status::collect,
     },
     pipeline::followers::Followers,
@@ -138,7 +138,7 @@ async fn damage_before_lagging_projection(damage: impl AsyncFnOnce(&PgPool, Shar
     let account_id = stage.account_with_links("long", 2_100).await;
     let shard = Shard::of(account_id);
     let change = async |change| {
-        let changed = pause::change(pool, &[Projection::Redirects], change, "ada", None).await;
+        let changed = pause::change(pool, &[PauseTarget::Redirects], change, "ada", None).await;
         changed.unwrap();
     };
     change(PauseChange::Pause).await;

@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use linkledger_core::{
-    click::{
-        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, ClickRecord, Device, RecordPlace,
-        RecorderId,
-    },
+    click::{CLICK_PARTITIONS, Click, ClickDetails, ClickKind, Device, RecordPlace, RecorderId},
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::{SessionKind, log_meta},
     id::{AccountId, LinkId},
@@ -111,7 +108,7 @@ impl ClickStage {
         value: &[u8],
     ) -> Vec<(&'static str, String)> {
         let key = log_meta::click_record_key(self.stage.database.pool()).await;
-        let headers = ClickRecord::headers(place, value, &key.unwrap()).into_iter();
+        let headers = place.headers(value, &key.unwrap()).into_iter();
         headers
             .map(|(name, value)| (name, value.into_owned()))
             .collect()

@@ -1,7 +1,7 @@
 //! Records that cannot be counted, clicks of old days, and a database that refuses or lacks something.
 
 use linkledger_core::{
-    click::{Click, ClickRecord, Dimension, RecordPlace},
+    click::{Click, Dimension, RecordPlace},
     clock::{Clock as _, SystemClock},
     cloud_event::RecordKey,
     event_store::transaction::PoolTransaction,
@@ -67,7 +67,7 @@ async fn forged_and_altered_records_count_nothing() {
     let far = stage.headers(place(1_000_000_000_000), &altered).await;
     let own = stage.headers(place(1), &honest.to_value()).await;
     let guessed = RecordKey::new(b"guessed");
-    let of_other_key = ClickRecord::headers(place(2), &altered, &guessed);
+    let of_other_key = place(2).headers(&altered, &guessed);
     let of_other_key = of_other_key.map(|(name, value)| (name, value.into_owned()));
     let is_mac = |name: &str| name == "ce_mac";
     let with_mac_of_own = far.iter().zip(&own).map(|(far, own)| {

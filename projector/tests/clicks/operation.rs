@@ -10,7 +10,7 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     clicks::{self, CountingEnd, CountingLoop, housekeeping},
-    operations::{self, clicks::status, pause::PauseChange},
+    operations::{self, clicks::status},
 };
 use linkledger_testing::eventually;
 use serde_json::Value;
@@ -32,9 +32,9 @@ pub(crate) fn pool_of(stage: &ClickStage, role: &str) -> PgPool {
 async fn command(stage: &ClickStage, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
-        .arg("clicks")
         .args(arguments)
-        .env("DATABASE_URL", stage.stage.read.url())
+        .env("DATABASE_URL", stage.stage.database.url())
+        .env("READ_DATABASE_URL", stage.stage.read.url())
         .env("LINKLEDGER_OPERATOR", "ada");
     let output = tokio::task::spawn_blocking(move || command.output());
     output.await.unwrap().unwrap()
@@ -70,20 +70,6 @@ async fn projector_grants_suffice_to_count() {
 }
 
 #[tokio::test]
-async fn operator_grants_suffice_to_pause_and_resume() {
-    let stage = ClickStage::set().await;
-    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
-    let pool = pool_of(&stage, "linkledger_operator");
-    for (change, is_paused) in [(PauseChange::Pause, true), (PauseChange::Resume, false)] {
-        let operator = ("ada", Some("maintenance"));
-        let changed = linkledger_projector::operations::clicks::change(&pool, change, operator);
-        assert!(changed.await.unwrap().is_changed);
-        let status = status(&pool).await.unwrap();
-        assert_eq!(status.paused_at.is_some(), is_paused);
-    }
-}
-
-#[tokio::test]
 async fn commands_pause_resume_and_show_the_counting() {
     let stage = ClickStage::set().await;
     let stdout = async |arguments: &[&str]| {
@@ -91,32 +77,29 @@ async fn commands_pause_resume_and_show_the_counting() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let shown = stdout(&["pause", "--dry-run"]).await;
-    assert_eq!(shown, "the counting of clicks would be paused\n");
-    stdout(&["pause", "--reason", "ticket 7"]).await;
+    let shown = stdout(&["pause", "clicks", "--dry-run"]).await;
+    assert_eq!(shown, "`clicks` would be paused\n");
+    stdout(&["pause", "clicks", "--reason", "ticket 7"]).await;
     let mut recorder = TestRecorder::new();
     stage
         .publish(&mut recorder, &[click(1, SystemClock.now())])
         .await;
     stage.count().await;
     let json: Value = serde_json::from_str(&stdout(&["status", "--json"]).await).unwrap();
-    assert!(json["paused_at"].is_string() && json["last_batch_seconds_ago"].is_null());
+    let clicks = &json["clicks"];
+    assert!(clicks["paused_at"].is_string() && clicks["last_batch_seconds_ago"].is_null());
     let text = stdout(&["status"]).await;
     assert!(text.contains(" by ada: ticket 7\n"), "{text}");
-    let resumed = stdout(&["resume"]).await;
-    assert_eq!(
-        resumed,
-        "the counting of clicks continues within a second\n"
-    );
-    let resumed = stdout(&["resume"]).await;
-    assert_eq!(resumed, "the counting of clicks is not paused\n");
+    let resumed = stdout(&["resume", "clicks"]).await;
+    assert_eq!(resumed, "`clicks` continues within a second\n");
+    let resumed = stdout(&["resume", "clicks"]).await;
+    assert_eq!(resumed, "`clicks` is not paused\n");
     let rows: Vec<(String, String)> =
-        sqlx::query_as("SELECT command, operator FROM read_model.operations ORDER BY operation_id")
+        sqlx::query_as("SELECT command, subject FROM read_model.operations ORDER BY operation_id")
             .fetch_all(stage.pool())
             .await
             .unwrap();
-    let expected =
-        ["clicks pause", "clicks resume"].map(|command| (command.to_owned(), "ada".to_owned()));
+    let expected = ["pause", "resume"].map(|command| (command.to_owned(), "clicks".to_owned()));
     assert_eq!(rows, expected);
     stage.count().await;
     let status = status(stage.pool()).await.unwrap();

@@ -11,7 +11,7 @@ use linkledger_core::{
 };
 use linkledger_projector::{
     clicks::recount::{RecountRefusal, RecountScope},
-    operations::clicks::recount::{self, RecountReport},
+    operations::recount::{self, RecountReport},
     surfaces::progress_report::ProgressReport,
 };
 use serde_json::Value;
@@ -49,12 +49,12 @@ async fn recount(stage: &ClickStage, scope: RecountScope) -> anyhow::Result<Reco
     recount_of(stage, &databases, scope).await
 }
 
-/// Runs `projector clicks recount`.
+/// Runs `projector recount`.
 async fn command(stage: &ClickStage, fail_at: &str, arguments: &[&str]) -> Output {
     let config = stage.config();
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
-        .args(["clicks", "recount"])
+        .arg("recount")
         .args(arguments)
         .env("DATABASE_URL", stage.stage.read.url())
         .env("LOG_DATABASE_URL", stage.stage.database.url())
@@ -302,7 +302,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
 async fn recount_refuses_another_recount_in_progress() {
     let stage = ClickStage::set().await;
     let mut other = PoolTransaction::begin(stage.pool()).await.unwrap();
-    raw_sql("SELECT pg_advisory_xact_lock(hashtext('linkledger clicks recount'))")
+    raw_sql("SELECT pg_advisory_xact_lock(hashtext('linkledger recount'))")
         .execute(&mut *other)
         .await
         .unwrap();
@@ -381,11 +381,11 @@ async fn operator_grants_suffice_to_recount() {
     recounted.unwrap();
     assert_eq!(stored(stage.pool()).await, figures);
     let rows: Vec<(String, String)> = sqlx::query_as(
-        "SELECT command, detail FROM read_model.operations WHERE command = 'clicks recount'",
+        "SELECT command, detail FROM read_model.operations WHERE command = 'recount'",
     )
     .fetch_all(stage.pool())
     .await
     .unwrap();
     let detail = "116 clicks of 122 records, 116 clicks before";
-    assert_eq!(rows, [("clicks recount".to_owned(), detail.to_owned())]);
+    assert_eq!(rows, [("recount".to_owned(), detail.to_owned())]);
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
-    operations::pause::{PauseChange, Paused, change},
+    operations::pause::{PauseChange, PauseTarget, Paused, change},
     pipeline::{
         apply::{ApplyConflict, ShardBatch, apply},
         checkpoint::{self, Role},
@@ -22,18 +22,18 @@ use crate::{
     tables::Tables,
 };
 
-async fn set(pool: &PgPool, projections: &[Projection], wish: PauseChange) -> Vec<Paused> {
-    change(pool, projections, wish, "ada", Some("a test"))
+async fn set(pool: &PgPool, targets: &[PauseTarget], wish: PauseChange) -> Vec<Paused> {
+    change(pool, targets, wish, "ada", Some("a test"))
         .await
         .unwrap()
 }
 
 async fn pause(pool: &PgPool) {
-    set(pool, &[Projection::Links], PauseChange::Pause).await;
+    set(pool, &[PauseTarget::Links], PauseChange::Pause).await;
 }
 
 async fn resume(pool: &PgPool) {
-    set(pool, &[Projection::Links], PauseChange::Resume).await;
+    set(pool, &[PauseTarget::Links], PauseChange::Resume).await;
 }
 
 /// Returns the tables that the log wants if `links` has applied only the first events.
@@ -92,13 +92,13 @@ async fn paused_projection_stops_and_others_continue() {
 async fn pause_of_all_stops_everything_until_resumed() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    set(pool, &Projection::ALL, PauseChange::Pause).await;
+    set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
     stage.account_with_links("waits", 3).await;
     let mut followers = stage.followers();
     followers.cycle(stage.log().await).await.unwrap();
     eventually_tables(&stage, &mut followers, Tables::default()).await;
 
-    set(pool, &Projection::ALL, PauseChange::Resume).await;
+    set(pool, &PauseTarget::ALL, PauseChange::Resume).await;
     let complete = Tables::of_log(&stage.log().await);
     eventually_tables(&stage, &mut followers, complete).await;
 }
@@ -148,7 +148,7 @@ async fn pause_returns_after_the_running_batch() {
     gate.is_reached().await;
     let paused = {
         let pool = pool.clone();
-        in_background(async move { set(&pool, &[Projection::Links], PauseChange::Pause).await })
+        in_background(async move { set(&pool, &[PauseTarget::Links], PauseChange::Pause).await })
     };
     session_waits(&pool, "transactionid", "%FROM read_model.checkpoints%").await;
     assert!(!paused.is_finished());
@@ -200,10 +200,10 @@ async fn lagging_projection_does_not_delay_others() {
 async fn pause_without_a_change_is_not_recorded() {
     let stage = Stage::set().await;
     let pool = stage.database.pool();
-    let first = set(pool, &[Projection::Links], PauseChange::Pause).await;
-    let second = set(pool, &Projection::ALL, PauseChange::Pause).await;
-    let changed = second.iter().map(|it| (it.projection, it.is_changed));
-    let expected = Projection::ALL.map(|it| (it, it != Projection::Links));
+    let first = set(pool, &[PauseTarget::Links], PauseChange::Pause).await;
+    let second = set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
+    let changed = second.iter().map(|it| (it.target, it.is_changed));
+    let expected = PauseTarget::ALL.map(|it| (it, it != PauseTarget::Links));
     assert_eq!(changed.collect::<Vec<_>>(), expected);
     assert_eq!(
         second[Projection::Links.index()].paused_at,
@@ -212,19 +212,19 @@ async fn pause_without_a_change_is_not_recorded() {
     resume(pool).await;
     resume(pool).await;
     let recorded: Vec<(String, String, String, String, String)> = sqlx::query_as(
-        "SELECT command, projection, operator, reason, outcome FROM read_model.operations
+        "SELECT command, coalesce(projection, subject), operator, reason, outcome FROM read_model.operations
          ORDER BY operation_id",
     )
     .fetch_all(pool)
     .await
     .unwrap();
-    let row = |command: &str, projection: &str| {
-        let texts = [command, projection, "ada", "a test", "done"];
+    let row = |command: &str, target: &str| {
+        let texts = [command, target, "ada", "a test", "done"];
         texts.map(str::to_owned).into()
     };
-    let others = Projection::ALL
+    let others = PauseTarget::ALL
         .into_iter()
-        .filter(|it| *it != Projection::Links);
+        .filter(|it| *it != PauseTarget::Links);
     let mut expected = vec![row("pause", "links")];
     expected.extend(others.map(|it| row("pause", it.name())));
     expected.push(row("resume", "links"));

@@ -10,7 +10,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_projector::operations::{
-    pause::{self, PauseChange},
+    pause::{self, PauseChange, PauseTarget},
     status::{
         StatusReport, collect,
         projection::{ProjectionState, ProjectionStatus},
@@ -223,7 +223,7 @@ async fn status_shows_pauses_and_running_commands() {
         ]
     );
     // An earlier pause was by somebody else; its end is recorded.
-    let (links, nobody) = (&[Projection::Links], None);
+    let (links, nobody) = (&[PauseTarget::Links], None);
     let changes = [
         (PauseChange::Resume, "bob@ops", nobody),
         (

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use linkledger_core::link::LinkDetails;
 use linkledger_projector::{
     operations::{
-        pause::{self, PauseChange},
+        pause::{self, PauseChange, PauseTarget},
         rebuild::account::rebuild_account,
         verify::{self, FindingKind, VerifyFinding},
     },
@@ -298,7 +298,7 @@ async fn paused_projection_is_verified_but_not_repaired() {
     ] {
         damage(pool, statement).await;
         let damaged = Tables::read(pool).await;
-        let set = async |wish| pause::change(pool, &[Projection::Links], wish, "ada", None).await;
+        let set = async |wish| pause::change(pool, &[PauseTarget::Links], wish, "ada", None).await;
         set(PauseChange::Pause).await.unwrap();
         assert_eq!(findings(&stage).await.len(), 1);
         let target = first_generation(Projection::Links);

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, ClickRecord, RecordPlace, RecorderId},
+    click::{CLICK_PARTITIONS, RecordPlace, RecorderId},
     clock::{Clock, SetBackWatch},
     cloud_event::RecordKey,
     kafka_config::{KafkaConfig, TopicName},
@@ -196,7 +196,7 @@ impl ClickPublisher {
                     partition: number,
                     sequence,
                 };
-                let headers = ClickRecord::kafka_headers(place, &record.value, &self.record_key);
+                let headers = place.kafka_headers(&record.value, &self.record_key);
                 let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
                     .partition(i32::from(number))
                     .key(&key)

@@ -14,6 +14,7 @@ pub(super) struct Grid<'a> {
     pub(super) interval: Interval,
     pub(super) zone: &'a Zone,
     pub(super) quarters_from: i64,
+    pub(super) now: i64,
 }
 
 impl Grid<'_> {
@@ -31,6 +32,7 @@ impl Grid<'_> {
             local_from: (!is_utc && local_from > first).then_some(local_from),
             boundaries,
             quarters_from,
+            now: self.now,
         }
     }
 

@@ -283,6 +283,36 @@ fn noon_of_utc_decides_on_visitors() {
     );
 }
 
+#[test]
+fn buckets_have_visitors_once_their_utc_day_begins() {
+    let having = |interval, zone, from, to| -> Vec<bool> {
+        buckets(interval, zone, from, to).have_visitors().collect()
+    };
+    // Now is 09:51 UTC on the 20th; in Auckland it is already 22:51, and the noon of that UTC day is on the 21st.
+    let days = having(Interval::Day, "UTC", "2026-11-19", "2026-11-22");
+    assert_eq!(days, [true, true, false]);
+    let days = having(
+        Interval::Day,
+        "Pacific/Auckland",
+        "2026-11-20",
+        "2026-11-23",
+    );
+    assert_eq!(days, [true, true, false]);
+    let late = datetime!(2026-11-19 23:10 UTC);
+    let berlin = request(Interval::Day, "Europe/Berlin", "2026-11-19", "");
+    let after_midnight = Buckets::of(&berlin, late).unwrap();
+    assert!(after_midnight.have_visitors().eq([true, false]));
+    let weeks = having(Interval::Week, "Asia/Tokyo", "2026-11-16", "2026-11-24");
+    assert_eq!(weeks, [true, false]);
+    let hours = having(
+        Interval::Hour,
+        "UTC",
+        "2026-11-20T08:00:00Z",
+        "2026-11-20T10:00:00Z",
+    );
+    assert_eq!(hours, [false, false]);
+}
+
 fn intervals() -> impl Strategy<Value = Interval> {
     (0..4_usize).prop_map(|index| Interval::ALL[index])
 }

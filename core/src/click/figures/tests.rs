@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use time::{Duration, macros::date};
 
 use super::*;
-use crate::click::buckets::{RangeEdge, RangeRequest, Zone};
+use crate::click::buckets::{Interval, RangeEdge, RangeRequest, Zone};
 
 fn series(interval: Interval, zone: &str, from: &str, to: &str) -> ClickSeries {
     let request = RangeRequest {

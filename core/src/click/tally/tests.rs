@@ -123,7 +123,7 @@ fn repeats_are_dropped_and_gaps_are_missing() {
     }
     let counted = Sequences::counted([(RECORDER, 4)]);
     let tally = Tally::of(&records, counted, NOW, UNLIMITED);
-    assert_eq!((tally.clicks, tally.repeats), (2, 2));
+    assert_eq!((tally.records, tally.clicks, tally.unreadable), (4, 2, 0));
     let change = SequenceChange {
         recorder_id: RECORDER,
         sequence: 9,

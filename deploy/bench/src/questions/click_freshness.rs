@@ -16,8 +16,8 @@ use tokio::{
 use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
+    click_positions::{ClickPositions, CountedTo},
     click_records::{ClicksTopic, PublishedClick},
-    countings::{CountedTo, Countings},
     data_set::DataSet,
     load::{self, LoadOutcome, LoadTarget},
     requests,
@@ -121,7 +121,7 @@ async fn round(bench: &BenchContext) -> anyhow::Result<(WatchedPositions, Vec<Pu
 
 /// Positions of the counting over time.
 struct WatchedPositions {
-    session: Countings,
+    session: ClickPositions,
     /// Positions that were seen first at an instant, by partition, in order.
     seen: BTreeMap<u8, Vec<(i64, OffsetDateTime)>>,
 }
@@ -129,7 +129,7 @@ struct WatchedPositions {
 impl WatchedPositions {
     async fn connect(url: &str) -> anyhow::Result<Self> {
         Ok(Self {
-            session: Countings::connect(url).await?,
+            session: ClickPositions::connect(url).await?,
             seen: BTreeMap::new(),
         })
     }

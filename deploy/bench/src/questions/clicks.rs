@@ -12,8 +12,8 @@ use tokio::{
 use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
     bench::BenchContext,
+    click_positions::ClickPositions,
     click_records::{ACCOUNTS, ClicksTopic, LINKS, RECORD_KEY, VISITORS},
-    countings::Countings,
     projector::ProjectorProcess,
     stack::{BrokerKind, StackProcess},
     visits::{EXPONENT, SEED},
@@ -67,7 +67,7 @@ async fn measure(bench: &BenchContext, clicks: u32) -> anyhow::Result<Vec<f64>> 
     let url = bench.server.empty_database("bench_broker").await?;
     let stack = StackProcess::start(bench, &url, BrokerKind::Apache).await?;
     // The measured projectors count into a database of their own.
-    Countings::connect(&url).await?.pause().await?;
+    ClickPositions::connect(&url).await?.pause().await?;
     let topic = ClicksTopic::of(&stack)?;
     spawn_blocking(move || topic.publish(clicks)).await??;
     let mut rates = Vec::new();
@@ -81,7 +81,7 @@ async fn measure(bench: &BenchContext, clicks: u32) -> anyhow::Result<Vec<f64>> 
 /// Counts the topic into empty tables, and returns the clicks per second without the time to start.
 async fn count(bench: &BenchContext, stack: &StackProcess, clicks: i64) -> anyhow::Result<f64> {
     let url = bench.server.empty_database(DATABASE).await?;
-    let mut session = Countings::connect(&url).await?;
+    let mut session = ClickPositions::connect(&url).await?;
     session.set_record_key(RECORD_KEY).await?;
     bench.server.checkpoint().await?;
     let mut projector = ProjectorProcess::start(bench, stack, &url)?;

@@ -11,7 +11,7 @@ use crate::{
     answer::{QuestionAnswer, ReportRow, TargetValue},
     bare_redirect::{BareRedirect, BareServer, are_alike},
     bench::BenchContext,
-    countings::Countings,
+    click_positions::ClickPositions,
     data_set::{self, DataSet},
     links::DataSetLinks,
     load::{HttpConnection, LoadTarget, RequestWriter},
@@ -52,7 +52,7 @@ pub(super) async fn ask(bench: &BenchContext) -> anyhow::Result<QuestionAnswer> 
     // The stack is the broker, and makes the salts; its short host is not visited. Clicks are not
     // counted here: a backlog would slow down the servers that come next.
     let stack = StackProcess::start(bench, &url, BrokerKind::Embedded).await?;
-    Countings::connect(&url).await?.pause().await?;
+    ClickPositions::connect(&url).await?.pause().await?;
     let recording = QueryApi::start(bench, (&stack, &url), true).await?;
     let not_recording = QueryApi::start(bench, (&stack, &url), false).await?;
     bench.server.checkpoint().await?;

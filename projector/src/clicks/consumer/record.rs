@@ -1,7 +1,7 @@
 //! Reads a click from a record of the topic.
 
 use linkledger_core::{
-    click::{Click, ClickRecord, ClickRecordError, tally::PartitionRecord},
+    click::{Click, ClickRecordError, RecordPlace, tally::PartitionRecord},
     cloud_event::RecordKey,
 };
 use rdkafka::{
@@ -31,7 +31,7 @@ pub(in crate::clicks) fn read(
         .filter(|id| !id.contains('\0'))
         .map(|id| id.chars().take(ID_LENGTH_MAX).collect());
     let value = message.payload().unwrap_or_default();
-    let place = ClickRecord::read_place(partition, headers(), value, key);
+    let place = RecordPlace::read(partition, headers(), value, key);
     let read = place.map(|place| (place, Click::from_value(value)));
     let (place, click, error) = match read {
         Ok((place, Ok(click))) => (Some(place), Some(click), None),

@@ -25,7 +25,7 @@ pub(super) async fn set_read_only_in_tx(tx: &mut PgConnection) -> sqlx::Result<(
 /// Locks out other recounts until the transaction ends. Returns false if one is in progress.
 pub(super) async fn try_lock_in_tx(tx: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
-        r#"SELECT pg_try_advisory_xact_lock(hashtext('linkledger clicks recount')) AS "locked!""#
+        r#"SELECT pg_try_advisory_xact_lock(hashtext('linkledger recount')) AS "locked!""#
     )
     .fetch_one(tx)
     .await

@@ -138,12 +138,12 @@ pub async fn active(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> 
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<Option<i32>> {
+pub async fn highest(pool: &PgPool, projection: Projection) -> sqlx::Result<i32> {
     sqlx::query_scalar!(
-        "SELECT highest FROM read_model.generation_numbers WHERE projection = $1",
+        "SELECT highest_generation FROM read_model.projections WHERE projection = $1",
         projection.name()
     )
-    .fetch_optional(pool)
+    .fetch_one(pool)
     .await
 }
 

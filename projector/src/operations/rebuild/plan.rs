@@ -73,9 +73,8 @@ pub async fn plan(databases: &Databases, projection: Projection) -> anyhow::Resu
     let highest = generation::highest(pool, projection)
         .await
         .context("cannot read which numbers are given out")?;
-    let number = highest.unwrap_or(live).max(live) + 1;
     Ok(RebuildPlan {
-        build: build_of(number),
+        build: build_of(highest + 1),
         is_begun: false,
         stale,
         epoch: end.epoch,

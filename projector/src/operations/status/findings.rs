@@ -190,7 +190,7 @@ fn of_clicks(it: &ClickStatus) -> Option<String> {
         });
         let by = after_space(by.as_ref());
         return Some(format!(
-            "the counting of clicks has been paused since {since}{by}: `projector clicks resume`"
+            "the counting of clicks has been paused since {since}{by}: `projector resume clicks`"
         ));
     }
     (it.recorders > 0 && it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {

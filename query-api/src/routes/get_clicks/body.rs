@@ -75,7 +75,7 @@ pub(super) struct ClickBucket {
     /// Clicks of bots.
     bots: u64,
     /// Estimated distinct visitors of each UTC day whose noon (UTC) is in the bucket, added over days; null with
-    /// `interval=hour`.
+    /// `interval=hour`, and as long as none of these UTC days has begun.
     #[schema(required)]
     visitors: Option<u64>,
 }

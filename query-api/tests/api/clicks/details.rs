@@ -14,7 +14,7 @@ const REFERRER: &str = "https://News.Example:8080/secret-path?token=secret";
 /// Returns the visitors of the records, in order.
 async fn visitors(stage: ClickStage) -> Vec<Option<u64>> {
     let (_database, received) = stage.stop().await;
-    let clicks = received.iter().map(|it| &it.record.click);
+    let clicks = received.iter().map(|it| &it.click);
     clicks.map(|click| click.details.visitor).collect()
 }
 
@@ -43,7 +43,7 @@ async fn record_has_families_and_no_personal_data() {
     let [only] = &received[..] else {
         panic!("{received:?}");
     };
-    let details = &only.record.click.details;
+    let details = &only.click.details;
     assert!(details.visitor.is_some());
     assert_eq!(details.referrer_host.as_deref(), Some("news.example"));
     assert_eq!(details.browser.as_deref(), Some("Firefox"));
@@ -172,7 +172,7 @@ async fn country_is_that_of_the_client_address() {
     let by_proxy = [agent, ("x-forwarded-for", "198.51.100.1")];
     stage.visit_from("10.1.1.1", "spring", &by_proxy).await;
     let (_database, received) = stage.stop().await;
-    let countries = received.iter().map(|it| &it.record.click.details.country);
+    let countries = received.iter().map(|it| &it.click.details.country);
     let countries: Vec<_> = countries.map(Option::as_deref).collect();
     assert_eq!(countries, [Some("DE"), None, None, Some("DE")]);
 }

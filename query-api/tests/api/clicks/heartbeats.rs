@@ -151,8 +151,8 @@ async fn assert_promise(stage: &ClickStage, received: &[Received], counted: u64)
         .fetch_one(stage.service.pool())
         .await
         .unwrap();
-    for it in received.iter().filter(|it| it.record.sequence > counted) {
-        let clicked_at = it.record.click.clicked_at;
+    for it in received.iter().filter(|it| it.place.sequence > counted) {
+        let clicked_at = it.click.clicked_at;
         assert!(clicked_at >= until, "{clicked_at} is before {until}");
     }
     until
@@ -200,8 +200,8 @@ async fn set_back_clock_never_claims_uncounted_clicks() {
     let is_corrected = async || {
         stage.visit("spring", &AGENT).await;
         let received = stage.received(9).await;
-        let last = received.into_iter().max_by_key(|it| it.record.sequence)?;
-        (last.record.click.clicked_at == now).then_some(())
+        let last = received.into_iter().max_by_key(|it| it.place.sequence)?;
+        (last.click.clicked_at == now).then_some(())
     };
     testing::eventually("clicks follow the clock that was set back", is_corrected).await;
     let all = stage.received(9).await;

@@ -67,12 +67,10 @@ async fn full_outbox_folds_with_exact_total() {
     let received = without_repeats(received);
     assert_complete(&received);
     assert_eq!(count(&received), 3_200);
-    let folded = received.iter().filter(|it| it.record.click.count > 1);
+    let folded = received.iter().filter(|it| it.click.count > 1);
     assert!(folded.count() > 0);
     let bots = received.into_iter();
-    let bots: Vec<_> = bots
-        .filter(|it| it.record.click.kind == ClickKind::Bot)
-        .collect();
+    let bots: Vec<_> = bots.filter(|it| it.click.kind == ClickKind::Bot).collect();
     assert_eq!(count(&bots), 100);
 }
 
@@ -110,7 +108,7 @@ async fn refused_record_leaves_a_gap() {
     stage.received(9).await;
     let (_database, received) = stage.stop().await;
     let received = without_repeats(received);
-    let sequences: Vec<_> = received.iter().map(|it| it.record.sequence).collect();
+    let sequences: Vec<_> = received.iter().map(|it| it.place.sequence).collect();
     assert_eq!(sequences, (2..=10).collect::<Vec<u64>>());
 }
 

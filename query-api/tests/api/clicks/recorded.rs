@@ -30,8 +30,8 @@ async fn clicks_arrive_once_in_order() {
     let (_database, received) = stage.stop().await;
     assert_complete(&received);
     assert_eq!((received.len(), count(&received)), (600, 600));
-    let first = received[0].record.click.link_id;
-    let of_first = received.iter().map(|it| &it.record.click);
+    let first = received[0].click.link_id;
+    let of_first = received.iter().map(|it| &it.click);
     let rounds = of_first.filter(|click| click.link_id == first);
     let rounds: Vec<_> = rounds
         .map(|click| click.details.referrer_host.clone().unwrap())
@@ -79,9 +79,9 @@ async fn only_redirects_are_clicks() {
     }
     let (_database, received) = stage.stop().await;
     assert_complete(&received);
-    let kinds: Vec<_> = received.iter().map(|it| it.record.click.kind).collect();
+    let kinds: Vec<_> = received.iter().map(|it| it.click.kind).collect();
     assert_eq!(kinds, [ClickKind::Bot, ClickKind::Human]);
-    assert!(received.iter().all(|it| it.record.click.slug == "spring"));
+    assert!(received.iter().all(|it| it.click.slug == "spring"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,8 +103,8 @@ async fn prefetches_and_programs_are_bots() {
     let (_database, received) = stage.stop().await;
     assert_eq!(received.len(), 7);
     for it in received {
-        assert_eq!(it.record.click.kind, ClickKind::Bot, "{}", it.text);
-        assert_eq!(it.record.click.details.visitor, None);
+        assert_eq!(it.click.kind, ClickKind::Bot, "{}", it.text);
+        assert_eq!(it.click.details.visitor, None);
     }
 }
 

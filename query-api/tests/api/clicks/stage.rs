@@ -8,7 +8,7 @@ use std::{
 use axum::http::Method;
 use linkledger_core::{
     batch::SettledCreate,
-    click::{CLICK_PARTITIONS, CLICKS_TOPIC, ClickRecord, click_partition},
+    click::{CLICK_PARTITIONS, CLICKS_TOPIC, Click, RecordPlace, click_partition},
     clock::Clock as _,
     cloud_event::RecordKey,
     event_store::log_meta,
@@ -43,9 +43,9 @@ pub(crate) struct ClickStage {
 /// A record of the topic of clicks.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) partition: u8,
     pub(crate) key: String,
-    pub(crate) record: ClickRecord,
+    pub(crate) place: RecordPlace,
+    pub(crate) click: Click,
     /// Everything in the record, as text.
     pub(crate) text: String,
 }
@@ -134,7 +134,7 @@ impl ClickStage {
 
 /// Returns the number of clicks in the records.
 pub(crate) fn count(received: &[Received]) -> u64 {
-    let counts = received.iter().map(|it| u64::from(it.record.click.count));
+    let counts = received.iter().map(|it| u64::from(it.click.count));
     counts.sum()
 }
 
@@ -143,18 +143,18 @@ pub(crate) fn count(received: &[Received]) -> u64 {
 pub(crate) fn assert_complete(received: &[Received]) {
     let mut last = BTreeMap::new();
     for it in received {
-        assert_eq!(it.partition, click_partition(it.record.click.link_id));
-        assert_eq!(it.key, it.record.click.link_id.to_string());
-        let last = last.entry(it.partition).or_insert(0);
+        assert_eq!(it.place.partition, click_partition(it.click.link_id));
+        assert_eq!(it.key, it.click.link_id.to_string());
+        let last = last.entry(it.place.partition).or_insert(0);
         assert_eq!(
-            it.record.sequence,
+            it.place.sequence,
             *last + 1,
             "in partition {}",
-            it.partition
+            it.place.partition
         );
-        *last = it.record.sequence;
+        *last = it.place.sequence;
     }
-    let recorders: HashSet<_> = received.iter().map(|it| it.record.recorder_id).collect();
+    let recorders: HashSet<_> = received.iter().map(|it| it.place.recorder_id).collect();
     assert!(recorders.len() <= 1);
 }
 
@@ -162,9 +162,9 @@ pub(crate) fn assert_complete(received: &[Received]) {
 pub(crate) fn without_repeats(received: Vec<Received>) -> Vec<Received> {
     let mut last = BTreeMap::new();
     let is_new = |it: &Received| {
-        let last = last.entry(it.partition).or_insert(0);
-        let is_new = it.record.sequence > *last;
-        *last = it.record.sequence.max(*last);
+        let last = last.entry(it.place.partition).or_insert(0);
+        let is_new = it.place.sequence > *last;
+        *last = it.place.sequence.max(*last);
         is_new
     };
     let mut is_new = is_new;
@@ -206,10 +206,10 @@ fn read_to_end(consumer: &BaseConsumer, record_key: &RecordKey) -> Vec<Received>
         let text: Vec<_> = parts.map(String::from_utf8_lossy).collect();
         let partition = u8::try_from(message.partition()).unwrap();
         received.push(Received {
-            partition,
             key: String::from_utf8(key.to_vec()).unwrap(),
             text: text.join("\n"),
-            record: ClickRecord::read(partition, headers, value, record_key).unwrap(),
+            place: RecordPlace::read(partition, headers, value, record_key).unwrap(),
+            click: Click::from_value(value).unwrap(),
         });
     }
     received

@@ -1,5 +1,6 @@
 //! Status report as text: projections, findings, shards that are not live, and further lines. Pure.
 
+mod clicks;
 mod facts;
 
 use console::Style;

@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::timestamp;
 
-use crate::{
-    operations::{
-        audit::RecordedCommand,
-        figures::{counted, duration, grouped},
-        status::{
-            StatusReport,
-            generations::GenerationStatus,
-            projection::{LastError, ProjectionShard, ProjectionState, ProjectionStatus},
-            relay::PublishingStatus,
-            snapshot::HeldSnapshots,
-        },
+use super::clicks;
+
+use crate::operations::{
+    audit::RecordedCommand,
+    figures::{counted, duration, grouped},
+    status::{
+        StatusReport,
+        generations::GenerationStatus,
+        projection::{LastError, ProjectionShard, ProjectionState, ProjectionStatus},
+        relay::PublishingStatus,
+        snapshot::HeldSnapshots,
     },
-    surfaces::cli::clicks,
 };
 
 /// Age in seconds of the oldest failure to show.

@@ -1,4 +1,4 @@
-//! Recount of the figures of clicks.
+//! Count of clicks again from the topic, by an operator.
 
 use std::{
     fmt,
@@ -12,7 +12,6 @@ use linkledger_core::{
 use serde::Serialize;
 use sqlx::PgConnection;
 
-use super::OperatorName;
 use crate::{
     clicks::recount::{Recount, RecountProgress, RecountScope, Recounted},
     operations::{
@@ -26,6 +25,9 @@ use crate::{
 const ROLLBACK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Outcome of a failure before the commit.
 const UNCHANGED: &str = "the figures are as before";
+
+/// Operator of a command, with the reason.
+pub type OperatorName<'a> = (&'a str, Option<&'a str>);
 
 /// Outcome of a recount, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -130,7 +132,7 @@ async fn record_in_tx(
 ) -> sqlx::Result<()> {
     let from = scope.from.to_string();
     let command = OperatorCommand {
-        name: "clicks recount",
+        name: "recount",
         projections: &[],
         subject: Some(&from),
         operator,

@@ -1,4 +1,4 @@
-//! `clicks recount`: counts the clicks of some days again.
+//! `recount`: counts the clicks of some days again.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -12,14 +12,14 @@ use time::{Date, UtcOffset};
 
 use crate::{
     clicks::recount::{CONNECTIONS_MAX, RecountRefusal, RecountScope},
-    operations::clicks::recount,
+    operations::recount,
     surfaces::{
         cli::{OperatorArgs, Options},
         progress_report::ProgressReport,
     },
 };
 
-/// Arguments of `clicks recount`.
+/// Arguments of `recount`.
 #[derive(Debug, Args)]
 #[command(mut_arg("no_clicks", |argument| argument.hide(true)))]
 pub struct RecountClicks {

@@ -5,7 +5,7 @@ use sqlx::{Connection as _, PgConnection};
 
 /// A session on the database of the figures.
 #[derive(Debug)]
-pub struct Countings(PgConnection);
+pub struct ClickPositions(PgConnection);
 
 /// Position of the counting in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct CountedTo {
     pub next_offset: i64,
 }
 
-impl Countings {
+impl ClickPositions {
     /// Opens the session.
     ///
     /// # Errors
