@@ -6,7 +6,7 @@ use linkledger_core::{
 use linkledger_projector::{
     operations::{
         parked::{RetriedAccount, SkipRequest, retry, skip},
-        pause::{PauseChange, change},
+        pause::{PauseChange, PauseTarget, change},
     },
     read_models::Projection,
 };
@@ -266,7 +266,7 @@ async fn paused_projection_refuses_retry_and_skip() {
     let pool = stage.database.pool();
     let (account_id, log, _) = parked(&stage).await;
     let before = Tables::read(pool).await;
-    change(pool, &Projection::ALL, PauseChange::Pause, "ada", None)
+    change(pool, &PauseTarget::ALL, PauseChange::Pause, "ada", None)
         .await
         .unwrap();
     let error = skip(&pool.clone().into(), request(account_id))
@@ -284,7 +284,7 @@ async fn paused_projection_refuses_retry_and_skip() {
     }
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &Projection::ALL, PauseChange::Resume, "ada", None)
+    change(pool, &PauseTarget::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     let retried = skip_and_retry(pool, account_id).await;

@@ -6,7 +6,6 @@ use linkledger_core::{
     event::Subject,
     event_store::{self, SessionKind},
     id::LinkId,
-    projection::Projection,
     shard::Shard,
 };
 use linkledger_projector::operations::{
