@@ -8,7 +8,7 @@ CREATE TABLE read_model.operations (
     command text NOT NULL,
     -- NULL: the command is not about one projection.
     projection text REFERENCES read_model.projections (projection),
-    -- Account or generation that the command is about.
+    -- Account, generation or first day that the command is about, or `clicks`.
     subject text,
     operator text NOT NULL,
     database_user text NOT NULL DEFAULT session_user,

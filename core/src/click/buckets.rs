@@ -282,13 +282,15 @@ impl Buckets {
             .map_or(VisitorsPlace::Outside, VisitorsPlace::Bucket)
     }
 
-    /// Returns true for buckets with visitors: not for hours, and not before the first UTC day of the bucket begins.
-    /// East of UTC a day begins before its UTC day does, and would have clicks of nobody.
+    /// Returns true for buckets with visitors: those with the noon of a UTC day that has begun, and no hours. East of UTC
+    /// a day begins before its UTC day does, and would have clicks of nobody.
     pub fn have_visitors(&self) -> impl Iterator<Item = bool> {
-        let starts = self.boundaries[..self.len()].iter();
-        starts.map(|start| {
-            let first_day = (start + SECONDS_PER_DAY / 2 - 1).div_euclid(SECONDS_PER_DAY);
-            self.interval != Interval::Hour && first_day * SECONDS_PER_DAY <= self.now
+        self.boundaries.windows(2).map(|bucket| {
+            let half_day = SECONDS_PER_DAY / 2;
+            let first_day = (bucket[0] + half_day - 1).div_euclid(SECONDS_PER_DAY);
+            let midnight = first_day * SECONDS_PER_DAY;
+            let has_noon = midnight + half_day < bucket[1];
+            self.interval != Interval::Hour && has_noon && midnight <= self.now
         })
     }
 

@@ -103,7 +103,8 @@ pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<Offset
 /// Pauses or resumes the counting in all partitions, whose rows the caller has locked.
 pub(crate) async fn set_paused_in_tx(tx: &mut PgConnection, is_paused: bool) -> sqlx::Result<()> {
     sqlx::query!(
-        "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN coalesce(paused_at, now()) END",
+        "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN now() END
+         WHERE (paused_at IS NOT NULL) <> $1",
         is_paused
     )
     .execute(tx)

@@ -140,7 +140,12 @@ pub async fn change(
     loop {
         let changed = try_change(pool, targets, command, change).await;
         let names: Vec<_> = targets.iter().map(|it| it.name()).collect();
-        let failure = || format!("cannot {} {}", change.name(), names.join(", "));
+        let hint = if targets.contains(&PauseTarget::Clicks) {
+            " (does a recount run?)"
+        } else {
+            ""
+        };
+        let failure = || format!("cannot {} {}{hint}", change.name(), names.join(", "));
         match changed.with_context(failure) {
             Err(error) if retry::passes_by_itself(&error) && Instant::now() < give_up_at => {
                 sleep(backoff.next_delay()).await;
@@ -158,11 +163,11 @@ async fn try_change(
 ) -> sqlx::Result<Vec<Paused>> {
     let projections = projections(targets);
     let mut tx = PoolTransaction::begin(pool).await?;
-    lock_in_tx(&mut tx, &projections).await?;
     if targets.contains(&PauseTarget::Clicks) {
-        // Waits for the running batches of clicks.
+        // First, since a recount may hold them for long: the projections do not wait with this transaction.
         position::lock_all_in_tx(&mut tx).await?;
     }
+    lock_in_tx(&mut tx, &projections).await?;
     let before = read(&mut tx, targets).await?;
     let is_paused = change == PauseChange::Pause;
     set_in_tx(&mut tx, &projections, is_paused).await?;
@@ -221,12 +226,12 @@ async fn read(
 ) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
     let rows = sqlx::query!(
         r#"
-        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN max(paused_at) END AS paused_at
+        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
         FROM read_model.checkpoints
         WHERE role = 'live'
         GROUP BY projection
         UNION ALL
-        SELECT 'clicks', CASE WHEN count(paused_at) = count(*) THEN max(paused_at) END
+        SELECT 'clicks', CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END
         FROM clicks.positions
         "#
     )

@@ -302,6 +302,9 @@ fn buckets_have_visitors_once_their_utc_day_begins() {
     let berlin = request(Interval::Day, "Europe/Berlin", "2026-11-19", "");
     let after_midnight = Buckets::of(&berlin, late).unwrap();
     assert!(after_midnight.have_visitors().eq([true, false]));
+    // The day from 13:00 to 12:00 UTC on which daylight saving time begins has no noon of UTC.
+    let days = having(Interval::Day, "Pacific/Norfolk", "2026-10-03", "2026-10-06");
+    assert_eq!(days, [true, false, true]);
     let weeks = having(Interval::Week, "Asia/Tokyo", "2026-11-16", "2026-11-24");
     assert_eq!(weeks, [true, false]);
     let hours = having(

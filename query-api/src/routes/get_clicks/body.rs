@@ -58,7 +58,7 @@ pub(super) struct ClickTotals {
     bots: u64,
     /// Estimated distinct visitors of each UTC day, added over days: a visitor who returns on another day counts
     /// again. The standard error of a day is below 1 %. With `interval=hour`: of all UTC days that the range
-    /// touches; otherwise the sum of the series.
+    /// touches; otherwise the sum of the series, null counted as 0.
     visitors: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct ClickBucket {
     /// Clicks of bots.
     bots: u64,
     /// Estimated distinct visitors of each UTC day whose noon (UTC) is in the bucket, added over days; null with
-    /// `interval=hour`, and as long as none of these UTC days has begun.
+    /// `interval=hour`, and as long as none of these UTC days has begun: in Asia/Tokyo, today until 09:00.
     #[schema(required)]
     visitors: Option<u64>,
 }
