@@ -117,11 +117,12 @@ pub(super) async fn add_of_accounts_in_tx(
             StoredRow,
             r#"
             SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
-            FROM unnest($2::uuid[], $3::date[]) WITH ORDINALITY AS k (account_id, day, number)
-            JOIN clicks.account_values AS t USING (account_id, day)
-            WHERE t.partition = $1
+            -- A condition on the partition alone would let a plan of an empty table scan the whole index.
+            FROM unnest($1::smallint[], $2::uuid[], $3::date[])
+                WITH ORDINALITY AS k (partition, account_id, day, number)
+            JOIN clicks.account_values AS t USING (account_id, day, partition)
             "#,
-            i16::from(partition),
+            &vec![i16::from(partition); days.len()],
             &accounts,
             &days
         )
