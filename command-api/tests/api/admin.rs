@@ -24,6 +24,7 @@ fn run_with_address_on_input(url: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_command-api"))
         .args(arguments)
         .args(["--database-url", "-"])
+        .env_remove("DATABASE_URL")
         .env("DATABASE_URL_FILE", "/dev/null")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -27,7 +27,7 @@ use crate::{
 /// (`statement_timeout`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What can be paused.
+/// Target of a pause: a projection, or the counting of clicks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseTarget {
@@ -95,7 +95,7 @@ impl PauseChange {
 /// State of a target after a pause or a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Paused {
-    /// What was paused or resumed.
+    /// Target of the state.
     pub target: PauseTarget,
     /// True if the command changed the state.
     #[serde(rename = "changed")]
