@@ -36,7 +36,7 @@ use linkledger_core::{
         answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
         observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
     },
-    internal_listener::{self, KnownHosts, Readiness},
+    internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     link::DestinationRules,
     metrics_recorder::MetricsRecorder,
@@ -138,9 +138,8 @@ async fn start_unboxed(
 
     // A reader like the relay: the sealer reads, and writes single rows.
     let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
-    let sealer_clock = Arc::clone(&clock);
     tasks.spawn_housekeeping("sealer", move |shutdown| {
-        Sealer::new(sealer_pool.clone(), Arc::clone(&sealer_clock)).run(shutdown)
+        Sealer::new(sealer_pool.clone()).run(shutdown)
     });
 
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
@@ -232,7 +231,7 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown);
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = KnownHosts::new(config.internal_hosts.clone());
+        let hosts = config.internal_hosts.clone();
         let service = start(config, clock, &mut tasks).await?;
         let internal =
             internal_listener::router(service.readiness, tasks.shutdown(), recorder, hosts);

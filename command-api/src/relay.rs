@@ -87,9 +87,9 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = RENEW_INTERVAL;
 
 /// Publishes all shards while this process has the lease.
-pub struct Relay<P> {
+pub struct Relay {
     pool: PgPool,
-    publisher: Arc<P>,
+    publisher: Arc<dyn EventPublisher>,
     committed: Arc<CommittedEvents>,
     /// Start of the last successful read of the log.
     log_read_at: Option<Instant>,
@@ -111,10 +111,15 @@ pub struct Relay<P> {
     announcements: Announcements,
 }
 
-impl<P: EventPublisher> Relay<P> {
+impl Relay {
     /// Returns a relay that acquires the lease under the name `owner`, which must be the same after
     /// a restart.
-    pub fn new(pool: PgPool, publisher: P, owner: String, committed: Arc<CommittedEvents>) -> Self {
+    pub fn new(
+        pool: PgPool,
+        publisher: impl EventPublisher + 'static,
+        owner: String,
+        committed: Arc<CommittedEvents>,
+    ) -> Self {
         Self {
             shards: LeasedShards::new(LeaseTable::new(pool.clone(), owner.clone())),
             stopped: StoppedShards::default(),

@@ -6,15 +6,9 @@
 //! for correctness: two instances that seal the same segment store the same hash.
 //! Requests never wait for sealing. A failure is logged, and the next round retries.
 
-use std::{
-    collections::HashSet,
-    error::Error as _,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{collections::HashSet, error::Error as _, sync::LazyLock, time::Duration};
 
 use linkledger_core::{
-    clock::Clock,
     event_store::{
         errors::is_of_storage,
         segments::{self, SealError, SealState},
@@ -26,7 +20,6 @@ use linkledger_core::{
 };
 use metrics::{counter, gauge};
 use sqlx::{Either, PgConnection, PgPool, postgres::PgAdvisoryLock};
-use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -67,7 +60,6 @@ const UNREACHABLE: &str = "unreachable";
 /// Background task that seals segments of the log.
 pub struct Sealer {
     pool: PgPool,
-    clock: Arc<dyn Clock>,
     events_per_segment: i64,
     /// Failures that were logged since the last round without failure; each is logged once.
     logged_failures: HashSet<String>,
@@ -75,10 +67,9 @@ pub struct Sealer {
 
 impl Sealer {
     /// Returns a sealer that uses one session of `pool` at a time.
-    pub fn new(pool: PgPool, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(pool: PgPool) -> Self {
         Self {
             pool,
-            clock,
             events_per_segment: EVENTS_PER_SEGMENT,
             logged_failures: HashSet::new(),
         }
@@ -164,13 +155,7 @@ impl Sealer {
         let (mut sealed, mut failed) = (0, 0);
         for (shard, state) in Shard::all().zip(&shards) {
             let begun = Instant::now();
-            let sealing = seal_next(
-                session,
-                shard,
-                state,
-                self.events_per_segment,
-                self.clock.now(),
-            );
+            let sealing = seal_next(session, shard, state, self.events_per_segment);
             match within(SEALING_TIMEOUT, sealing).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
@@ -225,7 +210,6 @@ async fn seal_next(
     shard: Shard,
     state: &SealState,
     events_per_segment: i64,
-    now: OffsetDateTime,
 ) -> Result<Option<Segment>, SealError> {
     let last = state.last.as_ref();
     report_sealed(shard, last);
@@ -237,7 +221,7 @@ async fn seal_next(
     if state.head < place.last_position {
         return Ok(None);
     }
-    segments::seal(session, place, last, now).await.map(Some)
+    segments::seal(session, place, last).await.map(Some)
 }
 
 /// Reports the last sealed position of a shard as a metric.

@@ -30,26 +30,24 @@ pub enum AccountEvent {
 /// An operator suspended the account, or changed `stop_redirects` of a suspended account.
 ///
 /// From this event on, the API refuses the account's calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AccountSuspended {
     /// The account.
     pub account_id: AccountId,
     /// Reason given by the operator.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
     /// True if the account's links stop redirecting from this event on: visitors receive 410 Gone.
     pub stop_redirects: bool,
 }
 
 /// An operator resumed the account: the API accepts the account's calls again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AccountResumed {
     /// The account.
     pub account_id: AccountId,
     /// Reason given by the operator.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
     /// Always false: the account's links redirect again.
     pub stop_redirects: bool,

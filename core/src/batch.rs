@@ -24,7 +24,7 @@ use crate::{
     credits::{Credits, CreditsEvent},
     id::{AccountId, EventId, LinkId},
     json::Fingerprint,
-    link::{CreateLink, CreateLinkError, Link, LinkDraft, Slug},
+    link::{CreateLink, CreateLinkError, LinkDraft, Slug},
 };
 
 pub use accepted::{AcceptedCommand, SettledCommand};
@@ -174,7 +174,7 @@ impl<'a> CommandBatch<'a> {
     ) -> Result<CommandOutcome, CommandRejection> {
         let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
         let folded_slug = slug.folded();
-        let created = Link::Absent.decide_create(CreateLink {
+        let create_link = CreateLink {
             link_id: ids.link_id,
             account_id: create.account_id,
             slug: slug.clone(),
@@ -187,8 +187,8 @@ impl<'a> CommandBatch<'a> {
             now: ids.now,
             short_url: format!("{}/{slug}", self.pricing.short_base_url),
             draft: draft.clone(),
-        });
-        let link = match created {
+        };
+        let link = match create_link.decide() {
             Ok(link) => link,
             Err(CreateLinkError::Invalid(error)) => {
                 return Err(CommandRejection::Invalid(vec![error]));
@@ -197,7 +197,7 @@ impl<'a> CommandBatch<'a> {
                 let holder = Some(holder);
                 return Err(CommandRejection::ExternalIdTaken { holder });
             }
-            Err(CreateLinkError::SlugTaken | CreateLinkError::AlreadyExists) => {
+            Err(CreateLinkError::SlugTaken) => {
                 return match &draft.slug {
                     Some(slug) => Err(CommandRejection::SlugTaken(slug.clone())),
                     None => Ok(CommandOutcome::SlugNotReserved),

@@ -36,9 +36,7 @@ use crate::{
 pub use self::{
     agent::{AgentFamilies, AgentTables},
     bots::{BotPatterns, BotPatternsError},
-    client_address::{
-        ForwardingHeaders, InvalidTrustedProxy, TrustedProxy, client_address, is_unlisted_proxy,
-    },
+    client_address::{ForwardingHeaders, TrustedProxy, client_address, is_unlisted_proxy},
     referrer::referrer_host,
     signals::{asks_for_privacy, is_prefetch},
     visitor::{VisitorSalt, visitor_hash},

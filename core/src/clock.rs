@@ -8,7 +8,7 @@ use rand::Rng as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use self::set_back::{SetBack, SetBackWatch};
+pub use self::set_back::SetBackWatch;
 
 /// A source of time. A parameter, so that tests can stop or advance the clock.
 pub trait Clock: Send + Sync + 'static {

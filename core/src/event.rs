@@ -147,7 +147,6 @@ macro_rules! catalogue {
             }
 
             /// Returns the JSON Schema of the payload of each row of the catalogue, in order.
-            #[cfg(feature = "schema")]
             pub fn payload_schemas() -> Vec<schemars::Schema> {
                 vec![$(schemars::schema_for!($payload)),+]
             }

@@ -114,7 +114,6 @@ macro_rules! typed_id {
             }
         }
 
-        #[cfg(feature = "schema")]
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()

@@ -15,7 +15,7 @@ use axum::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::hosts::{InternalHosts, KnownHosts};
+pub use self::hosts::InternalHosts;
 use crate::metrics_recorder::MetricsRecorder;
 
 /// Readiness of a service for requests.
@@ -42,7 +42,7 @@ pub fn router(
     readiness: Readiness,
     shutdown: CancellationToken,
     recorder: MetricsRecorder,
-    hosts: KnownHosts,
+    hosts: InternalHosts,
 ) -> Router {
     let ready = move || async move {
         if readiness.is_ready() && !shutdown.is_cancelled() {
@@ -81,7 +81,7 @@ mod tests {
         let readiness = Readiness::default();
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks).unwrap();
-        let hosts = KnownHosts::new(InternalHosts::default());
+        let hosts = InternalHosts::default();
         let routes = router(readiness.clone(), shutdown.clone(), recorder, hosts);
         let status_under = async |host: &str, path: &str| {
             let request = axum::extract::Request::get(path).header("host", host);

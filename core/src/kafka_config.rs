@@ -13,7 +13,7 @@ use clap::Args;
 pub use self::{
     clicks::ClicksConfig,
     security::{KafkaSecurity, SaslMechanism, SecurityProtocol},
-    topic_name::{InvalidTopicName, TopicName},
+    topic_name::TopicName,
 };
 use crate::cloud_event::TOPIC;
 

@@ -34,16 +34,13 @@ pub const STATISTICS_INTERVAL: (&str, &str) = ("statistics.interval.ms", "10000"
 /// about to connect to the configured brokers again.
 const LOST_AFTER_STATISTICS: u32 = 2;
 
-/// A Kafka client that knows no broker any more, and may never connect again.
+/// Reason to replace a Kafka client.
 ///
 /// If a broker that is stopping answers a request for metadata and names no broker, librdkafka 2.12.1 forgets
 /// all of them, also the configured ones, and can cancel its own return to the configured ones
 /// (confluentinc/librdkafka, issue 5301).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the Kafka client knows no broker any more, and may never connect again: replacing the client"
-)]
-pub struct LostBrokers;
+const LOST_BROKERS: &str =
+    "the Kafka client knows no broker any more, and may never connect again: replacing the client";
 
 /// The most specific error of one Kafka client, or of several clients in turn. Clones share the
 /// state.
@@ -64,7 +61,7 @@ struct KeptError {
 
 /// Kind of an error, from the vaguest to the most specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KafkaErrorKind {
+enum KafkaErrorKind {
     /// No broker answers, for any reason.
     NoBroker,
     /// A broker is unreachable or closes the connection.
@@ -111,18 +108,17 @@ impl KafkaErrors {
 
     /// Returns, once, the reason to replace a client that knows no broker any more. The client needs the setting
     /// [`STATISTICS_INTERVAL`].
-    pub fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    pub fn take_lost_brokers(&self) -> Option<&'static str> {
         if self.statistics_without_broker.load(Ordering::Relaxed) < LOST_AFTER_STATISTICS {
             return None;
         }
         self.statistics_without_broker.store(0, Ordering::Relaxed);
-        Some(LostBrokers)
+        Some(LOST_BROKERS)
     }
 
-    /// Returns the kind of the most specific error, and the advice on one line.
-    pub fn most_specific(&self) -> Option<(KafkaErrorKind, String)> {
-        let error = self.lock().clone().filter(KeptError::is_recent)?;
-        Some((KafkaErrorKind::of(error.code), self.description(&error)))
+    /// Returns the advice for the most specific error, on one line.
+    pub fn most_specific(&self) -> Option<String> {
+        self.recent().map(|error| self.description(&error))
     }
 
     /// Replaces the Kafka client's error in `error` by the advice for the most specific error.
@@ -136,8 +132,7 @@ impl KafkaErrors {
         let Some(kafka_error) = of_kafka.and_then(|error| KeptError::of(error, "")) else {
             return error;
         };
-        let known = self.lock().clone().filter(KeptError::is_recent);
-        let description = self.description(&kafka_error.or_more_specific(known));
+        let description = self.description(&kafka_error.or_more_specific(self.recent()));
         let contexts = causes.take_while(|cause| !is_of_kafka(*cause));
         let contexts = contexts.map(ToString::to_string);
         let texts: Vec<String> = contexts
@@ -176,6 +171,10 @@ impl KafkaErrors {
             }
         };
         format!("{advice} ({})", error.description())
+    }
+
+    fn recent(&self) -> Option<KeptError> {
+        self.lock().clone().filter(KeptError::is_recent)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<KeptError>> {
@@ -287,7 +286,8 @@ pub struct KafkaWarnings {
 impl KafkaWarnings {
     /// Returns the most specific error, if it is to be logged now.
     pub fn due(&mut self, errors: &KafkaErrors) -> Option<String> {
-        let (kind, error) = errors.most_specific()?;
+        let error = errors.recent()?;
+        let kind = KafkaErrorKind::of(error.code);
         let is_recent = |at: Instant| at.elapsed() < WARNING_INTERVAL;
         if self
             .last
@@ -296,7 +296,7 @@ impl KafkaWarnings {
             return None;
         }
         self.last = Some((kind, Instant::now()));
-        Some(error)
+        Some(errors.description(&error))
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
         for (code, reason) in recorded {
             errors.record(&KafkaError::Global(*code), reason);
         }
-        errors.most_specific().unwrap().1
+        errors.most_specific().unwrap()
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
         errors.stats(statistics(&[]));
         assert_eq!(errors.take_lost_brokers(), None);
         errors.stats(statistics(&["internal", "logical"]));
-        assert_eq!(errors.take_lost_brokers(), Some(LostBrokers));
+        assert_eq!(errors.take_lost_brokers(), Some(LOST_BROKERS));
         assert_eq!(errors.take_lost_brokers(), None);
     }
 
@@ -420,7 +420,8 @@ mod tests {
         let errors = KafkaErrors::new("");
         let error = KafkaError::Global(RDKafkaErrorCode::SSL);
         errors.clone().record(&error, "certificate verify failed");
-        assert_eq!(errors.most_specific().unwrap().0, KafkaErrorKind::Tls);
+        let told = errors.most_specific().unwrap();
+        assert!(told.starts_with("there is no TLS"), "{told}");
         errors.clear();
         assert_eq!(errors.most_specific(), None);
     }

@@ -14,7 +14,7 @@
 //! - **event**: a fact in the past tense. Events are stored forever and never changed
 //!   ([`event::Event`]).
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
-//!   events) and *applies* (derives its state from events). The aggregates are [`link::Link`],
+//!   events) and *applies* (derives its state from events). The aggregates are [`link::ExistingLink`],
 //!   [`credits::Credits`] and [`account::AccountStatus`].
 //! - **state of a link**: all that a link is after one of its events. A creation carries the state by
 //!   its payload, every other event in its metadata ([`link::LinkState`]).
@@ -110,6 +110,7 @@ pub mod json;
 pub mod link;
 pub mod link_history;
 mod listed;
+mod percent;
 pub mod printable;
 pub mod problem;
 pub mod projection;

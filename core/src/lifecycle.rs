@@ -20,8 +20,7 @@ pub use program::{run_program, run_program_on};
 pub use serve::{ConnectionLimits, Serve, serve, serve_behind_ingress, serve_within};
 pub use tasks::Tasks;
 
-/// Returns a future that ends with the first SIGINT or SIGTERM after this call, for a command that has
-/// something to undo.
+/// Returns a future that ends with the first SIGINT or SIGTERM after this call.
 ///
 /// # Errors
 /// Returns an error if the signal handlers cannot be installed.
@@ -41,13 +40,11 @@ pub fn interrupted() -> anyhow::Result<impl Future<Output = ()>> {
 /// # Errors
 /// Returns an error if the signal handlers cannot be installed.
 pub fn shutdown_on_signal(tasks: &mut Tasks) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
+    let interrupted = interrupted()?;
     let shutdown = tasks.shutdown();
     tasks.spawn_essential("signals", async move {
         tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: shutting down"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: shutting down"),
+            () = interrupted => tracing::info!("SIGTERM or SIGINT: shutting down"),
             () = shutdown.cancelled() => {}
         }
         shutdown.cancel();

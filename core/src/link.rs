@@ -22,5 +22,5 @@ pub use event::*;
 pub use members::{LinkDraft, LinkPatch};
 pub use name::{LinkName, SubjectName};
 pub use slug::{Slug, SlugPrefix};
-pub use state::{ExistingLink, Link, LinkState};
-pub use tag::{InvalidTag, Tags, parse_tag};
+pub use state::{ExistingLink, LinkState};
+pub use tag::{Tags, parse_tag};

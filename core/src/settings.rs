@@ -1,13 +1,10 @@
 //! Sources of settings, in order of precedence: flag, environment variable `NAME`, content of the
 //! file named by `NAME_FILE`, default.
-//!
-//! Variables that look like misspelled settings are refused at the start: see [`unknown`].
 
 mod file;
 mod help;
 mod manual;
 mod print;
-pub mod unknown;
 
 use std::{
     collections::BTreeMap,
@@ -105,10 +102,6 @@ fn read(
     if let Some(wrong) = wrong.filter(|_| !asks_for_help) {
         return Err(command.error(ErrorKind::ValueValidation, wrong));
     }
-    let unknown = unknown::first(&names(&command), variables);
-    if let Some(unknown) = unknown.filter(|_| !asks_for_help) {
-        return Err(command.error(ErrorKind::UnknownArgument, unknown));
-    }
     Ok(ParsedCommandLine {
         matches: parsed
             .map_err(|error| help::hide_passwords(help::name_variables(error, &command)))?,
@@ -142,20 +135,6 @@ fn complete(command: Command, value_of: &mut impl FnMut(&str) -> Option<OsString
         }
     });
     command.mut_subcommands(|command| complete(command, value_of))
-}
-
-/// Returns the variables of the command and its subcommands.
-fn names(command: &Command) -> Vec<String> {
-    let own = command.get_arguments().filter_map(Arg::get_env);
-    let mut names: Vec<String> = own
-        .filter_map(|name| Some(name.to_str()?.to_owned()))
-        .collect();
-    for command in command.get_subcommands() {
-        names.extend(self::names(command));
-    }
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 #[cfg(test)]

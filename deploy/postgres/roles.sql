@@ -96,7 +96,7 @@ BEGIN
                   lost_epoch, refusal, refused_at)
         ON event_store.relay_cursors TO linkledger_relay;
     GRANT SELECT, INSERT, DELETE ON event_store.relay_producers TO linkledger_relay;
-    GRANT UPDATE (made_at, settles_at) ON event_store.relay_producers TO linkledger_relay;
+    GRANT UPDATE (settles_at) ON event_store.relay_producers TO linkledger_relay;
 
     -- The projector reads the log, and for the status the positions of the relay.
     GRANT SELECT ON event_store.events, event_store.relay_cursors TO linkledger_projector;
@@ -177,7 +177,7 @@ BEGIN
     -- Decisions of operators, which the projector reads, and the shards that it claims.
     GRANT SELECT ON read_model.skipped_events, read_model.verifications TO linkledger_projector;
     GRANT SELECT ON read_model.claims TO linkledger_projector;
-    GRANT UPDATE (owner_id, owner, version, claimed_at, renewed_at, events_per_second, last_error, last_error_at)
+    GRANT UPDATE (owner_id, owner, version, renewed_at, events_per_second, last_error, last_error_at)
         ON read_model.claims TO linkledger_projector;
     GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
     GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
@@ -214,8 +214,7 @@ BEGIN
 
     -- Results of verifications, and the repair of wrong rows.
     GRANT INSERT ON read_model.verifications TO linkledger_operator;
-    GRANT UPDATE (verified_at, operator, events, mismatches) ON read_model.verifications
-        TO linkledger_operator;
+    GRANT UPDATE (verified_at, mismatches) ON read_model.verifications TO linkledger_operator;
     GRANT DELETE ON
         read_model.redirects, read_model.credit_balances, read_model.credit_entries
         TO linkledger_operator;

@@ -27,6 +27,10 @@ CREATE UNIQUE INDEX events_idempotency_key_unique
     ON event_store.events (shard, account_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
+-- The rare events of an account's status: verification looks for a later one.
+CREATE INDEX events_status_idx ON event_store.events (shard, account_id, position)
+    WHERE type IN ('AccountSuspended', 'AccountResumed');
+
 CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE ON event_store.events
     FOR EACH ROW EXECUTE FUNCTION event_store.forbid_change();
 CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON event_store.events

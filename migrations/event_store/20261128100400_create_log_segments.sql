@@ -10,7 +10,6 @@ CREATE TABLE event_store.log_segments (
     -- Of the log when the segment was sealed; part of the hashed bytes.
     epoch integer NOT NULL,
     sha256 bytea NOT NULL CONSTRAINT log_segments_sha256_length CHECK (octet_length(sha256) = 32),
-    sealed_at timestamptz NOT NULL,
     CONSTRAINT log_segments_pkey PRIMARY KEY (shard, number),
     CONSTRAINT log_segments_positions CHECK (first_position BETWEEN 1 AND last_position)
 );

@@ -28,10 +28,6 @@ CREATE TABLE event_store.relay_cursors (
     paused_at timestamptz,
     paused_by text,
     pause_reason text,
-    -- Last refill by an operator.
-    refilled_at timestamptz,
-    refilled_by text,
-    refilled_from bigint,
     CONSTRAINT relay_cursors_pkey PRIMARY KEY (shard)
 )
 -- Room for HOT updates: these rows change with every batch.
@@ -45,8 +41,7 @@ CREATE TABLE event_store.relay_producers (
     owner text NOT NULL,
     -- Drawn at each start: a process started under the name of another, or under its own, leaves the row of the other
     -- run alone.
-    process_id uuid NOT NULL DEFAULT gen_random_uuid(),
-    made_at timestamptz NOT NULL,
+    process_id uuid NOT NULL,
     -- The producer is closed, but some requests were not answered: from this time on none of them can arrive.
     settles_at timestamptz,
     CONSTRAINT relay_producers_pkey PRIMARY KEY (owner, process_id)

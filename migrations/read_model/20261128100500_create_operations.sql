@@ -33,9 +33,6 @@ CREATE TABLE read_model.verifications (
     projection text NOT NULL REFERENCES read_model.projections (projection),
     generation integer NOT NULL,
     verified_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    operator text NOT NULL,
-    -- Number of events that the expected rows were computed from.
-    events bigint NOT NULL,
     -- Number of wrong rows, after the repair if there was one.
     mismatches bigint NOT NULL,
     CONSTRAINT verifications_pkey PRIMARY KEY (projection, generation)
@@ -51,7 +48,6 @@ CREATE TABLE read_model.claims (
     -- Name of the last owner, by host and process id, and its release.
     owner text,
     version text,
-    claimed_at timestamptz,
     renewed_at timestamptz,
     -- Rate of each projection by its name, between the last two renewals.
     events_per_second jsonb NOT NULL DEFAULT '{}',
@@ -60,7 +56,7 @@ CREATE TABLE read_model.claims (
     last_error_at timestamptz,
     CONSTRAINT claims_last_error_dated CHECK ((last_error IS NULL) = (last_error_at IS NULL)),
     CONSTRAINT claims_owner_named CHECK (owner_id IS NULL OR
-        (owner IS NOT NULL AND version IS NOT NULL AND claimed_at IS NOT NULL AND renewed_at IS NOT NULL))
+        (owner IS NOT NULL AND version IS NOT NULL AND renewed_at IS NOT NULL))
 )
 WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 

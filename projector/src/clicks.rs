@@ -71,7 +71,7 @@ pub enum CountingStop {
 /// Starts the counting and its housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
 ///
 /// # Errors
-/// Returns an error if the address of the database cannot be parsed, or a Kafka setting is refused.
+/// Returns an error if the address of the database cannot be parsed.
 pub fn start(
     config: &Config,
     log: PgPool,
@@ -79,7 +79,6 @@ pub fn start(
     stop: CountingStop,
     tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
-    drop(config.kafka.client_settings()?);
     let pool = pool(config)?;
     let (of_housekeeping, clicks) = (pool.clone(), config.clicks.clone());
     tasks.spawn_housekeeping("clicks: partitions, salts, pruning", move |shutdown| {

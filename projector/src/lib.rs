@@ -11,7 +11,7 @@
 //! - [`clicks`] counts clicks: it reads a topic of its own, and writes figures of links and accounts.
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
-//! - [`operations`] holds the operator's functions: rebuild, verify, pause, why, status.
+//! - [`operations`] holds the operator's functions: rebuild, verify, pause, recount, status.
 //! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
 //!
 //! `pipeline` imports from `read_models`, `clicks` claims and retries of `pipeline`, `operations` from all of
@@ -23,6 +23,7 @@ pub mod config;
 pub mod doctor;
 pub mod operations;
 pub mod pipeline;
+pub mod progress;
 pub mod read_models;
 pub mod surfaces;
 
@@ -33,7 +34,7 @@ use linkledger_core::{
     databases::Databases,
     doctor::admission,
     event_store::SessionKind,
-    internal_listener::{self, KnownHosts, Readiness},
+    internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     metrics::{
         CATCH_UPS_TOTAL, CHECKPOINTS_LOST_TOTAL, GAPS_REPAIRED_TOTAL, RECORDS_FOREIGN_TOTAL,
@@ -102,8 +103,7 @@ pub fn start(
             readiness: readiness.clone(),
         };
         tasks.spawn_essential("projector", projector.run(tasks.shutdown()));
-        let hosts = KnownHosts::new(config.internal_hosts);
-        let console = console::start(&config.databases, hosts, tasks)
+        let console = console::start(&config.databases, config.internal_hosts, tasks)
             .context("cannot parse the address of the database")?;
         Ok(Projector { readiness, console })
     })
@@ -157,7 +157,7 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = KnownHosts::new(config.internal_hosts.clone());
+        let hosts = config.internal_hosts.clone();
         let projector = start(config, CountingStop::AtShutdown, &mut tasks).await?;
         let router = internal_listener::router(projector.readiness, shutdown, recorder, hosts)
             .merge(projector.console);

@@ -23,23 +23,19 @@ use sqlx::PgConnection;
 
 use self::{
     credits::projection::CreditRows,
-    description::{ReadModel, ReadTable},
+    description::ReadTable,
     links::projection::LinkRows,
     redirects::{RedirectChanges, projection::RedirectRows},
 };
 
-/// Returns the description of the read model that a projection keeps.
-pub fn read_model(projection: Projection) -> &'static ReadModel {
-    match projection {
-        Projection::Credits => &credits::READ_MODEL,
-        Projection::Links => &links::READ_MODEL,
-        Projection::Redirects => &redirects::READ_MODEL,
-    }
-}
-
-/// Returns the read tables that a projection keeps.
+/// Returns the read tables that a projection keeps, which the SQL function
+/// `read_model.projection_tables` lists too.
 pub fn tables(projection: Projection) -> &'static [ReadTable] {
-    read_model(projection).tables
+    match projection {
+        Projection::Credits => credits::TABLES,
+        Projection::Links => links::TABLES,
+        Projection::Redirects => redirects::TABLES,
+    }
 }
 
 /// An event of the log that was decoded, once for all projections.
@@ -139,10 +135,5 @@ impl<'a> Rows<'a> {
     /// Returns the changes that redirect caches follow.
     pub fn redirect_changes(&self) -> &RedirectChanges {
         self.redirects.changes()
-    }
-
-    /// Returns the redirect changes, with the slugs of all rows, those of creations included.
-    pub fn into_redirect_changes_of_all_rows(self) -> RedirectChanges {
-        self.redirects.into_changes_of_all_rows()
     }
 }

@@ -1,5 +1,4 @@
-//! Surfaces for operators: the command line, the console, and the progress of a command.
+//! Surfaces for operators: the command line and the console.
 
 pub mod cli;
 pub mod console;
-pub mod progress_report;

@@ -45,7 +45,7 @@ use linkledger_core::{
         account_shares::AccountShares, answer::AnswerSettings, authentication::Authenticator, cors,
         gate::RouteGate, observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
     },
-    internal_listener::{self, KnownHosts, Readiness},
+    internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     metrics_recorder::MetricsRecorder,
 };
@@ -240,7 +240,7 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = KnownHosts::new(config.internal_hosts.clone());
+        let hosts = config.internal_hosts.clone();
         let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
         let internal = internal_listener::router(service.readiness, shutdown, recorder, hosts);
         lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);

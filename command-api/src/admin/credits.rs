@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::{Clock, new_uuid},
-    credits::{Credits, CreditsEvent},
+    credits::CreditsEvent,
     envelope::IdempotencyMark,
     event::Event,
     event_store::idempotency,
@@ -25,7 +25,7 @@ pub enum CreditsSubcommand {
     /// Add credits to an account. A retry with the same --idempotency-key adds nothing.
     Grant {
         #[command(flatten)]
-        request: GrantRequest,
+        request: CreditsRequest,
         #[command(flatten)]
         options: AdminCommandOptions,
     },
@@ -33,35 +33,18 @@ pub enum CreditsSubcommand {
     /// 0. A retry with the same --idempotency-key changes nothing.
     Adjust {
         #[command(flatten)]
-        request: AdjustRequest,
+        request: CreditsRequest,
         #[command(flatten)]
         options: AdminCommandOptions,
     },
 }
 
-/// Requested grant.
+/// Requested change of credits.
 #[derive(Debug, Clone, Args)]
-pub struct GrantRequest {
-    /// Number of credits to add; at least 1.
-    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(1..))]
-    pub amount: i64,
-    #[command(flatten)]
-    pub subject: CreditsSubject,
-}
-
-/// Requested adjustment.
-#[derive(Debug, Clone, Args)]
-pub struct AdjustRequest {
-    /// Number of credits to add, or to subtract if negative; not 0.
+pub struct CreditsRequest {
+    /// Number of credits to add; `adjust` subtracts a negative number.
     #[arg(long, allow_negative_numbers = true)]
     pub amount: i64,
-    #[command(flatten)]
-    pub subject: CreditsSubject,
-}
-
-/// Account, reason and idempotency key of a change of credits.
-#[derive(Debug, Clone, Args)]
-pub struct CreditsSubject {
     /// Account id: acc_….
     #[arg(long)]
     pub account: AccountId,
@@ -90,17 +73,16 @@ pub struct ChangedCredits {
 }
 
 pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
-    let (verb, changed, options) = match command {
+    let (verb, kind, request, options) = match command {
         CreditsSubcommand::Grant { request, options } => {
-            let pool = options.pool().await?;
-            ("Granted", grant(&pool, clock, &request).await?, options)
+            ("Granted", CreditsChange::Grant, request, options)
         }
         CreditsSubcommand::Adjust { request, options } => {
-            let pool = options.pool().await?;
-            let adjusted = adjust(&pool, clock, &request).await?;
-            ("Adjusted by", adjusted, options)
+            ("Adjusted by", CreditsChange::Adjust, request, options)
         }
     };
+    let pool = options.pool().await?;
+    let changed = change(&pool, clock, kind, &request).await?;
     let before = if changed.replayed {
         " (replayed: an earlier command with the same key made the change)"
     } else {
@@ -115,78 +97,45 @@ pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow
     print(options.json, &changed, &text)
 }
 
-/// Grants credits, once per key.
+/// Kind of a change of credits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreditsChange {
+    /// Adds at least one credit.
+    Grant,
+    /// Corrects the balance, upwards or downwards.
+    Adjust,
+}
+
+impl CreditsChange {
+    /// Returns the name, which also keeps the keys of grants and of adjustments apart.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Grant => "grant",
+            Self::Adjust => "adjust",
+        }
+    }
+}
+
+/// Grants credits, or corrects a balance, once per key.
 ///
 /// # Errors
-/// Returns an error if the account does not exist, if the key was used for another grant, if the
-/// balance would be too large, or if the database fails.
-pub async fn grant(
+/// Returns an error if the account does not exist, if the key was used for another change of this kind,
+/// if the amount is not allowed, if the balance would fall below 0 or be too large, or if the database
+/// fails.
+pub async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
-    request: &GrantRequest,
+    kind: CreditsChange,
+    request: &CreditsRequest,
 ) -> anyhow::Result<ChangedCredits> {
-    let change = CreditsChange {
-        verb: "grant",
-        amount: request.amount,
-        subject: &request.subject,
-    };
-    let (account_id, amount) = (request.subject.account, request.amount);
-    let decide = |credits: Credits| {
-        let decided = credits.decide_grant(account_id, amount, &request.subject.reason);
-        Ok(CreditsEvent::Granted(decided?))
-    };
-    execute(pool, clock, change, decide).await
-}
-
-/// Corrects a balance, once per key.
-///
-/// # Errors
-/// Returns an error if the account does not exist, if the key was used for another adjustment, if
-/// the balance would fall below 0 or be too large, or if the database fails.
-pub async fn adjust(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    request: &AdjustRequest,
-) -> anyhow::Result<ChangedCredits> {
-    let change = CreditsChange {
-        verb: "adjust",
-        amount: request.amount,
-        subject: &request.subject,
-    };
-    let (account_id, amount) = (request.subject.account, request.amount);
-    let decide = |credits: Credits| {
-        let decided = credits.decide_adjust(account_id, amount, &request.subject.reason);
-        Ok(CreditsEvent::Adjusted(decided?))
-    };
-    execute(pool, clock, change, decide).await
-}
-
-/// Grant or adjustment, as a change of an amount.
-struct CreditsChange<'a> {
-    /// Kind of the change, and prefix that keeps the keys of grants and of adjustments apart.
-    verb: &'static str,
-    amount: i64,
-    subject: &'a CreditsSubject,
-}
-
-async fn execute(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    change: CreditsChange<'_>,
-    decide: impl FnOnce(Credits) -> anyhow::Result<CreditsEvent>,
-) -> anyhow::Result<ChangedCredits> {
-    let CreditsChange {
-        verb,
-        amount,
-        subject,
-    } = change;
-    let account_id = subject.account;
-    let given_key = subject.idempotency_key.clone();
+    let (account_id, amount, reason) = (request.account, request.amount, &request.reason);
+    let name = kind.name();
+    let given_key = request.idempotency_key.clone();
     let idempotency_key =
         given_key.unwrap_or_else(|| new_uuid(clock.now()).hyphenated().to_string());
-    let body = json!({ "amount": amount, "reason": subject.reason }).to_string();
+    let body = json!({ "amount": amount, "reason": reason }).to_string();
     let mark = IdempotencyMark {
-        key: format!("{verb}:{idempotency_key}"),
+        key: format!("{name}:{idempotency_key}"),
         fingerprint: JsonObject::parse(body.as_bytes())?.fingerprint(),
     };
     let mut decision = operator::begin(pool, clock, account_id).await?;
@@ -200,12 +149,20 @@ async fn execute(
     let stored = idempotency::find_credits_in_tx(&mut decision.tx, account_id, &mark.key).await?;
     if let Some(stored) = stored {
         if stored.fingerprint != mark.fingerprint {
-            bail!("this idempotency key was used for another {verb}; use a new key");
+            bail!("this idempotency key was used for another {name}; use a new key");
         }
         return Ok(changed(&stored.event, true));
     }
-    let event = decide(decision.credits)?;
-    let credits = decision.credits.apply(&event);
+    let credits = decision.credits;
+    let event = match kind {
+        CreditsChange::Grant => {
+            CreditsEvent::Granted(credits.decide_grant(account_id, amount, reason)?)
+        }
+        CreditsChange::Adjust => {
+            CreditsEvent::Adjusted(credits.decide_adjust(account_id, amount, reason)?)
+        }
+    };
+    let credits = credits.apply(&event);
     let answer = changed(&event, false);
     let or_else = format!("retry with --idempotency-key \"{idempotency_key}\"");
     decision

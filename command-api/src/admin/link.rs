@@ -7,7 +7,7 @@ use linkledger_core::{
     envelope::NewEvent,
     event_store::{links, names},
     id::{AccountId, LinkId},
-    link::{ChangeLinkError, DisabledBy, ExistingLink, LinkEvent, LinkName, Slug},
+    link::{ChangeLinkError, DisabledBy, ExistingLink, LinkEvent, LinkName},
     operator::parse_text,
 };
 use serde::Serialize;
@@ -42,23 +42,12 @@ pub enum LinkSubcommand {
 /// Link to change, and the reason.
 #[derive(Debug, Clone, Args)]
 pub struct LinkSubject {
-    #[command(flatten)]
-    pub link: NamedLink,
+    /// Id (lnk_…), slug or short address of the link.
+    #[arg(long)]
+    pub link: LinkName,
     /// Reason, recorded in the event log.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
-}
-
-/// Link to change, by one of its names.
-#[derive(Debug, Clone, Args)]
-#[group(required = true, multiple = false)]
-pub struct NamedLink {
-    /// Id (lnk_…), slug or short address of the link.
-    #[arg(long)]
-    pub link: Option<LinkName>,
-    /// Slug of the link: the last part of the short address, in upper or lower case.
-    #[arg(long, value_parser = parse_slug)]
-    pub slug: Option<Slug>,
 }
 
 /// State of a link after a command.
@@ -70,8 +59,6 @@ pub struct ChangedLink {
     pub account_id: AccountId,
     /// Slug, in the case chosen at the creation.
     pub slug: String,
-    /// True if the link is out of service.
-    pub disabled: bool,
     /// Role that the link is disabled by; null if the link is in service.
     pub disabled_by: Option<DisabledBy>,
     /// True if the command has changed the link; false if the link was in this state before.
@@ -135,10 +122,12 @@ pub async fn enable(
 async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
-    named: &NamedLink,
+    name: &LinkName,
     decide: impl FnOnce(&ExistingLink) -> Result<Option<LinkEvent>, ChangeLinkError>,
 ) -> anyhow::Result<ChangedLink> {
-    let link_id = find(pool, named).await?;
+    let link_id = names::find_link(pool, name).await;
+    let link_id = link_id.context("cannot look up the link")?;
+    let link_id = link_id.with_context(|| format!("there is no link {name}"))?;
     let owner = links::find_owner(pool, link_id).await;
     let Some(account_id) = owner.context("cannot look up the link")? else {
         bail!("there is no link {link_id}");
@@ -165,29 +154,14 @@ async fn change(
     Ok(ChangedLink::of(&link, true))
 }
 
-async fn find(pool: &PgPool, named: &NamedLink) -> anyhow::Result<LinkId> {
-    let by_slug = || named.slug.clone().map(LinkName::Slug);
-    let Some(name) = named.link.clone().or_else(by_slug) else {
-        bail!("name the link: --link or --slug");
-    };
-    let link_id = names::find_link(pool, &name).await;
-    let link_id = link_id.context("cannot look up the link")?;
-    link_id.with_context(|| format!("there is no link {name}"))
-}
-
 impl ChangedLink {
     fn of(link: &ExistingLink, changed: bool) -> Self {
         Self {
             link_id: link.link_id,
             account_id: link.account_id,
             slug: link.state.slug.clone(),
-            disabled: link.state.disabled_by().is_some(),
             disabled_by: link.state.disabled_by(),
             changed,
         }
     }
-}
-
-fn parse_slug(text: &str) -> Result<Slug, String> {
-    Slug::parse_stored(text).map_err(|code| code.detail().to_owned())
 }

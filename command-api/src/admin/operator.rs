@@ -97,7 +97,7 @@ impl Decision {
         or_else: &str,
     ) -> anyhow::Result<()> {
         let accounts = HashMap::from([(self.account_id, credits)]);
-        append::append_in_tx(&mut self.tx, &[event], &accounts)
+        append::append_in_tx(&mut self.tx, &[&event], &accounts)
             .await
             .context("cannot append the event; nothing was done")?;
         let committed = self.tx.commit().await;

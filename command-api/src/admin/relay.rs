@@ -102,7 +102,6 @@ async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
         from: refill.from,
         shard: refill.shard,
         ended: refill.ended,
-        by: OPERATOR.to_owned(),
     };
     let pool = refill.options.pool().await?;
     let interrupted = lifecycle::interrupted()?;

@@ -7,11 +7,10 @@ use linkledger_core::metrics::RELAY_FAILURES_TOTAL;
 use metrics::counter;
 
 use super::{
-    Relay, answered, binding, continuity, cursor, lease::Lease, publisher::EventPublisher,
-    refusal::RelayRefusal, topic::Topic,
+    Relay, answered, binding, continuity, cursor, lease::Lease, refusal::RelayRefusal, topic::Topic,
 };
 
-impl<P: EventPublisher> Relay<P> {
+impl Relay {
     /// Ends a producer that may wait for ever. Makes a producer, unless there is one, after the topic was compared
     /// with the cursors.
     pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
@@ -44,11 +43,11 @@ impl<P: EventPublisher> Relay<P> {
     /// has lost its brokers.
     pub(super) fn take_stuck(&mut self) -> Option<String> {
         if let Some(set_back) = self.wall_clock.set_back() {
-            return Some(set_back.to_string());
+            return Some(set_back);
         }
         let lost = self.publisher.take_lost_brokers();
         let lost = lost.or_else(|| self.stopped.take_lost_brokers());
-        lost.map(|lost| lost.to_string())
+        lost.map(str::to_owned)
     }
 
     /// Compares the cursors with the topic, and the records after the cursors with the log.

@@ -49,12 +49,6 @@ pub struct Cursor {
     pub paused_by: Option<String>,
     /// Reason of the pause.
     pub pause_reason: Option<String>,
-    /// Time of the last refill.
-    pub refilled_at: Option<OffsetDateTime>,
-    /// Operator of the last refill.
-    pub refilled_by: Option<String>,
-    /// Position of the last refill.
-    pub refilled_from: Option<Position>,
 }
 
 impl Cursor {
@@ -100,8 +94,8 @@ pub async fn read(executor: impl PgExecutor<'_>) -> anyhow::Result<PerShard<Curs
         r#"
         SELECT c.position, c.epoch, c.lost_epoch, s.head, m.epoch AS log_epoch, c.owner,
                c.lease_epoch, c.cluster_id, c.record_offset, c.topic_lost, c.refusal, c.refused_at,
-               c.paused_at, c.paused_by, c.pause_reason, c.refilled_at, c.refilled_by,
-               c.refilled_from, CASE WHEN c.lease_expires_at > now() THEN
+               c.paused_at, c.paused_by, c.pause_reason,
+               CASE WHEN c.lease_expires_at > now() THEN
                    extract(epoch FROM c.lease_expires_at - now())::float8 END AS lease_s
         FROM event_store.relay_cursors AS c
         JOIN event_store.log_shards AS s USING (shard)

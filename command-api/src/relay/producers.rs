@@ -100,9 +100,9 @@ impl ProducerRegistration {
                 WHERE owner = $1 AND lease_epoch = $3 AND paused_at IS NULL
                 ORDER BY shard FOR NO KEY UPDATE
             )
-            INSERT INTO event_store.relay_producers (owner, process_id, made_at)
-            SELECT $1, $2, now() WHERE EXISTS (SELECT FROM leased)
-            ON CONFLICT (owner, process_id) DO UPDATE SET made_at = now(), settles_at = NULL
+            INSERT INTO event_store.relay_producers (owner, process_id)
+            SELECT $1, $2 WHERE EXISTS (SELECT FROM leased)
+            ON CONFLICT (owner, process_id) DO UPDATE SET settles_at = NULL
             ",
             self.owner,
             self.process_id,

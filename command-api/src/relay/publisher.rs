@@ -8,7 +8,7 @@ use linkledger_core::{
     cloud_event::{PublishedEvent, RecordKey},
     event_store::log::PerShard,
     kafka_config::KafkaConfig,
-    kafka_errors::{KafkaErrors, LostBrokers, STATISTICS_INTERVAL},
+    kafka_errors::{KafkaErrors, STATISTICS_INTERVAL},
     shard::Position,
 };
 use rdkafka::{
@@ -116,7 +116,7 @@ pub trait EventPublisher: Send + Sync {
     }
 
     /// Returns, once, the reason to replace the producer, if the producer knows no broker any more.
-    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    fn take_lost_brokers(&self) -> Option<&'static str> {
         None
     }
 }
@@ -281,10 +281,10 @@ impl EventPublisher for KafkaPublisher {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.trouble.most_specific().map(|(_, words)| words)
+        self.trouble.most_specific()
     }
 
-    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    fn take_lost_brokers(&self) -> Option<&'static str> {
         self.trouble.take_lost_brokers()
     }
 }

@@ -21,14 +21,14 @@ use metrics::counter;
 use super::{
     RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered,
     lease::{Lease, Renewal},
-    publisher::{EventPublisher, Published},
+    publisher::Published,
     refusal::RelayRefusal,
 };
 
 /// Time without an acknowledgement after which the outage is logged; the relay goes on waiting.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 
-impl<P: EventPublisher> Relay<P> {
+impl Relay {
     /// Publishes events in order, and stops the shards of refused records.
     pub(super) async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
         let to = Arc::clone(&self.publisher);

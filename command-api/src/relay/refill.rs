@@ -50,8 +50,6 @@ pub struct Refill {
     pub shard: Option<Shard>,
     /// Processes that have ended without ending their registration, according to the operator.
     pub ended: Vec<String>,
-    /// Operator who asks for the refill.
-    pub by: String,
 }
 
 /// Result of a refill: the relay publishes from now on.
@@ -195,13 +193,11 @@ async fn set_cursors(
     sqlx::query!(
         "UPDATE event_store.relay_cursors
          SET position = $2, epoch = (SELECT epoch FROM event_store.log_meta), cluster_id = $3,
-             record_offset = NULL, topic_lost = false, refilled_at = now(), refilled_by = $4,
-             refilled_from = $2
+             record_offset = NULL, topic_lost = false
          WHERE shard = ANY($1)",
         &shards,
         refill.from,
-        cluster_id,
-        refill.by
+        cluster_id
     )
     .execute(&mut *tx)
     .await

@@ -50,12 +50,6 @@ pub struct ShardStatus {
     pub cluster_id: Option<String>,
     /// Offset of a published record, if one is known.
     pub record_offset: Option<i64>,
-    /// Time of the last refill.
-    pub refilled_at: Option<String>,
-    /// Operator of the last refill.
-    pub refilled_by: Option<String>,
-    /// Position of the last refill.
-    pub refilled_from: Option<Position>,
 }
 
 /// Reads the status.
@@ -85,9 +79,6 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
         refused_since: cursor.refused_at.map(timestamp::format),
         cluster_id: cursor.cluster_id,
         record_offset: cursor.record_offset,
-        refilled_at: cursor.refilled_at.map(timestamp::format),
-        refilled_by: cursor.refilled_by,
-        refilled_from: cursor.refilled_from,
     });
     let shards: Vec<ShardStatus> = shards.collect();
     let mut producers = producers::list(pool, &[]).await?;

@@ -11,8 +11,8 @@ use std::{
 
 use futures::future::join_all;
 use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, kafka_errors::LostBrokers,
-    metrics::RELAY_FAILURES_TOTAL, shard::Shard,
+    cloud_event::PublishedEvent, event_store::log::PerShard, metrics::RELAY_FAILURES_TOTAL,
+    shard::Shard,
 };
 use metrics::counter;
 use tokio::task::JoinSet;
@@ -134,7 +134,7 @@ impl StoppedShards {
     }
 
     /// Returns, once, the reason to replace the producers, if the producer of a retry knows no broker any more.
-    pub(super) fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    pub(super) fn take_lost_brokers(&self) -> Option<&'static str> {
         let mut stopped = self.shards.iter();
         stopped.find_map(|stopped| stopped.publisher.take_lost_brokers())
     }

@@ -33,11 +33,6 @@ pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
 }
 
 /// Returns the created link, and true if an earlier request with the same key created the link.
-pub(super) fn to_create(reply: CommandReply) -> Result<(Arc<SettledCreate>, bool), Problem> {
-    to_settled(reply.outcome)
-}
-
-/// Returns the created link like [`to_create`].
 pub(super) fn to_settled(outcome: CommandResult) -> Result<(Arc<SettledCreate>, bool), Problem> {
     match outcome {
         CommandResult::Created(settled) => Ok((settled, false)),

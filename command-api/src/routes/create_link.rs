@@ -70,7 +70,7 @@ pub async fn create_link(
 ) -> Result<Response, Problem> {
     let create = parse(&state, &context, &caller, request).await?;
     let reply = state.queue.submit_create(create).await;
-    let (settled, is_replayed) = answer::to_create(reply)?;
+    let (settled, is_replayed) = answer::to_settled(reply.outcome)?;
     let body = answer::rendered(&settled)?;
     let location = format!("/v1/links/{}", settled.link.link_id);
     let location = HeaderValue::from_str(&location).expect("ids are ASCII");

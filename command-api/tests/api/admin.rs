@@ -333,19 +333,6 @@ async fn wrong_command_line_gets_advice() {
             "identifier",
         ),
         (
-            &[
-                "credits",
-                "grant",
-                "--account",
-                account,
-                "--amount",
-                "-1",
-                "--reason",
-                "x",
-            ],
-            "-1 is not in 1..",
-        ),
-        (
             &["account", "create", "--name", "  "],
             "1 to 200 printable characters",
         ),

@@ -28,7 +28,7 @@ const RELAY: &str = "linkledger_relay";
 pub(crate) const OPERATOR: &str = "linkledger_operator";
 
 const INSERT_SEGMENT: &str = "INSERT INTO event_store.log_segments
-    SELECT 0, count(*) + 1, 1, 10, 1, sha256(''), now() FROM event_store.log_segments";
+    SELECT 0, count(*) + 1, 1, 10, 1, sha256('') FROM event_store.log_segments";
 const INSERT_EPOCH: &str =
     "INSERT INTO event_store.log_epochs VALUES (2, 1, now(), 'ada', 'restored', '{}')";
 

@@ -28,8 +28,7 @@ async fn owner_and_operator_disable_a_link_independently() {
     };
     let operator = |command| {
         let command = ["link", command, "--link", &id, "--reason", "test"];
-        let link = run_json(url, &command);
-        json!([link["disabled"], link["disabled_by"]])
+        run_json(url, &command)["disabled_by"].clone()
     };
 
     let (by_owner, by_operator) = (json!([true, "owner"]), json!([true, "operator"]));
@@ -40,7 +39,7 @@ async fn owner_and_operator_disable_a_link_independently() {
         let disabled = patch(json!(true)).await;
         assert_eq!(service(&disabled), (200, "\"2\"", by_owner.clone()));
     }
-    assert_eq!(operator("disable"), by_operator);
+    assert_eq!(operator("disable"), "operator");
     for enabled in [json!(false), json!(null)] {
         let refused = patch(enabled).await;
         assert_eq!(refused.status, 403);
@@ -48,7 +47,7 @@ async fn owner_and_operator_disable_a_link_independently() {
     }
     let titled = send(&app.router, change(&key, &id, &json!({ "title": "A" }))).await;
     assert_eq!(service(&titled), (200, "\"4\"", by_operator));
-    assert_eq!(operator("enable"), by_owner);
+    assert_eq!(operator("enable"), "owner");
     let enabled = patch(json!(null)).await;
     assert_eq!(service(&enabled), (200, "\"6\"", in_service));
 

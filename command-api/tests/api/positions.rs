@@ -54,7 +54,7 @@ async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Resu
         idempotency: None,
     };
     let after = HashMap::from([(account_id, after)]);
-    append::append_in_tx(tx, &[event], &after)
+    append::append_in_tx(tx, &[&event], &after)
         .await
         .map(|appended| appended[0].position)
 }

@@ -1,10 +1,7 @@
 //! Sealing: each full segment of the log is sealed once, by one instance, unless the log is damaged.
 
-use std::sync::Arc;
-
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
-    clock::SystemClock,
     event_store::{
         segments::{self, SealError, SealState},
         transaction::PoolTransaction,
@@ -28,8 +25,7 @@ fn audit() -> &'static str {
 }
 
 fn sealer(database: &TestDatabase) -> Sealer {
-    Sealer::new(database.pool().clone(), Arc::new(SystemClock))
-        .with_events_per_segment(EVENTS_PER_SEGMENT)
+    Sealer::new(database.pool().clone()).with_events_per_segment(EVENTS_PER_SEGMENT)
 }
 
 /// Creates a log with `links` links of one account, two events each.
@@ -77,9 +73,8 @@ async fn seal_next(
     shard: Shard,
 ) -> Result<Segment, SealError> {
     let place = Segment::next(state.last.as_ref(), shard, state.epoch, EVENTS_PER_SEGMENT);
-    let now = linkledger_core::clock::Clock::now(&SystemClock);
     let mut session = database.pool().acquire().await.unwrap();
-    segments::seal(&mut session, place, state.last.as_ref(), now).await
+    segments::seal(&mut session, place, state.last.as_ref()).await
 }
 
 #[tokio::test]

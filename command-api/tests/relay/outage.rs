@@ -16,7 +16,6 @@ use linkledger_core::{
     cloud_event::{PublishedEvent, TOPIC},
     event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
-    kafka_errors::LostBrokers,
     shard::{SHARD_COUNT, Shard},
 };
 use linkledger_testing as testing;
@@ -71,9 +70,9 @@ impl EventPublisher for Sleeper {
         true
     }
 
-    fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    fn take_lost_brokers(&self) -> Option<&'static str> {
         let has_lost_brokers = self.has_lost_brokers.swap(false, Ordering::SeqCst);
-        has_lost_brokers.then_some(LostBrokers)
+        has_lost_brokers.then_some("the client knows no broker any more")
     }
 }
 

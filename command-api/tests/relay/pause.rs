@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_command_api::relay::{Relay, publisher::EventPublisher};
+use linkledger_command_api::relay::Relay;
 use linkledger_core::shard::Shard;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -22,11 +22,7 @@ pub(crate) fn status(database: &TestDatabase) -> Value {
 }
 
 /// Steps until the condition holds.
-pub(crate) async fn step_until<P: EventPublisher>(
-    relay: &mut Relay<P>,
-    what: &str,
-    is_so: impl AsyncFn() -> bool,
-) {
+pub(crate) async fn step_until(relay: &mut Relay, what: &str, is_so: impl AsyncFn() -> bool) {
     let until = Instant::now() + Duration::from_mins(2);
     while !is_so().await {
         assert!(Instant::now() < until, "not in time: {what}");

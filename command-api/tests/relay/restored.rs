@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_command_api::{
-    committed_events::CommittedEvents,
-    relay::{Relay, publisher::EventPublisher},
-};
+use linkledger_command_api::{committed_events::CommittedEvents, relay::Relay};
 use linkledger_core::{
     envelope::RecordedEvent,
     id::{AccountId, EventId},
@@ -35,7 +32,7 @@ async fn run(database: &TestDatabase, sql: &str) {
 }
 
 /// Steps until the relay fails, and returns the error.
-async fn failure<P: EventPublisher>(relay: &mut Relay<P>) -> String {
+async fn failure(relay: &mut Relay) -> String {
     let until = Instant::now() + Duration::from_mins(2);
     loop {
         assert!(Instant::now() < until, "it does not fail");

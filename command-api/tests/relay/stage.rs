@@ -69,11 +69,11 @@ impl Recorder {
     }
 }
 
-pub(crate) fn relay<P: EventPublisher>(
+pub(crate) fn relay(
     database: &TestDatabase,
-    publisher: P,
+    publisher: impl EventPublisher + 'static,
     owner: &str,
-) -> Relay<P> {
+) -> Relay {
     let pool = database.pool().clone();
     Relay::new(pool, publisher, owner.to_owned(), Arc::default())
 }
@@ -102,8 +102,8 @@ pub(crate) async fn stored(database: &TestDatabase, shard: Shard) -> i64 {
 }
 
 /// Steps until the stored cursor has reached the position.
-pub(crate) async fn step_until_stored<P: EventPublisher>(
-    relay: &mut Relay<P>,
+pub(crate) async fn step_until_stored(
+    relay: &mut Relay,
     database: &TestDatabase,
     (shard, position): (Shard, i64),
 ) {

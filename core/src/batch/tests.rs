@@ -494,7 +494,7 @@ proptest! {
             prop_assert_eq!(batched.taken_slugs[&slug], settled.link.link_id);
         }
         for ((_, link_id), settled) in &batched.links {
-            prop_assert_eq!(batched.fold(*link_id), Link::Existing(settled.link.clone()));
+            prop_assert_eq!(batched.fold(*link_id), Some(settled.link.clone()));
             let last = &batched.log[usize::try_from(settled.position - 1).unwrap()];
             prop_assert_eq!(last.metadata.link.is_none(), settled.link.version == 1);
             let kept = last.metadata.link.as_ref().and_then(StateAfter::known);

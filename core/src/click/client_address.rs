@@ -15,11 +15,6 @@ const MAPPED_BITS: u8 = 96;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
 
-/// Text that is neither a network nor an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("neither an address nor a network; give for example 192.0.2.7 or 10.0.0.0/8")]
-pub struct InvalidTrustedProxy;
-
 impl TrustedProxy {
     /// Returns true if the address, in canonical form, is one of the network.
     fn contains(self, address: IpAddr) -> bool {
@@ -28,13 +23,15 @@ impl TrustedProxy {
 }
 
 impl FromStr for TrustedProxy {
-    type Err = InvalidTrustedProxy;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTrustedProxy> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         let network = text
             .parse::<IpNet>()
             .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-            .map_err(|_| InvalidTrustedProxy)?;
+            .map_err(
+                |_| "neither an address nor a network; give for example 192.0.2.7 or 10.0.0.0/8",
+            )?;
         Ok(Self(canonical_network(network).trunc()))
     }
 }

@@ -10,6 +10,7 @@ use time::{Date, OffsetDateTime};
 use super::{
     buckets::{Buckets, VisitorsPlace},
     sketch::{SketchUnion, VisitorSketch},
+    tally::KindCount,
 };
 
 /// Clicks of a bucket, or of a whole range.
@@ -21,15 +22,6 @@ pub struct ClickFigures {
     pub bots: u64,
     /// Estimated visitors of each UTC day, added over days; `None` for an hour, and before the first UTC day begins.
     pub visitors: Option<u64>,
-}
-
-/// Clicks of one row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CountedClicks {
-    /// Clicks of people.
-    pub clicks: u64,
-    /// Clicks of bots.
-    pub bots: u64,
 }
 
 /// Stored figures that cannot be read.
@@ -111,7 +103,7 @@ impl ClickSeries {
     }
 
     /// Adds the clicks of a quarter of an hour.
-    pub fn add_quarter(&mut self, quarter: OffsetDateTime, counted: CountedClicks) {
+    pub fn add_quarter(&mut self, quarter: OffsetDateTime, counted: KindCount) {
         let bucket = self.buckets.of_quarter(quarter);
         self.add_clicks(bucket, counted);
     }
@@ -123,7 +115,7 @@ impl ClickSeries {
     pub fn add_day(
         &mut self,
         day: Date,
-        counted: CountedClicks,
+        counted: KindCount,
         sketch: Option<&[u8]>,
     ) -> Result<(), DamagedFigures> {
         let bucket = self.buckets.of_day(day);
@@ -150,7 +142,7 @@ impl ClickSeries {
         (self.buckets, self.figures, totals)
     }
 
-    fn add_clicks(&mut self, bucket: Option<usize>, counted: CountedClicks) {
+    fn add_clicks(&mut self, bucket: Option<usize>, counted: KindCount) {
         if let Some(figures) = bucket.map(|bucket| &mut self.figures[bucket]) {
             figures.clicks += counted.clicks;
             figures.bots += counted.bots;

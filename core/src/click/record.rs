@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Click, ClickDetails, ClickKind, Device};
-#[cfg(feature = "schema")]
 use crate::link::slug;
 use crate::{
     cloud_event::{MAC, RecordKey},
@@ -23,7 +22,6 @@ const SOURCE_PREFIX: &str = "/linkledger/recorders/";
 const HEADERS: usize = 7;
 
 /// Form of `clicked_at`, as a regular expression.
-#[cfg(feature = "schema")]
 const CLICKED_AT_PATTERN: &str = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$";
 
 /// Identity of a recorder: one start of query-api.
@@ -61,9 +59,8 @@ pub enum ClickRecordError {
 /// A visitor followed a short link; or, with `count`, several visits of one link, hour and kind.
 ///
 /// Details that are unknown are absent, and so are all details of a record with `count`.
-#[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(title = "LinkClicked"))]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(title = "LinkClicked")]
 struct ClickValue<'a> {
     /// Id of the link; equal to the record's key.
     link_id: LinkId,
@@ -71,50 +68,44 @@ struct ClickValue<'a> {
     account_id: AccountId,
     /// Slug of the link, in lower case.
     #[serde(borrow)]
-    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
+    #[schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN))]
     slug: Cow<'a, str>,
     /// Instant of the request, RFC 3339, UTC, milliseconds; of a record with `count`, of its first click.
     #[serde(borrow)]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = CLICKED_AT_PATTERN)))]
+    #[schemars(regex(pattern = CLICKED_AT_PATTERN))]
     clicked_at: Cow<'a, str>,
     /// Probable kind of the visitor: a person, or a crawler, monitor, link preview, prefetch or program.
     #[serde(borrow)]
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["human", "bot"])))]
+    #[schemars(extend("enum" = ["human", "bot"]))]
     kind: Cow<'a, str>,
     /// Keyed hash of client address and user agent; equal only for one visitor, account and UTC day. Absent for
     /// bots, for a visitor who asks not to be tracked (`DNT`, `Sec-GPC`), and while the day has no salt.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))
-    )]
+    #[schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))]
     visitor: Option<Cow<'a, str>>,
     /// Country of the client address, ISO 3166-1 alpha-2.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "String", regex(pattern = "^[A-Z]{2}$"))
-    )]
+    #[schemars(with = "String", regex(pattern = "^[A-Z]{2}$"))]
     country: Option<Cow<'a, str>>,
     /// Host of the page with the link, in lower case.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
+    #[schemars(with = "String", length(min = 1))]
     referrer_host: Option<Cow<'a, str>>,
     /// Family of the browser, such as `Chrome`.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
+    #[schemars(with = "String", length(min = 1))]
     browser: Option<Cow<'a, str>>,
     /// Family of the operating system, such as `iOS`.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1)))]
+    #[schemars(with = "String", length(min = 1))]
     os: Option<Cow<'a, str>>,
     /// Form of the device.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["desktop", "mobile", "tablet", "other"])))]
+    #[schemars(with = "String", extend("enum" = ["desktop", "mobile", "tablet", "other"]))]
     device: Option<Cow<'a, str>>,
     /// Number of clicks in the record; absent for one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 2)))]
+    #[schemars(range(min = 2))]
     count: u32,
 }
 
@@ -152,7 +143,6 @@ impl Click {
     }
 
     /// Returns the JSON Schema of a record's value.
-    #[cfg(feature = "schema")]
     pub fn value_schema() -> schemars::Schema {
         schemars::schema_for!(ClickValue<'_>)
     }

@@ -1,6 +1,6 @@
 //! Notices that the wall clock was set back.
 
-use std::{fmt, mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use time::OffsetDateTime;
 
@@ -18,23 +18,6 @@ pub struct SetBackWatch {
     last_time: OffsetDateTime,
 }
 
-/// Step back of the wall clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SetBack {
-    by: Duration,
-}
-
-impl fmt::Display for SetBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.by.as_secs();
-        write!(
-            f,
-            "the clock of this machine was set back by {seconds} s, and a Kafka client may wait as long: \
-             replacing the client"
-        )
-    }
-}
-
 impl SetBackWatch {
     /// Starts a watch.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -42,11 +25,17 @@ impl SetBackWatch {
         Self { clock, last_time }
     }
 
-    /// Returns the step back since the last call, if the step has at least a second.
-    pub fn set_back(&mut self) -> Option<SetBack> {
+    /// Returns the reason to replace a client, if the clock was set back by at least a second since the last call.
+    pub fn set_back(&mut self) -> Option<String> {
         let before = mem::replace(&mut self.last_time, self.clock.now());
         let by = Duration::try_from(before - self.last_time).unwrap_or(Duration::ZERO);
-        (by >= STEP_MIN).then_some(SetBack { by })
+        (by >= STEP_MIN).then(|| {
+            format!(
+                "the clock of this machine was set back by {} s, and a Kafka client may wait as long: \
+                 replacing the client",
+                by.as_secs()
+            )
+        })
     }
 }
 
@@ -74,8 +63,8 @@ mod tests {
         };
         assert_eq!(after(0.0), None);
         assert_eq!(after(3_600.0), None);
-        let by = Duration::from_hours(1);
-        assert_eq!(after(-3_600.0), Some(SetBack { by }));
+        let reason = after(-3_600.0).unwrap();
+        assert!(reason.contains("was set back by 3600 s"), "{reason}");
         assert_eq!(after(0.0), None);
         assert_eq!(after(-0.9), None);
     }

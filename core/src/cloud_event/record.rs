@@ -9,16 +9,10 @@ use crate::{
     timestamp,
 };
 
-/// A record that linkledger did not write, or that is damaged.
+/// Refusal of a record that linkledger did not write, or that is damaged; names the header.
 #[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// A required header is missing.
-    #[error("the record has no header `{0}`")]
-    Missing(&'static str),
-    /// The value of a header is malformed.
-    #[error("the record's header `{0}` is malformed")]
-    Malformed(&'static str),
-}
+#[error("the record's header `{0}` is missing or malformed")]
+pub struct RecordError(&'static str);
 
 /// Headers of a record. A linear search: for a dozen headers, hashing costs more than comparing.
 #[derive(Debug, Clone)]
@@ -60,17 +54,16 @@ impl PublishedEvent {
         headers: &Headers<'_>,
         payload: String,
     ) -> Result<Self, RecordError> {
-        let get = |name| headers.get(name).ok_or(RecordError::Missing(name));
+        let get = |name| headers.get(name).ok_or(RecordError(name));
         let account_id: AccountId = parsed("ce_partitionkey", get("ce_partitionkey")?)?;
         let (event_type, schema_version) = get("ce_type")?
             .strip_prefix(TYPE_PREFIX)
             .and_then(|name| name.rsplit_once(".v"))
-            .ok_or(RecordError::Malformed("ce_type"))?;
-        let recorded_at =
-            timestamp::parse(get("ce_time")?).ok_or(RecordError::Malformed("ce_time"))?;
+            .ok_or(RecordError("ce_type"))?;
+        let recorded_at = timestamp::parse(get("ce_time")?).ok_or(RecordError("ce_time"))?;
         let link = headers.get(LINK_STATE).map(serde_json::from_str);
         let link = link.transpose();
-        let link = link.map_err(|_| RecordError::Malformed(LINK_STATE))?;
+        let link = link.map_err(|_| RecordError(LINK_STATE))?;
         let event = RecordedEvent {
             shard,
             position: counted::<Position>(SEQUENCE, get(SEQUENCE)?)?,
@@ -98,7 +91,7 @@ impl PublishedEvent {
 }
 
 fn parsed<T: std::str::FromStr>(name: &'static str, text: &str) -> Result<T, RecordError> {
-    text.parse().map_err(|_| RecordError::Malformed(name))
+    text.parse().map_err(|_| RecordError(name))
 }
 
 /// Parses a number that is at least 1.
@@ -107,5 +100,5 @@ where
     T: std::str::FromStr + PartialOrd + From<u8>,
 {
     let number = text.parse().ok().filter(|number| *number >= T::from(1));
-    number.ok_or(RecordError::Malformed(name))
+    number.ok_or(RecordError(name))
 }

@@ -17,51 +17,48 @@ pub enum CreditsEvent {
 }
 
 /// An operator added credits to an account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CreditsGranted {
     /// Account that received the credits.
     pub account_id: AccountId,
     /// Number of credits added.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub amount: i64,
     /// Balance after the event, in credits; never negative.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub balance_after: i64,
     /// Reason given by the operator.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
 }
 
 /// An operator corrected the balance of an account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CreditsAdjusted {
     /// Account whose balance was corrected.
     pub account_id: AccountId,
     /// Number of credits added, or removed if negative; never 0.
     pub amount: i64,
     /// Balance after the event, in credits; never negative.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub balance_after: i64,
     /// Reason given by the operator.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
 }
 
 /// Credits were charged to an account for a link.
 ///
 /// The `LinkCreated` of the paid link has the position right before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CreditsCharged {
     /// Account that paid.
     pub account_id: AccountId,
     /// Number of credits charged; 0 if links are free.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub amount: i64,
     /// Balance after the event, in credits; never negative.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub balance_after: i64,
     /// The link that was paid for.
     pub link_id: LinkId,
@@ -72,9 +69,9 @@ pub struct CreditsCharged {
 }
 
 /// Reason for a charge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[schemars(inline)]
 pub enum ChargeReason {
     /// A link was created.
     LinkCreated,

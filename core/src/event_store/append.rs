@@ -1,9 +1,6 @@
 //! Appends events: the only code that inserts events into the log.
 
-use std::{
-    borrow::Borrow,
-    collections::{BTreeMap, HashMap},
-};
+use std::collections::{BTreeMap, HashMap};
 
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -28,13 +25,12 @@ use crate::{
 /// idempotency key is used already, or a balance would be negative.
 pub async fn append_in_tx(
     tx: &mut PgConnection,
-    events: &[impl Borrow<NewEvent>],
+    events: &[&NewEvent],
     accounts: &HashMap<AccountId, Credits>,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
-    let events: Vec<&NewEvent> = events.iter().map(Borrow::borrow).collect();
-    ExternalIdChanges::of(&events).write_in_tx(tx).await?;
+    ExternalIdChanges::of(events).write_in_tx(tx).await?;
     // Made before the counters are locked, which all writers of the shards wait for.
-    let mut recorded = column(&events, |event| event.recorded(0));
+    let mut recorded = column(events, |event| event.recorded(0));
     let mut heads = lock_heads(tx, &column(&recorded, |event| event.shard)).await?;
     for event in &mut recorded {
         let head = heads
@@ -43,7 +39,7 @@ pub async fn append_in_tx(
         *head += 1;
         event.position = *head;
     }
-    let rows = EventColumns::of(&events, &recorded);
+    let rows = EventColumns::of(events, &recorded);
     let inserted = insert(tx, &rows, &heads, accounts).await?;
     if inserted != events.len() as u64 {
         return Err(sqlx::Error::Protocol(format!(

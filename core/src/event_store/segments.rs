@@ -1,7 +1,6 @@
 //! Sealed segments: a chain of hashes over the log of each shard.
 
 use sqlx::{PgConnection, PgExecutor};
-use time::OffsetDateTime;
 
 use super::log::{PerShard, stored};
 use crate::{
@@ -136,7 +135,6 @@ pub async fn seal(
     session: &mut PgConnection,
     place: SegmentPlace,
     before: Option<&Segment>,
-    now: OffsetDateTime,
 ) -> Result<Segment, SealError> {
     let mut hasher = SegmentHasher::new(
         &place,
@@ -165,21 +163,17 @@ pub async fn seal(
     }
     let sha256 = hasher.finish();
     let segment = Segment { place, sha256 };
-    insert(session, &segment, now).await?;
+    insert(session, &segment).await?;
     Ok(segment)
 }
 
-async fn insert(
-    session: &mut PgConnection,
-    segment: &Segment,
-    now: OffsetDateTime,
-) -> Result<(), SealError> {
+async fn insert(session: &mut PgConnection, segment: &Segment) -> Result<(), SealError> {
     let Segment { place, sha256 } = segment;
     let inserted = sqlx::query!(
         "
         INSERT INTO event_store.log_segments
-            (shard, number, first_position, last_position, epoch, sha256, sealed_at)
-        SELECT $1, $2, $3, $4, epoch, $6, $7 FROM event_store.log_meta
+            (shard, number, first_position, last_position, epoch, sha256)
+        SELECT $1, $2, $3, $4, epoch, $6 FROM event_store.log_meta
         -- Who has not heard of a restore does not seal what was restored.
         WHERE epoch = $5
         ON CONFLICT (shard, number) DO NOTHING
@@ -189,8 +183,7 @@ async fn insert(
         place.first_position,
         place.last_position,
         place.epoch,
-        sha256,
-        now
+        sha256
     )
     .execute(&mut *session)
     .await?;

@@ -15,7 +15,7 @@ use quick_cache::sync::Cache;
 use sqlx::PgPool;
 
 use super::{
-    bearer::{self, Credentials},
+    bearer,
     key_usage::KeyUsage,
     shared_reads::{SharedRead, SharedReads},
 };
@@ -160,13 +160,8 @@ impl Authenticator {
     /// # Errors
     /// Returns one of the 401 problems, or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let key = match bearer::credentials(headers) {
-            Credentials::Token(token) => {
-                ApiKey::parse(token).ok_or_else(Problem::api_key_invalid)?
-            }
-            Credentials::Malformed => return Err(Problem::api_key_invalid()),
-            Credentials::None => return Err(Problem::authentication_required()),
-        };
+        let token = bearer::token(headers).ok_or_else(Problem::authentication_required)?;
+        let key = ApiKey::parse(token).ok_or_else(Problem::api_key_invalid)?;
         let found = self.find(&key).await?;
         let found = found.ok_or_else(Problem::api_key_invalid)?;
         let key = &found.key;

@@ -3,32 +3,20 @@
 
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 
-/// Content of the header.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Credentials<'a> {
-    /// No header, or another scheme than Bearer.
-    None,
-    /// Token, without surrounding white space.
-    Token(&'a str),
-    /// The header is not text.
-    Malformed,
-}
-
-/// Reads the header. The scheme is case-insensitive, and any number of spaces and tabs may surround
+/// Returns the token without surrounding white space; `None` without the header, or with another scheme
+/// than Bearer. A token that is not text is empty. The scheme is case-insensitive, and any number of spaces and tabs may surround
 /// the token. Characters that are not allowed in a token68 (RFC 9110, 11.2) are left for the parser
 /// of the token, which refuses them.
-pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let value = value.unwrap_or_default();
     let scheme_ends = value.iter().position(|byte| is_blank(*byte));
     let (scheme, rest) = value.split_at(scheme_ends.unwrap_or(value.len()));
     if !scheme.eq_ignore_ascii_case(b"bearer") {
-        return Credentials::None;
+        return None;
     }
-    match std::str::from_utf8(rest) {
-        Ok(rest) => Credentials::Token(rest.trim_matches([' ', '\t'])),
-        Err(_) => Credentials::Malformed,
-    }
+    let token = std::str::from_utf8(rest).unwrap_or_default();
+    Some(token.trim_matches([' ', '\t']))
 }
 
 fn is_blank(byte: u8) -> bool {
@@ -39,11 +27,11 @@ fn is_blank(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn read(value: &[u8]) -> String {
+    fn read(value: &[u8]) -> Option<String> {
         let mut headers = HeaderMap::new();
         let value = HeaderValue::from_bytes(value).unwrap();
         headers.insert(AUTHORIZATION, value);
-        format!("{:?}", credentials(&headers))
+        token(&headers).map(str::to_owned)
     }
 
     #[test]
@@ -55,18 +43,18 @@ mod tests {
             "bEaReR\tx",
             "Bearer \t x \t",
         ] {
-            assert_eq!(read(value.as_bytes()), "Token(\"x\")", "{value:?}");
+            assert_eq!(read(value.as_bytes()).as_deref(), Some("x"), "{value:?}");
         }
     }
 
     #[test]
     fn missing_token_differs_from_malformed_token() {
-        assert_eq!(credentials(&HeaderMap::new()), Credentials::None);
+        assert_eq!(token(&HeaderMap::new()), None);
         for value in ["", "Basic eDp5", "Bearerx", "Bearer,x", "x Bearer"] {
-            assert_eq!(read(value.as_bytes()), "None", "{value:?}");
+            assert_eq!(read(value.as_bytes()), None, "{value:?}");
         }
-        assert_eq!(read(b"Bearer"), "Token(\"\")");
-        assert_eq!(read(b"Bearer x, Bearer y"), "Token(\"x, Bearer y\")");
-        assert_eq!(read(b"Bearer \xff"), "Malformed");
+        assert_eq!(read(b"Bearer").as_deref(), Some(""));
+        assert_eq!(read(b"Bearer x, Bearer y").as_deref(), Some("x, Bearer y"));
+        assert_eq!(read(b"Bearer \xff").as_deref(), Some(""));
     }
 }

@@ -1,11 +1,11 @@
 //! Check of the host name of a request to the internal listener.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use axum::http::{HeaderMap, header::HOST, uri::Authority};
 use clap::Args;
 
-/// Names of the internal listener.
+/// Host names under which the pages of the internal listener are served.
 #[derive(Debug, Clone, Default, Args)]
 pub struct InternalHosts {
     /// Host name by which /metrics and the console may be reached, besides IP addresses, localhost
@@ -20,16 +20,7 @@ pub struct InternalHosts {
     pub names: Vec<String>,
 }
 
-/// Host names under which the pages of the internal listener are served.
-#[derive(Debug, Clone)]
-pub struct KnownHosts(Arc<[String]>);
-
-impl KnownHosts {
-    /// Returns the given names, besides IP addresses and names without a dot.
-    pub fn new(hosts: InternalHosts) -> Self {
-        Self(hosts.names.into())
-    }
-
+impl InternalHosts {
     /// Returns true if the host of a request is known.
     ///
     /// A foreign page could resolve a name of its own to this address and read the answers (DNS
@@ -44,7 +35,10 @@ impl KnownHosts {
         let address = name.trim_start_matches('[').trim_end_matches(']');
         address.parse::<IpAddr>().is_ok()
             || !name.contains(['.', ':'])
-            || self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+            || self
+                .names
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -57,7 +51,7 @@ mod tests {
     #[test]
     fn only_addresses_short_names_and_given_names_are_known() {
         let names = vec!["ops.example.com".to_owned()];
-        let hosts = KnownHosts::new(InternalHosts { names });
+        let hosts = InternalHosts { names };
         let is_known = |host: &'static str| {
             let host = HeaderValue::from_static(host);
             hosts.include_host_of(&HeaderMap::from_iter([(HOST, host)]))

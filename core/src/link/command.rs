@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::{
-    Destination, DetailChanges, DetailsPatch, ExistingLink, Expiry, Link, LinkCreated, LinkDeleted,
+    Destination, DetailChanges, DetailsPatch, ExistingLink, Expiry, LinkCreated, LinkDeleted,
     LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDraft, LinkEvent, LinkPatch, Slug,
     ValueUpdate,
     members::{EXPIRED_URL, EXPIRES_AT},
@@ -49,9 +49,6 @@ pub enum CreateLinkError {
         /// Link with the external id.
         holder: LinkId,
     },
-    /// The link already exists.
-    #[error("the link already exists")]
-    AlreadyExists,
 }
 
 /// Changes destination and details of a link.
@@ -105,30 +102,26 @@ impl ExpectedVersion {
     }
 }
 
-impl Link {
-    /// Decides a create.
+impl CreateLink {
+    /// Decides the create.
     ///
     /// # Errors
-    /// Returns [`CreateLinkError`] if the link already exists, its expiry is not in the next 100
-    /// years, or slug or external id are taken.
-    pub fn decide_create(&self, command: CreateLink) -> Result<LinkCreated, CreateLinkError> {
-        if let Self::Existing(_) = self {
-            return Err(CreateLinkError::AlreadyExists);
-        }
-        check_expiry(command.draft.details.expires_at, command.now)
-            .map_err(CreateLinkError::Invalid)?;
-        if !command.slug_is_free {
+    /// Returns [`CreateLinkError`] if the expiry is not in the next 100 years, or slug or external id
+    /// are taken.
+    pub fn decide(self) -> Result<LinkCreated, CreateLinkError> {
+        check_expiry(self.draft.details.expires_at, self.now).map_err(CreateLinkError::Invalid)?;
+        if !self.slug_is_free {
             return Err(CreateLinkError::SlugTaken);
         }
-        if let Some(holder) = command.external_id_holder {
+        if let Some(holder) = self.external_id_holder {
             return Err(CreateLinkError::ExternalIdTaken { holder });
         }
         Ok(LinkCreated::new(
-            command.link_id,
-            command.account_id,
-            &command.slug,
-            command.short_url,
-            command.draft,
+            self.link_id,
+            self.account_id,
+            &self.slug,
+            self.short_url,
+            self.draft,
         ))
     }
 }

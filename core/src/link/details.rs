@@ -15,37 +15,36 @@ pub use values::{
     TITLE_PATTERN, parse_external_id, parse_title,
 };
 
-#[cfg(feature = "schema")]
 use super::destination;
 use super::{Tags, destination::HostOnly};
 
 /// Details of a link.
 ///
 /// Unknown members are an error: a decision on a link must know the whole link.
-#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[schemars(inline)]
 pub struct LinkDetails {
     /// Title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = TITLE_LENGTH_MAX), regex(pattern = TITLE_PATTERN)))]
+    #[schemars(with = "String", length(min = 1, max = TITLE_LENGTH_MAX), regex(pattern = TITLE_PATTERN))]
     pub title: Option<String>,
     /// Id of the link in the owner's system, unique among the links of the account that are not
     /// deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = EXTERNAL_ID_LENGTH_MAX), regex(pattern = EXTERNAL_ID_PATTERN)))]
+    #[schemars(with = "String", length(max = EXTERNAL_ID_LENGTH_MAX), regex(pattern = EXTERNAL_ID_PATTERN))]
     pub external_id: Option<String>,
     /// Tags, at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Tags"))]
+    #[schemars(with = "Tags")]
     pub tags: Option<Tags>,
     /// Instant from which the link no longer leads to its destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Expiry"))]
+    #[schemars(with = "Expiry")]
     pub expires_at: Option<Expiry>,
     /// Destination after the expiry, in the same form as the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub expired_url: Option<String>,
 }
 

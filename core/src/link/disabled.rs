@@ -11,9 +11,9 @@ use super::{ChangeLinkError, ExistingLink, LinkDisabled, LinkEnabled, LinkEvent,
 const OWNERS_REASON: &str = "by the owner";
 
 /// Role of the one who disabled a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[schemars(inline)]
 pub enum DisabledBy {
     /// An operator of the service.
     Operator,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     DetailChanges, DisabledBy, Expiry, LinkDetails, LinkDraft, Slug, Tags, destination::HostOnly,
 };
-#[cfg(feature = "schema")]
 use super::{destination, details, slug};
 use crate::id::{AccountId, LinkId};
 
@@ -32,66 +31,63 @@ pub enum LinkEvent {
 ///
 /// The `CreditsCharged` that pays for the link is at the next position of the same shard.
 // `Debug` shows only the host of the destination, like the `Debug` of `Destination`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkCreated {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// Last part of the short address, as chosen or generated. Slugs are case-insensitive.
-    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
+    #[schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN))]
     pub slug: String,
     /// Short address of the link at the time of the event.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = destination::PATTERN)))]
+    #[schemars(regex(pattern = destination::PATTERN))]
     pub short_url: String,
     /// Destination: an `http` or `https` URL, as the URL standard serialises it.
-    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub destination_url: String,
     /// Title for people. Absent if the owner gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = details::TITLE_LENGTH_MAX), regex(pattern = details::TITLE_PATTERN)))]
+    #[schemars(with = "String", length(min = 1, max = details::TITLE_LENGTH_MAX), regex(pattern = details::TITLE_PATTERN))]
     pub title: Option<String>,
     /// Id of the link in the owner's system, unique among the links of the account that are not
     /// deleted. Absent if the owner gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = details::EXTERNAL_ID_LENGTH_MAX), regex(pattern = details::EXTERNAL_ID_PATTERN)))]
+    #[schemars(with = "String", length(max = details::EXTERNAL_ID_LENGTH_MAX), regex(pattern = details::EXTERNAL_ID_PATTERN))]
     pub external_id: Option<String>,
     /// Tags, sorted. Absent if the owner gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Tags"))]
+    #[schemars(with = "Tags")]
     pub tags: Option<Tags>,
     /// Instant from which the link no longer leads to its destination. Absent if the link never
     /// expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Expiry"))]
+    #[schemars(with = "Expiry")]
     pub expires_at: Option<Expiry>,
     /// Destination after the expiry. Absent if visitors then receive 410 Gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub expired_url: Option<String>,
 }
 
 /// The owner of a link changed its destination.
 // `Debug` shows only the hosts of the destinations.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkDestinationChanged {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// New destination, in the same form as at the link's creation.
-    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub destination_url: String,
     /// Destination before the change.
-    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub previous_destination_url: String,
 }
 
 /// The owner of a link changed its title, external id, tags or expiry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkDetailsChanged {
     /// Id of the link.
     pub link_id: LinkId,
@@ -103,30 +99,28 @@ pub struct LinkDetailsChanged {
 }
 
 /// The owner of a link deleted it forever: visitors receive 410 Gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkDeleted {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// Slug of the link. The slug is never used again.
-    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
+    #[schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN))]
     pub slug: String,
 }
 
 /// The owner or an operator disabled a link: visitors receive 410 Gone.
 ///
 /// The owner still sees the link, and can change and delete it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkDisabled {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// Reason given by the operator; `by the owner` if the owner disabled the link.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
     /// Role of the one who disabled the link.
     pub by: DisabledBy,
@@ -136,21 +130,20 @@ pub struct LinkDisabled {
 }
 
 /// The owner or an operator enabled a disabled link again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkEnabled {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// Reason given by the operator; `by the owner` if the owner enabled the link.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
+    #[schemars(length(min = 1, max = 200))]
     pub reason: String,
     /// Role of the one who enabled the link.
     pub by: DisabledBy,
     /// Role that the link is still disabled by. Absent if visitors can follow the link again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "DisabledBy"))]
+    #[schemars(with = "DisabledBy")]
     pub disabled_by: Option<DisabledBy>,
 }
 

@@ -4,6 +4,7 @@
 use std::str;
 
 use super::{Slug, destination::is_space_at_end};
+use crate::percent;
 
 /// Punctuation that texts put after an address. No slug ends with any of it.
 ///
@@ -28,25 +29,11 @@ pub fn parse(path: &str) -> Option<Slug> {
 ///
 /// Returns `None` for such a slash, and for a `%` without two digits.
 pub fn decoded(path: &str) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(path.len());
-    let mut bytes = path.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let (high, low) = (hex(bytes.next()?)?, hex(bytes.next()?)?);
-        match (high << 4) | low {
-            b'/' => return None,
-            byte => decoded.push(byte),
-        }
+    let has_slash = path.contains("%2F") || path.contains("%2f");
+    if has_slash {
+        return None;
     }
-    Some(decoded)
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    let value = char::from(digit).to_digit(16)?;
-    u8::try_from(value).ok()
+    percent::decode(path)
 }
 
 fn without_ending(text: &str) -> &str {

@@ -10,23 +10,11 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::{LinkCreated, LinkDetails, LinkEvent, destination::HostOnly};
-#[cfg(feature = "schema")]
 use super::{destination, slug};
 use crate::{
     id::{AccountId, LinkId},
     timestamp,
 };
-
-/// The link aggregate.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "almost every link exists")]
-pub enum Link {
-    /// The stream has no event.
-    #[default]
-    Absent,
-    /// The link was created, and possibly deleted since.
-    Existing(ExistingLink),
-}
 
 /// A link that was created, and possibly deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,19 +32,18 @@ pub struct ExistingLink {
 /// Whole state of a link after one of its events.
 // Unknown members are an error: whoever decides or projects must know the whole link.
 // `Debug` shows the host of the destination only.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkState {
     /// Last part of the short address, as chosen or generated. Never changes.
-    #[cfg_attr(feature = "schema", schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN)))]
+    #[schemars(length(min = slug::LENGTH_MIN, max = slug::LENGTH_MAX), regex(pattern = slug::PATTERN))]
     pub slug: String,
     /// Time of the creation. Never changes.
     #[serde(with = "timestamp")]
-    #[cfg_attr(feature = "schema", schemars(with = "super::Expiry"))]
+    #[schemars(with = "super::Expiry")]
     pub created_at: OffsetDateTime,
     /// Current destination: an `http` or `https` URL, as the URL standard serialises it.
-    #[cfg_attr(feature = "schema", schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN)))]
+    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
     pub destination_url: String,
     /// True if an operator has disabled the link. Absent if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -72,22 +59,6 @@ pub struct LinkState {
     pub details: LinkDetails,
 }
 
-impl Link {
-    /// Returns the link after one more event, which was recorded at the given time. Never fails: an
-    /// event is a fact.
-    #[must_use]
-    pub fn apply(self, event: &LinkEvent, recorded_at: OffsetDateTime) -> Self {
-        match (self, event) {
-            (Self::Existing(link), event) => Self::Existing(link.apply(event)),
-            (Self::Absent, LinkEvent::Created(created)) => {
-                Self::Existing(ExistingLink::new(created, recorded_at))
-            }
-            // Unreachable: every stream starts with `LinkCreated`.
-            (Self::Absent, _) => Self::Absent,
-        }
-    }
-}
-
 impl ExistingLink {
     /// Returns a link right after its creation at the given time.
     pub fn new(created: &LinkCreated, created_at: OffsetDateTime) -> Self {
@@ -99,7 +70,7 @@ impl ExistingLink {
         }
     }
 
-    /// Returns the link after one more event.
+    /// Returns the link after one more event. Never fails: an event is a fact.
     #[must_use]
     pub fn apply(mut self, event: &LinkEvent) -> Self {
         self.version += 1;

@@ -2,6 +2,7 @@
 //!
 //! A tag is only ever stored, shown and looked up in its normal form, so two spellings of a word are one tag.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
@@ -19,47 +20,20 @@ pub const TAG_PATTERN: &str =
 /// Signs inside of tags, besides letters, marks and digits.
 const SIGNS: [char; 10] = [' ', '.', '_', ':', '-', '+', '#', '&', '/', '\''];
 
-/// Reason why a text is no tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidTag {
-    /// Nothing but white space.
-    #[error("a tag has at least one letter or digit")]
-    Empty,
-    /// More than [`TAG_LENGTH_MAX`] characters.
-    #[error("a tag has at most {TAG_LENGTH_MAX} characters")]
-    TooLong,
-    /// A character that no tag has, or a sign at the start.
-    #[error(
-        "a tag has letters, digits, spaces and . _ : - + # & / ', and begins with a letter or a digit"
-    )]
-    Character,
-}
-
-impl From<InvalidTag> for FieldCode {
-    fn from(_: InvalidTag) -> Self {
-        Self::TagInvalid
-    }
-}
-
 /// Parses a tag, and returns its normal form.
 ///
 /// # Errors
-/// Returns the reason why the text is no tag.
-pub fn parse_tag(text: &str) -> Result<String, InvalidTag> {
+/// Returns [`FieldCode::TagInvalid`] if the text is no tag.
+pub fn parse_tag(text: &str) -> Result<String, FieldCode> {
     let tag = normal_form(text);
-    let Some(first) = tag.chars().next() else {
-        return Err(InvalidTag::Empty);
+    let begins_word = |first: char| {
+        is_word(first) && first.general_category_group() != GeneralCategoryGroup::Mark
     };
     let is_allowed = |character| is_word(character) || SIGNS.contains(&character);
-    let begins_well =
-        is_word(first) && first.general_category_group() != GeneralCategoryGroup::Mark;
-    if !begins_well || !tag.chars().all(is_allowed) {
-        return Err(InvalidTag::Character);
-    }
-    if tag.chars().count() > TAG_LENGTH_MAX {
-        return Err(InvalidTag::TooLong);
-    }
-    Ok(tag)
+    let is_tag = tag.starts_with(begins_word)
+        && tag.chars().all(is_allowed)
+        && tag.chars().count() <= TAG_LENGTH_MAX;
+    is_tag.then_some(tag).ok_or(FieldCode::TagInvalid)
 }
 
 /// Returns the text in lower case, composed (NFC), with one space for each run of white space inside and none outside.
@@ -98,36 +72,27 @@ impl Tags {
     }
 }
 
-#[cfg(feature = "schema")]
-mod schema {
-    use std::borrow::Cow;
+impl JsonSchema for Tags {
+    fn inline_schema() -> bool {
+        true
+    }
 
-    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Tags".into()
+    }
 
-    use super::{TAG_LENGTH_MAX, TAG_PATTERN, TAGS_MAX, Tags};
-
-    impl JsonSchema for Tags {
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn schema_name() -> Cow<'static, str> {
-            "Tags".into()
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({
-                "type": "array",
-                "items": {
-                    "type": "string",
-                    "maxLength": TAG_LENGTH_MAX,
-                    "pattern": TAG_PATTERN,
-                },
-                "minItems": 1,
-                "maxItems": TAGS_MAX,
-                "uniqueItems": true,
-            })
-        }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": {
+                "type": "string",
+                "maxLength": TAG_LENGTH_MAX,
+                "pattern": TAG_PATTERN,
+            },
+            "minItems": 1,
+            "maxItems": TAGS_MAX,
+            "uniqueItems": true,
+        })
     }
 }
 
@@ -168,20 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_tag_has_its_reason() {
-        for (text, reason) in [
-            ("", InvalidTag::Empty),
-            (" \u{3000}\n", InvalidTag::Empty),
-            ("-a", InvalidTag::Character),
-            ("\u{308}a", InvalidTag::Character),
-            ("a,b", InvalidTag::Character),
-            ("a\0", InvalidTag::Character),
-            ("a\u{200b}", InvalidTag::Character),
-            ("\u{1f680}", InvalidTag::Character),
-            ("x\u{b2}", InvalidTag::Character),
-            (&"\u{e4}".repeat(TAG_LENGTH_MAX + 1), InvalidTag::TooLong),
+    fn text_that_is_no_tag_is_refused() {
+        for text in [
+            "",
+            " \u{3000}\n",
+            "-a",
+            "\u{308}a",
+            "a,b",
+            "a\0",
+            "a\u{200b}",
+            "\u{1f680}",
+            "x\u{b2}",
+            &"\u{e4}".repeat(TAG_LENGTH_MAX + 1),
         ] {
-            assert_eq!(parse_tag(text), Err(reason), "{text:?}");
+            assert_eq!(parse_tag(text), Err(FieldCode::TagInvalid), "{text:?}");
         }
     }
 

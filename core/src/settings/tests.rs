@@ -1,4 +1,4 @@
-//! Precedence of flags, variables, files and defaults; hidden secrets; misspelled variables.
+//! Precedence of flags, variables, files and defaults; hidden secrets.
 //!
 //! clap reads variables from the process: `deploy/local/tests` tests that.
 
@@ -6,7 +6,7 @@ use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _, Parser, value_parser};
 
-use super::{Variables, help::without_password, read, unknown};
+use super::{Variables, help::without_password, read};
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -183,56 +183,4 @@ fn passwords_are_hidden_in_any_text() {
     ] {
         assert_eq!(without_password(text).as_deref(), shown, "{text}");
     }
-}
-
-#[test]
-fn misspelled_variables_are_refused() {
-    let settings = [
-        "DATABASE_URL",
-        "CLICKS_DAYS",
-        "KAFKA_PASSWORD_FILE",
-        "LINKLEDGER_OPERATOR",
-    ];
-    let settings = settings.map(str::to_owned);
-    let told = |given: &[(&str, &str)]| unknown::first(&settings, &variables(given));
-    for (name, meant) in [
-        ("DATABASE_URI", "did you mean DATABASE_URL?"),
-        ("DATABASE_URL_FIEL", "did you mean DATABASE_URL_FILE?"),
-        ("CLCIKS_DAYS", "did you mean CLICKS_DAYS?"),
-        ("KAFKA_PASSWORD", "did you mean KAFKA_PASSWORD_FILE?"),
-        ("LINKLEDGER_OPERATER", "did you mean LINKLEDGER_OPERATOR?"),
-        (
-            "LINKLEDGER_COLOUR",
-            "no setting has the variable LINKLEDGER_COLOUR: unset it",
-        ),
-        (
-            "PROJECTOR_PORT",
-            "no setting has the variable PROJECTOR_PORT: unset it",
-        ),
-    ] {
-        let told = told(&[(name, "x")]).unwrap_or_default();
-        assert!(
-            told.contains(name) && told.contains(meant),
-            "{name}: {told}"
-        );
-    }
-    for (name, value) in [
-        ("HOME", "/root"),
-        ("USER_ID", "1"),
-        ("KAFKA_HEAP_OPTS", "-Xmx1g"),
-        // A setting of another program.
-        ("QUERY_API_LISTEN", "0.0.0.0:80"),
-        ("KAFKA_KEY_FILE", "/run/secrets/key"),
-        ("LINKLEDGER_TEST_KAFKA", "apache"),
-        // Variables that Kubernetes creates for services with these names.
-        ("QUERY_API_PORT", "tcp://10.0.0.1:80"),
-        ("QUERY_API_SERVICE_HOST", "10.0.0.1"),
-        ("QUERY_API_SERVICE_PORT_HTTP", "80"),
-        ("QUERY_API_PORT_80_TCP", "tcp://10.0.0.1:80"),
-        ("LINKLEDGER_COMMAND_API_PORT_80_TCP_ADDR", "10.0.0.1"),
-    ] {
-        assert_eq!(told(&[(name, value)]), None, "{name}");
-    }
-    // The setting has a value, so the similar name is not a misspelling.
-    assert_eq!(told(&[("DATABASE_URI", "x"), ("DATABASE_URL", "y")]), None);
 }

@@ -11,7 +11,7 @@ use linkledger_core::{
     event::Event,
     event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
-    link::{Link, LinkState},
+    link::{ExistingLink, LinkEvent, LinkState},
     shard::{Position, Shard},
 };
 
@@ -42,8 +42,8 @@ pub async fn append_events(
                         entry.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
                     }
                 };
-                *link = std::mem::take(link).apply(link_event, now);
-                version_and_state(link)
+                let after = link_after(link.take(), link_event, now);
+                version_and_state(link.insert(after))
             }
             Event::Account(_) => {
                 *credits = credits.pass();
@@ -56,6 +56,7 @@ pub async fn append_events(
         };
         new_events.push(new_event(account_id, version, event, link, now));
     }
+    let new_events: Vec<&NewEvent> = new_events.iter().collect();
     let appended = append::append_in_tx(&mut tx, &new_events, &accounts)
         .await
         .expect("events are appended");
@@ -64,13 +65,24 @@ pub async fn append_events(
 }
 
 /// Returns the version of the link, and the state for the metadata of every event but the first.
-fn version_and_state(link: &Link) -> (i64, Option<LinkState>) {
-    match link {
-        Link::Absent => panic!("the first event of a link creates it"),
-        Link::Existing(link) => {
-            let state = (link.version > 1).then(|| link.state.clone());
-            (link.version, state)
-        }
+fn version_and_state(link: &ExistingLink) -> (i64, Option<LinkState>) {
+    let state = (link.version > 1).then(|| link.state.clone());
+    (link.version, state)
+}
+
+/// Returns the link after one more event of its stream.
+///
+/// # Panics
+/// If the first event does not create the link.
+pub fn link_after(
+    link: Option<ExistingLink>,
+    event: &LinkEvent,
+    recorded_at: OffsetDateTime,
+) -> ExistingLink {
+    match (link, event) {
+        (Some(link), event) => link.apply(event),
+        (None, LinkEvent::Created(created)) => ExistingLink::new(created, recorded_at),
+        (None, event) => panic!("the first event of a link creates it: {event:?}"),
     }
 }
 
@@ -95,7 +107,11 @@ fn new_event(
     }
 }
 
-async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId) -> Link {
+async fn read_link(
+    tx: &mut PgConnection,
+    account_id: AccountId,
+    link_id: LinkId,
+) -> Option<ExistingLink> {
     let rows: Vec<(String, i16, String, OffsetDateTime)> = sqlx::query_as(
         "SELECT type, schema_version, payload::text, recorded_at FROM event_store.events
          WHERE shard = $1 AND stream_id = $2 ORDER BY version",
@@ -111,8 +127,8 @@ async fn read_link(tx: &mut PgConnection, account_id: AccountId, link_id: LinkId
             let event = Event::from_stored(event_type, *schema_version, payload);
             (event.expect("the event has a known type"), *at)
         });
-    events.fold(Link::Absent, |link, (event, at)| match event {
-        Event::Link(event) => link.apply(&event, at),
+    events.fold(None, |link, (event, at)| match event {
+        Event::Link(event) => Some(link_after(link, &event, at)),
         Event::Account(_) | Event::Credits(_) => {
             panic!("the stream of a link has an event of another kind")
         }

@@ -48,7 +48,7 @@ use linkledger_core::{
 
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
-    append_events::append_events,
+    append_events::{append_events, link_after},
     broker::{TestBroker, until_known},
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
@@ -238,7 +238,7 @@ pub async fn append_drafts(
     let events: Vec<_> = decided
         .accepted
         .iter()
-        .flat_map(|accepted| accepted.events.clone())
+        .flat_map(|accepted| &accepted.events)
         .collect();
     let appended = append::append_in_tx(&mut tx, &events, &decided.credits).await;
     tx.commit().await.expect("the links are committed");

@@ -24,6 +24,6 @@ fn assert_committed(path: &str, said: &serde_json::Value) {
     assert!(
         committed == said,
         "{path} is out of date; rewrite it and read the difference:\n\
-         {REWRITE}=1 cargo test -p linkledger-core --features schema --test documents && git diff docs"
+         {REWRITE}=1 cargo test -p linkledger-core --test documents && git diff docs"
     );
 }

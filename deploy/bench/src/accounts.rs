@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use linkledger_command_api::admin::{
     account,
-    credits::{self, CreditsSubject, GrantRequest},
+    credits::{self, CreditsChange, CreditsRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -47,15 +47,13 @@ pub async fn create(url: &str, count: usize) -> anyhow::Result<Vec<LoadAccount>>
 async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount> {
     let name = format!("bench {number}");
     let account_id = account::create(pool, &SystemClock, &name).await?.account_id;
-    let grant = GrantRequest {
+    let grant = CreditsRequest {
         amount: CREDITS,
-        subject: CreditsSubject {
-            account: account_id,
-            reason: "bench".to_owned(),
-            idempotency_key: None,
-        },
+        account: account_id,
+        reason: "bench".to_owned(),
+        idempotency_key: None,
     };
-    credits::grant(pool, &SystemClock, &grant).await?;
+    credits::change(pool, &SystemClock, CreditsChange::Grant, &grant).await?;
     let request = IssueKey {
         account: account_id,
         scopes: Scope::ALL.to_vec(),

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
     account,
-    credits::{CreditsSubject, GrantRequest, grant},
+    credits::{self, CreditsChange, CreditsRequest},
     key::{self, IssueKey},
 };
 use linkledger_core::{
@@ -65,15 +65,13 @@ pub(crate) async fn demo_key(
     } else {
         let account = account::create(pool, clock, name).await?.account_id;
         if credits > 0 {
-            let request = GrantRequest {
+            let request = CreditsRequest {
                 amount: credits,
-                subject: CreditsSubject {
-                    account,
-                    reason: name.to_owned(),
-                    idempotency_key: None,
-                },
+                account,
+                reason: name.to_owned(),
+                idempotency_key: None,
             };
-            grant(pool, clock, &request).await?;
+            credits::change(pool, clock, CreditsChange::Grant, &request).await?;
         }
         let request = IssueKey {
             account,

@@ -17,73 +17,38 @@ use super::{
     rows,
 };
 
-/// Place of a batch.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BatchPlace<'a> {
-    pub(super) partition: u8,
-    /// Position that the transaction expects.
-    pub(super) position: &'a CountingPosition,
-}
-
-/// Outcome of a batch.
-#[derive(Debug)]
-pub(super) enum BatchOutcome {
-    /// The records of the tally are counted.
-    Counted(Box<CountedBatch>),
-    /// Nothing was written: another process has moved the position, or an operator has paused the counting.
-    Moved,
-}
-
-/// Records that were counted.
-#[derive(Debug)]
-pub(super) struct CountedBatch {
-    pub(super) tally: Tally,
-    /// Position after the batch.
-    pub(super) position: CountingPosition,
-    /// Number of rows of figures that were written.
-    pub(super) rows: usize,
-}
-
-/// Counts the first records within the limits.
+/// Counts the first records of a partition within the limits. Returns `None` and writes no row if the stored
+/// position is different, moved by a second process, or if an operator has paused the counting.
 ///
 /// # Errors
 /// Returns an error if the database fails or refuses a row. The outcome of the commit may be unknown then; the
 /// next batch learns it from the position.
 pub(super) async fn count<'a>(
     pool: &PgPool,
-    place: BatchPlace<'_>,
+    partition: u8,
+    position: &CountingPosition,
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
     limits: TallyLimits,
-) -> sqlx::Result<BatchOutcome> {
-    let partition = place.partition;
+) -> sqlx::Result<Option<Tally>> {
     let mut tx = PoolTransaction::begin(pool).await?;
-    let locked = position::lock_in_tx(&mut tx, partition, place.position).await?;
+    let locked = position::lock_in_tx(&mut tx, partition, position).await?;
     let Some(now) = locked else {
         tx.rollback().await?;
-        return Ok(BatchOutcome::Moved);
+        return Ok(None);
     };
     let taken = records.clone().into_iter().take(limits.records_max);
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
     let sequences = sequences_in_tx(&mut tx, partition, &recorders).await?;
     let tally = Tally::of(records, sequences, now, limits);
-    let position = CountingPosition {
-        next_offset: tally.next_offset,
-        last_record_id: tally.last_record_id.as_deref().map(str::to_owned),
-        paused_at: None,
-    };
-    position::advance_in_tx(&mut tx, partition, &position).await?;
+    let last_record_id = tally.last_record_id.as_deref();
+    position::advance_in_tx(&mut tx, partition, tally.next_offset, last_record_id).await?;
     put_sequences_in_tx(&mut tx, partition, &tally.sequences).await?;
     rows::add_in_tx(&mut tx, partition, &tally.figures).await?;
     fail_point::reached("clicks.written");
     tx.commit().await?;
     fail_point::reached("clicks.counted");
-    let rows = tally.figures.rows();
-    Ok(BatchOutcome::Counted(Box::new(CountedBatch {
-        tally,
-        position,
-        rows,
-    })))
+    Ok(Some(tally))
 }
 
 /// Returns the sequence up to which the records of a recorder are counted, by partition.

@@ -2,12 +2,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use linkledger_core::click::tally::{PartitionRecord, TallyLimits};
+use linkledger_core::click::tally::{PartitionRecord, Tally, TallyLimits};
 use rdkafka::Offset;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::{batch::CountedBatch, position::CountingPosition, topic_ends::PartitionEnds};
+use super::{position::CountingPosition, topic_ends::PartitionEnds};
 use crate::pipeline::retry::Backoff;
 
 /// Bounds of a transaction: it stays below the timeout of a statement, and below the memory of a batch.
@@ -18,12 +18,14 @@ pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
 
 /// A partition that the process counts.
 pub(super) struct ClaimedPartition {
-    /// Position as stored.
+    /// Position as stored, except for the instant of the last batch.
     pub(super) position: CountingPosition,
     /// Offset up to which every record is counted, in the topic that exists now; `position` may still be
     /// that of a deleted topic.
     counted: i64,
-    check: TopicCheck,
+    /// Offset at which the record before the position is expected; `None` once the topic is known to be the one
+    /// of the position.
+    expected_at: Option<i64>,
     pub(super) queue: VecDeque<PartitionRecord>,
     /// Arrival of the first record of the queue.
     waiting_since: Instant,
@@ -43,16 +45,6 @@ pub(super) struct ClaimedPartition {
     pub(super) lag: u64,
 }
 
-/// Check that the topic is the one of the position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TopicCheck {
-    /// The record before the position is expected at this offset.
-    Pending {
-        offset: i64,
-    },
-    Done,
-}
-
 /// Decision on a record or on the ends of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
@@ -65,14 +57,10 @@ pub(super) enum Admission {
 impl ClaimedPartition {
     /// Returns the state at a stored position.
     pub(super) fn at(position: CountingPosition) -> Self {
-        let check = match position.next_offset {
-            0 => TopicCheck::Done,
-            next => TopicCheck::Pending { offset: next - 1 },
-        };
         Self {
             counted: position.next_offset,
+            expected_at: (position.next_offset > 0).then_some(position.next_offset - 1),
             position,
-            check,
             queue: VecDeque::new(),
             waiting_since: Instant::now(),
             limits: LIMITS_MAX,
@@ -88,16 +76,16 @@ impl ClaimedPartition {
 
     /// Returns the offset at which the fetch begins: at the record before the position.
     pub(super) fn fetched_from(&self) -> Offset {
-        match self.check {
-            TopicCheck::Pending { offset } => Offset::Offset(offset),
-            TopicCheck::Done if self.counted == 0 => Offset::Beginning,
-            TopicCheck::Done => Offset::Offset(self.counted),
+        match self.expected_at {
+            Some(offset) => Offset::Offset(offset),
+            None if self.counted == 0 => Offset::Beginning,
+            None => Offset::Offset(self.counted),
         }
     }
 
     /// Begins at the beginning of another topic. The stored position stays until the first batch.
     pub(super) fn restart(&mut self) {
-        self.check = TopicCheck::Done;
+        self.expected_at = None;
         self.counted = 0;
         self.queue.clear();
         self.end = None;
@@ -107,14 +95,14 @@ impl ClaimedPartition {
 
     /// Takes a received record.
     pub(super) fn receive(&mut self, record: PartitionRecord) -> Admission {
-        if let TopicCheck::Pending { offset } = self.check {
+        if let Some(offset) = self.expected_at {
             let is_other = record.offset < offset
                 || record.offset == offset
                     && record.record_id.as_deref() != self.position.last_record_id.as_deref();
             if is_other {
                 return Admission::OtherTopic;
             }
-            self.check = TopicCheck::Done;
+            self.expected_at = None;
             if record.offset == offset {
                 return Admission::Continue;
             }
@@ -137,12 +125,12 @@ impl ClaimedPartition {
             return Admission::OtherTopic;
         }
         self.lag = u64::try_from(ends.end - self.counted.max(ends.begin)).unwrap_or(0);
-        if let TopicCheck::Pending { offset } = self.check {
+        if let Some(offset) = self.expected_at {
             if ends.begin <= offset {
                 return Admission::Continue;
             }
             // The record before the position has expired, so nothing speaks for another topic.
-            self.check = TopicCheck::Done;
+            self.expected_at = None;
         }
         if self.queue.is_empty() {
             // Records before the begin have expired.
@@ -157,7 +145,7 @@ impl ClaimedPartition {
 
     /// Returns true if the partition is counted up to the offset.
     pub(super) fn has_counted_to(&self, end: i64) -> bool {
-        self.check == TopicCheck::Done && self.counted >= end
+        self.expected_at.is_none() && self.counted >= end
     }
 
     /// Returns the offset up to which every record is counted.
@@ -185,11 +173,12 @@ impl ClaimedPartition {
     }
 
     /// Records a counted batch: drops its records from the queue, and widens the limits.
-    pub(super) fn complete(&mut self, batch: &CountedBatch) {
-        self.queue.drain(..batch.tally.records);
-        self.position = batch.position.clone();
-        self.counted = batch.position.next_offset;
-        self.lag = self.lag.saturating_sub(batch.tally.records as u64);
+    pub(super) fn complete(&mut self, tally: &Tally) {
+        self.queue.drain(..tally.records);
+        self.position.next_offset = tally.next_offset;
+        self.position.last_record_id = tally.last_record_id.as_deref().map(str::to_owned);
+        self.counted = tally.next_offset;
+        self.lag = self.lag.saturating_sub(tally.records as u64);
         self.limits = TallyLimits {
             records_max: (self.limits.records_max * 2).min(LIMITS_MAX.records_max),
             rows_max: (self.limits.rows_max * 2).min(LIMITS_MAX.rows_max),
@@ -240,6 +229,7 @@ mod tests {
         ClaimedPartition::at(CountingPosition {
             next_offset,
             last_record_id: (next_offset > 0).then(|| "last".to_owned()),
+            counted_at: None,
             paused_at: None,
         })
     }

@@ -12,7 +12,7 @@ use linkledger_core::{
     cloud_event::RecordKey,
     kafka_close::ClosedInTime,
     kafka_config::TopicName,
-    kafka_errors::{KafkaErrors, KafkaWarnings, LostBrokers, STATISTICS_INTERVAL},
+    kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
@@ -172,7 +172,7 @@ impl ClickConsumer {
     }
 
     /// Returns the reason to replace this consumer, if its client knows no broker any more.
-    pub(super) fn take_lost_brokers(&self) -> Option<LostBrokers> {
+    pub(super) fn take_lost_brokers(&self) -> Option<&'static str> {
         self.inner.context().take_lost_brokers()
     }
 

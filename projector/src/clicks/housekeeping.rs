@@ -51,49 +51,36 @@ pub async fn keep(
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     let mut sequences_pruned_at: Option<Instant> = None;
     while periodic.is_due().await {
-        let mut results = Vec::new();
+        let mut is_sound = true;
         if !clicks.no_clicks {
-            results.push(attempt("create the salts of visitors", create_salts(&pool)).await);
-            results.push(attempt("create partitions", create_ahead(&pool)).await);
+            is_sound &= attempt("create the salts of visitors", create_salts(&pool)).await;
+            is_sound &= attempt("create partitions", create_ahead(&pool)).await;
         }
-        results.push(attempt("delete the salts of the past", delete_salts(&pool)).await);
-        results.push(attempt("drop an expired partition", drop_expired(&pool)).await);
-        results.push(attempt("prune recorders", prune_recorders(&pool)).await);
+        is_sound &= attempt("delete the salts of the past", delete_salts(&pool)).await;
+        is_sound &= attempt("drop an expired partition", drop_expired(&pool)).await;
+        is_sound &= attempt("prune recorders", prune_recorders(&pool)).await;
         if sequences_pruned_at.is_none_or(|at| at.elapsed() >= SEQUENCES_INTERVAL) {
-            results.push(attempt("prune sequences", prune_sequences(&pool)).await);
+            is_sound &= attempt("prune sequences", prune_sequences(&pool)).await;
             sequences_pruned_at = Some(Instant::now());
         }
-        ensure!(
-            results.iter().all(Result::is_ok),
-            "the housekeeping of clicks has failed"
-        );
+        ensure!(is_sound, "the housekeeping of clicks has failed");
     }
     Ok(())
 }
 
-/// Does a step, and logs its error. Returns an error unless a retry may succeed.
-async fn attempt<T>(
-    step: &str,
-    work: impl Future<Output = sqlx::Result<T>>,
-) -> Result<(), StepFailed> {
+/// Does a step, and logs the error. Returns false after a failure for a lasting reason.
+async fn attempt<T>(step: &str, work: impl Future<Output = sqlx::Result<T>>) -> bool {
     let Err(error) = within(ANSWER_TIME_MAX, work).await else {
-        return Ok(());
+        return true;
     };
     let cause = &error as &dyn std::error::Error;
     if errors::is_lock_timeout(&error) {
         tracing::debug!("cannot {step}: another session holds a lock; retrying in {INTERVAL:?}");
-        return Ok(());
+        return true;
     }
     tracing::warn!(error = cause, "clicks: cannot {step}");
-    if errors::is_transient(&error) {
-        Ok(())
-    } else {
-        Err(StepFailed)
-    }
+    errors::is_transient(&error)
 }
-
-/// A step has failed, and is logged.
-struct StepFailed;
 
 /// Creates the partitions of today and of the days ahead.
 ///

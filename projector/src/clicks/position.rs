@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 /// Position in a partition, as stored.
@@ -12,6 +12,8 @@ pub struct CountingPosition {
     pub next_offset: i64,
     /// `ce_id` of the record before.
     pub last_record_id: Option<String>,
+    /// Instant of the last batch.
+    pub counted_at: Option<OffsetDateTime>,
     /// Start of a pause by an operator.
     pub paused_at: Option<OffsetDateTime>,
 }
@@ -26,60 +28,24 @@ pub(crate) struct ReadToEnd {
     pub(crate) at: OffsetDateTime,
 }
 
-/// Reads the positions of these partitions.
+/// Reads the positions of all partitions.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn read(
-    pool: &PgPool,
-    partitions: &[u8],
+pub async fn read_all(
+    executor: impl PgExecutor<'_>,
 ) -> sqlx::Result<BTreeMap<u8, CountingPosition>> {
-    let partitions: Vec<i16> = partitions.iter().copied().map(i16::from).collect();
     let rows = sqlx::query!(
-        "
-        SELECT partition, next_offset, last_record_id, paused_at FROM clicks.positions
-        WHERE partition = ANY($1)
-        ",
-        &partitions
+        "SELECT partition, next_offset, last_record_id, counted_at, paused_at FROM clicks.positions"
     )
-    .fetch_all(pool)
+    .fetch_all(executor)
     .await?;
     let positions = rows.into_iter().filter_map(|row| {
         let position = CountingPosition {
             next_offset: row.next_offset,
             last_record_id: row.last_record_id,
-            paused_at: row.paused_at,
-        };
-        Some((u8::try_from(row.partition).ok()?, position))
-    });
-    Ok(positions.collect())
-}
-
-/// Position up to which a partition is counted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CountedPosition {
-    /// Offset of the next record.
-    pub(crate) next_offset: i64,
-    /// `ce_id` of the record before.
-    pub(crate) last_record_id: Option<String>,
-    /// Instant of the last batch.
-    pub(crate) counted_at: Option<OffsetDateTime>,
-}
-
-/// Reads all positions.
-pub(crate) async fn read_all(
-    session: &mut PgConnection,
-) -> sqlx::Result<BTreeMap<u8, CountedPosition>> {
-    let rows = sqlx::query!(
-        "SELECT partition, next_offset, last_record_id, counted_at FROM clicks.positions"
-    )
-    .fetch_all(session)
-    .await?;
-    let positions = rows.into_iter().filter_map(|row| {
-        let position = CountedPosition {
-            next_offset: row.next_offset,
-            last_record_id: row.last_record_id,
             counted_at: row.counted_at,
+            paused_at: row.paused_at,
         };
         Some((u8::try_from(row.partition).ok()?, position))
     });
@@ -112,8 +78,8 @@ pub(crate) async fn set_paused_in_tx(tx: &mut PgConnection, is_paused: bool) -> 
     Ok(())
 }
 
-/// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the position is
-/// another one, or the counting is paused. A row that is locked, as by a recount, is an error at once: the other
+/// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the stored position
+/// is different, or the counting is paused. A locked row, as by a recount, is an error at once: the other
 /// partitions do not wait.
 pub(crate) async fn lock_in_tx(
     tx: &mut PgConnection,
@@ -139,7 +105,8 @@ pub(crate) async fn lock_in_tx(
 pub(crate) async fn advance_in_tx(
     tx: &mut PgConnection,
     partition: u8,
-    position: &CountingPosition,
+    next_offset: i64,
+    last_record_id: Option<&str>,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "
@@ -147,8 +114,8 @@ pub(crate) async fn advance_in_tx(
         WHERE partition = $1
         ",
         i16::from(partition),
-        position.next_offset,
-        position.last_record_id
+        next_offset,
+        last_record_id
     )
     .execute(tx)
     .await?;

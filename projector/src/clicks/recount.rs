@@ -23,17 +23,31 @@ use sqlx::{Acquire as _, PgConnection, PgPool};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime, UtcOffset};
 
-use self::{
-    plan::{PartitionRange, RecountPlan},
-    topic::TopicReader,
-};
+use self::{plan::PartitionRange, topic::TopicReader};
 use super::{batch, claimed_partition::LIMITS_MAX, partition_days::PartitionDays, position, rows};
-use crate::pipeline::retry::{Retries, is_refusal};
+use crate::{
+    pipeline::retry::{Retries, is_refusal},
+    progress::ProgressReport,
+};
 
 pub use self::plan::RecountRefusal;
 
 /// Sessions of a recount: one of the transaction, one that creates partitions of tables.
 pub const CONNECTIONS_MAX: u32 = 2;
+
+/// Begins the transaction. The lock of a position waits for the running batch; a pause between two statements
+/// waits for the broker. Postgres ends a statement whose client has gone.
+const BEGIN: &str = "BEGIN; \
+                     SET LOCAL statement_timeout = '1h'; \
+                     SET LOCAL idle_in_transaction_session_timeout = '60s'; \
+                     SET LOCAL lock_timeout = '30s'; \
+                     SET LOCAL client_connection_check_interval = '2s'";
+
+/// Begins the transaction of a preview, which locks nothing.
+const BEGIN_READ_ONLY: &str = "BEGIN READ ONLY; \
+                               SET LOCAL statement_timeout = '1h'; \
+                               SET LOCAL idle_in_transaction_session_timeout = '60s'; \
+                               SET LOCAL client_connection_check_interval = '2s'";
 
 /// Figures that are counted again.
 #[derive(Debug, Clone, Copy)]
@@ -57,22 +71,13 @@ pub struct Recounted {
     pub clicks: i64,
 }
 
-/// Receiver of the progress: the number of all records, then of records that were read.
-pub trait RecountProgress: Sync {
-    /// Begins with the number of all records.
-    fn begin(&self, records: u64);
-
-    /// Adds records that were read.
-    fn advance(&self, records: u64);
-}
-
 /// A recount in progress: nothing is visible to others before the commit.
 pub struct Recount<'a> {
     pool: &'a PgPool,
     reader: TopicReader,
     scope: RecountScope,
     days: PartitionDays,
-    progress: &'a dyn RecountProgress,
+    progress: &'a ProgressReport,
 }
 
 impl<'a> Recount<'a> {
@@ -84,7 +89,7 @@ impl<'a> Recount<'a> {
         databases: &'a Databases,
         kafka: &KafkaConfig,
         scope: RecountScope,
-        progress: &'a dyn RecountProgress,
+        progress: &'a ProgressReport,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             pool: &databases.read,
@@ -100,17 +105,15 @@ impl<'a> Recount<'a> {
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn preview(&mut self) -> anyhow::Result<Recounted> {
-        let mut tx = PoolTransaction::begin(self.pool).await?;
-        figures::set_read_only_in_tx(&mut tx).await?;
-        figures::set_timeouts_in_tx(&mut tx).await?;
-        let plan = self.plan(&mut tx).await?;
+        let mut tx = PoolTransaction::begin_with(self.pool, BEGIN_READ_ONLY).await?;
+        let ranges = self.plan(&mut tx).await?;
         figures::set_scans_in_tx(&mut tx, true).await?;
         let before = figures::clicks_by_partition(&mut tx, self.scope.from).await?;
         tx.rollback().await?;
         let now = position::clock(self.pool).await?;
-        self.progress.begin(plan.records());
+        self.begin_progress(&ranges);
         let mut read = ReadRecords::default();
-        for range in &plan.ranges {
+        for range in &ranges {
             let mut reading = self.reader.read(range.partition, range.begin)?;
             loop {
                 let mut records = reading
@@ -136,8 +139,7 @@ impl<'a> Recount<'a> {
     /// # Errors
     /// Returns [`RecountRefusal::InProgress`], or an error of the database.
     pub async fn begin(&self) -> anyhow::Result<PoolTransaction> {
-        let mut tx = PoolTransaction::begin(self.pool).await?;
-        figures::set_timeouts_in_tx(&mut tx).await?;
+        let mut tx = PoolTransaction::begin_with(self.pool, BEGIN).await?;
         if !figures::try_lock_in_tx(&mut tx).await? {
             bail!(RecountRefusal::InProgress);
         }
@@ -150,14 +152,14 @@ impl<'a> Recount<'a> {
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn replace_in_tx(&mut self, tx: &mut PgConnection) -> anyhow::Result<Recounted> {
         let now = position::lock_all_in_tx(tx).await?;
-        let plan = self.plan(tx).await?;
+        let ranges = self.plan(tx).await?;
         figures::set_scans_in_tx(tx, true).await?;
         let before = figures::clicks_by_partition(tx, self.scope.from).await?;
-        self.progress.begin(plan.records());
+        self.begin_progress(&ranges);
         figures::delete_in_tx(tx, self.scope.from).await?;
         figures::set_scans_in_tx(tx, false).await?;
         let mut read = ReadRecords::default();
-        for range in &plan.ranges {
+        for range in &ranges {
             self.count_in_tx(tx, range, now, &mut read).await?;
         }
         figures::set_scans_in_tx(tx, true).await?;
@@ -174,10 +176,15 @@ impl<'a> Recount<'a> {
         })
     }
 
-    async fn plan(&self, session: &mut PgConnection) -> anyhow::Result<RecountPlan> {
+    async fn plan(&self, session: &mut PgConnection) -> anyhow::Result<Vec<PartitionRange>> {
         plan::ensure_countable(self.scope.from, position::clock(self.pool).await?)?;
         let positions = position::read_all(session).await?;
         plan::plan(&self.reader, &positions, self.scope).await
+    }
+
+    fn begin_progress(&self, ranges: &[PartitionRange]) {
+        let records: u64 = ranges.iter().map(PartitionRange::records).sum();
+        self.progress.enter("counting again", records, "records");
     }
 
     /// Counts the records of a partition, and adds their numbers. Reads to the end of the topic: a counting must
@@ -189,12 +196,8 @@ impl<'a> Recount<'a> {
         now: OffsetDateTime,
         read: &mut ReadRecords,
     ) -> anyhow::Result<()> {
-        let mut sequences = Sequences::default();
-        let place = Place {
-            partition: range.partition,
-            now,
-        };
-        let mut reading = self.reader.read(range.partition, range.begin)?;
+        let (partition, mut sequences) = (range.partition, Sequences::default());
+        let mut reading = self.reader.read(partition, range.begin)?;
         loop {
             let mut records = reading
                 .next(range.topic_end, LIMITS_MAX.records_max)
@@ -206,8 +209,8 @@ impl<'a> Recount<'a> {
             ensure_days(&mut self.days, self.pool, days).await?;
             let end = records.partition_point(|it| it.offset < range.next_offset);
             let (counted, later) = records.split_at(end);
-            add_in_tx(tx, place, counted, &mut sequences).await?;
-            ensure_new_in_tx(tx, range.partition, later, &sequences).await?;
+            add_in_tx(tx, partition, now, counted, &mut sequences).await?;
+            ensure_new_in_tx(tx, partition, later, &sequences).await?;
             self.progress.advance(read.add(range, &records));
         }
     }
@@ -310,26 +313,20 @@ fn ensure_not_fewer(
     Ok(())
 }
 
-/// Place of records.
-#[derive(Clone, Copy)]
-struct Place {
-    partition: u8,
-    now: OffsetDateTime,
-}
-
 /// Adds the figures of records. A record that the database refuses is skipped, as in the counting.
 async fn add_in_tx(
     tx: &mut PgConnection,
-    place: Place,
+    partition: u8,
+    now: OffsetDateTime,
     records: &[PartitionRecord],
     sequences: &mut Sequences,
 ) -> sqlx::Result<()> {
     let (mut rest, mut limits) = (records, LIMITS_MAX);
     while !rest.is_empty() {
         let counted = sequences.clone();
-        let tally = Tally::of(rest, counted, place.now, limits);
+        let tally = Tally::of(rest, counted, now, limits);
         let mut savepoint = tx.begin().await?;
-        let added = rows::add_in_tx(&mut savepoint, place.partition, &tally.figures).await;
+        let added = rows::add_in_tx(&mut savepoint, partition, &tally.figures).await;
         match added {
             Ok(()) => {
                 savepoint.commit().await?;
@@ -341,7 +338,7 @@ async fn add_in_tx(
                 savepoint.rollback().await?;
                 limits.records_max = tally.records / 2;
                 if tally.records == 1 {
-                    warn_of_refused(place, &rest[0], &error);
+                    warn_of_refused(partition, &rest[0], &error);
                     rest = &rest[1..];
                     *sequences = tally.sequences;
                     limits.records_max = 1;
@@ -353,10 +350,10 @@ async fn add_in_tx(
     Ok(())
 }
 
-fn warn_of_refused(place: Place, record: &PartitionRecord, error: &sqlx::Error) {
+fn warn_of_refused(partition: u8, record: &PartitionRecord, error: &sqlx::Error) {
     tracing::warn!(
         error = error as &dyn std::error::Error,
-        partition = place.partition,
+        partition,
         offset = record.offset,
         recorder = ?record.place.map(|(RecorderId(recorder), _)| recorder),
         "the database refuses a click; it is skipped"

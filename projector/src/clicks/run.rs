@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::bail;
 use linkledger_core::{
-    click::tally::{PartitionRecord, TallyLimits},
+    click::tally::{PartitionRecord, Tally, TallyLimits},
     clock::{SetBackWatch, SystemClock},
     databases::Databases,
     event_store::time_limit::within,
@@ -26,8 +26,7 @@ use sqlx::PgPool;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    BATCH_INTERVAL, CountingEnd,
-    batch::{self, BatchOutcome, BatchPlace, CountedBatch},
+    BATCH_INTERVAL, CountingEnd, batch,
     claimed_partition::ClaimedPartition,
     consumer::ClickConsumer,
     partition_days::PartitionDays,
@@ -186,13 +185,13 @@ impl CountingLoop {
             return;
         };
         match count_first(number, partition, &self.pool, &mut self.days).await {
-            Ok(BatchOutcome::Counted(batch)) => {
-                self.report_counted(number, &batch);
+            Ok(Some(tally)) => {
+                self.report_counted(number, &tally);
                 if let Some(Some(partition)) = self.partitions.get_mut(&number) {
-                    partition.complete(&batch);
+                    partition.complete(&tally);
                 }
             }
-            Ok(BatchOutcome::Moved) => {
+            Ok(None) => {
                 tracing::info!(
                     partition = number,
                     "the position of clicks was moved or paused by another session; reading it again"
@@ -204,13 +203,13 @@ impl CountingLoop {
         }
     }
 
-    fn report_counted(&mut self, number: u8, batch: &CountedBatch) {
-        let (tally, missing) = (&batch.tally, batch.tally.sequences.missing());
+    fn report_counted(&mut self, number: u8, tally: &Tally) {
+        let missing = tally.sequences.missing();
         counter!(CLICK_BATCHES_TOTAL).increment(1);
         counter!(CLICKS_COUNTED_TOTAL).increment(tally.clicks);
         counter!(CLICKS_UNREADABLE_TOTAL).increment(tally.unreadable);
         counter!(CLICKS_MISSING_TOTAL).increment(missing);
-        counter!(CLICK_ROWS_WRITTEN_TOTAL).increment(batch.rows as u64);
+        counter!(CLICK_ROWS_WRITTEN_TOTAL).increment(tally.figures.rows() as u64);
         let has_warned = self.warned_of_records_at;
         let is_due = has_warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
         if is_due && (tally.unreadable > 0 || missing > 0) {
@@ -233,11 +232,8 @@ async fn count_first(
     partition: &ClaimedPartition,
     pool: &PgPool,
     days: &mut PartitionDays,
-) -> sqlx::Result<BatchOutcome> {
-    let place = BatchPlace {
-        partition: number,
-        position: &partition.position,
-    };
+) -> sqlx::Result<Option<Tally>> {
+    let position = &partition.position;
     if let Some(first) = partition
         .queue
         .front()
@@ -253,7 +249,7 @@ async fn count_first(
         };
         return within(
             BATCH_TIME_MAX,
-            batch::count(pool, place, [&skipped], limits),
+            batch::count(pool, number, position, [&skipped], limits),
         )
         .await;
     }
@@ -264,7 +260,7 @@ async fn count_first(
     within(BATCH_TIME_MAX, days.ensure(pool, clicked_on.collect())).await?;
     within(
         BATCH_TIME_MAX,
-        batch::count(pool, place, &partition.queue, limits),
+        batch::count(pool, number, position, &partition.queue, limits),
     )
     .await
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use linkledger_core::event_store::time_limit::{self, within};
+use linkledger_core::{
+    event_store::time_limit::{self, within},
+    kafka_errors::KafkaErrors,
+};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},
@@ -110,8 +113,8 @@ impl TopicEndsRequests {
 ///
 /// # Errors
 /// Returns an error if the cluster does not answer.
-pub(super) fn ask<C: rdkafka::consumer::ConsumerContext + 'static>(
-    consumer: &StreamConsumer<C>,
+pub(super) fn ask(
+    consumer: &StreamConsumer<KafkaErrors>,
     list: &TopicPartitionList,
 ) -> KafkaResult<BTreeMap<u8, PartitionEnds>> {
     // The begins first: they only grow.
@@ -129,8 +132,8 @@ pub(super) fn ask<C: rdkafka::consumer::ConsumerContext + 'static>(
 ///
 /// # Errors
 /// Returns an error if the cluster does not answer.
-pub(super) fn offsets<C: rdkafka::consumer::ConsumerContext + 'static>(
-    consumer: &StreamConsumer<C>,
+pub(super) fn offsets(
+    consumer: &StreamConsumer<KafkaErrors>,
     list: &TopicPartitionList,
     place: Offset,
 ) -> KafkaResult<BTreeMap<u8, i64>> {

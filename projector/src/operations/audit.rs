@@ -18,7 +18,7 @@ mod table;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use linkledger_core::{
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     failure,
@@ -45,6 +45,10 @@ const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
 const DEATH_NOTICE_MAX: Duration = Duration::from_secs(2);
 /// Interval at which a new command looks for the end of the one before.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Error of a long command after a later command has marked the rows as interrupted.
+const SUPERSEDED: &str = "this command lost its session with the database, and another command has taken \
+                          its place; run it again";
 
 tokio::task_local! {
     /// Rows of the long command that the task works for.
@@ -88,31 +92,6 @@ impl OperationOutcome {
     }
 }
 
-/// Refusal of a long command: another one works on the same projection.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{command} {projection}` by {operator} has been running since {since}; nothing was changed: \
-     wait for its end and try again"
-)]
-pub struct Collision {
-    /// Name of the projection.
-    pub projection: String,
-    /// Name of the running command.
-    pub command: String,
-    /// Operator of the running command.
-    pub operator: String,
-    /// Start of the running command, RFC 3339.
-    pub since: String,
-}
-
-/// Error of a long command that another command has marked as interrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "this command lost its session with the database, and another command has taken its place; \
-     run it again"
-)]
-pub struct CommandSuperseded;
-
 /// Runs `work` while no other long command works on the same projections, and records its outcome;
 /// `describe` returns the outcome of each projection, with a text. SIGINT and SIGTERM end the
 /// command.
@@ -120,8 +99,8 @@ pub struct CommandSuperseded;
 /// `work` may be dropped between any two of its transactions.
 ///
 /// # Errors
-/// Returns [`Collision`] if another command works on one of the projections, [`CommandSuperseded`]
-/// if another command has taken this one for dead, or the error of `work` or of the database.
+/// Returns an error if a second command works on one of the projections, or has taken the place of the command,
+/// or the error of `work` or of the database.
 pub async fn hold<T>(
     pool: &PgPool,
     command: &OperatorCommand<'_>,
@@ -165,7 +144,7 @@ pub async fn hold<T>(
 /// that the task works for. Work outside of a long command always passes.
 ///
 /// # Errors
-/// Returns [`CommandSuperseded`], or the error of the database.
+/// Returns an error if a later command has taken the place of the command, or the error of the database.
 pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
     let Ok(ids) = OPERATION_IDS.try_with(Clone::clone) else {
         return Ok(());
@@ -173,9 +152,7 @@ pub async fn ensure_held_in_tx(tx: &mut PgConnection) -> anyhow::Result<()> {
     let is_held = table::are_unfinished_in_tx(tx, &ids)
         .await
         .context("cannot read the record of the command")?;
-    if !is_held {
-        bail!(CommandSuperseded);
-    }
+    ensure!(is_held, SUPERSEDED);
     Ok(())
 }
 
@@ -210,12 +187,12 @@ async fn begin(
     let Some(other) = running.context("cannot read which commands run")?.pop() else {
         bail!("another command on the same projections has ended just now; try again");
     };
-    bail!(Collision {
-        projection: other.projection.unwrap_or_default(),
-        command: other.command,
-        operator: other.operator,
-        since: timestamp::format(other.started_at),
-    })
+    bail!(
+        "`{}` by {} has been running since {}; nothing was changed: wait for its end and try again",
+        other.title(),
+        other.operator,
+        timestamp::format(other.started_at)
+    )
 }
 
 /// Holds the advisory lock while the rows are those of a running command, and returns the reason
@@ -233,7 +210,7 @@ async fn keep(pool: &PgPool, lock: &mut PgConnection, ids: &[i64]) -> anyhow::Er
         };
         match is_held {
             Ok(true) => {}
-            Ok(false) => return CommandSuperseded.into(),
+            Ok(false) => return anyhow!(SUPERSEDED),
             Err(error) => {
                 let error = anyhow::Error::from(error);
                 return error.context("the session that proves the command alive is lost");

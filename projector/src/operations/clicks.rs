@@ -5,6 +5,8 @@ use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
+use super::status::operations::PausedBy;
+
 /// State of the counting.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClickStatus {
@@ -24,13 +26,11 @@ pub struct ClickStatus {
     /// Start of a pause; `None` if no partition is paused.
     #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
-    /// Operator of the last pause; `None` if not paused.
-    pub paused_by: Option<String>,
-    /// Reason of the last pause, if the operator gave one.
-    pub pause_reason: Option<String>,
+    /// Operator of the pause, if the command is among the latest.
+    pub paused_by: Option<PausedBy>,
 }
 
-/// Reads the state of the counting.
+/// Reads the state of the counting, without the operator of a pause.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -63,17 +63,8 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
                   LEFT JOIN clicks.sequences AS s
                     ON s.partition = own.partition AND s.recorder_id = r.recorder_id
                   WHERE claimed.sequence > coalesce(s.sequence, 0)) AS "missing!",
-               min(p.paused_at) AS paused_at,
-               pause.operator AS "paused_by?",
-               pause.reason AS pause_reason
+               min(p.paused_at) AS paused_at
         FROM clicks.positions AS p
-        LEFT JOIN LATERAL (
-            SELECT o.operator, o.reason FROM read_model.operations AS o
-            WHERE o.command = 'pause' AND o.subject = 'clicks'
-            ORDER BY o.operation_id DESC
-            LIMIT 1
-        ) AS pause ON true
-        GROUP BY pause.operator, pause.reason
         "#
     )
     .fetch_one(pool)
@@ -87,7 +78,6 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<ClickStatus> {
         last_batch_seconds_ago: seconds_ago(row.last_batch_seconds_ago),
         missing: row.missing,
         paused_at: row.paused_at,
-        paused_by: row.paused_by.filter(|_| row.paused_at.is_some()),
-        pause_reason: row.pause_reason.filter(|_| row.paused_at.is_some()),
+        paused_by: None,
     })
 }

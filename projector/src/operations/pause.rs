@@ -98,7 +98,6 @@ pub struct Paused {
     /// Target of the state.
     pub target: PauseTarget,
     /// True if the command changed the state.
-    #[serde(rename = "changed")]
     pub is_changed: bool,
     /// Start of the pause; `None` if not paused.
     #[serde(serialize_with = "timestamp::serialize")]

@@ -6,7 +6,6 @@
 //! therefore be interrupted at any moment, and the same command continues it. No service reads a
 //! generation before its swap is committed.
 
-pub mod account;
 pub mod catch_up;
 pub mod generation;
 pub mod loading;
@@ -27,9 +26,9 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-pub use self::report::{RebuildReport, ShardRead};
+pub use self::report::RebuildReport;
 use self::{
-    catch_up::{catch_up, is_same_log},
+    catch_up::{catch_up, is_same_log, rest},
     generation::GenerationPhase,
     loading::Loader,
     parked::WouldPark,
@@ -37,12 +36,12 @@ use self::{
 };
 use crate::{
     operations::pause::paused,
-    operations::progress::ProgressSink,
     operations::verify::SESSIONS,
     pipeline::checkpoint::{
         Role,
         generation::{GenerationProgress, generation_progress},
     },
+    progress::ProgressReport,
     read_models::Projection,
 };
 
@@ -104,7 +103,7 @@ pub async fn rebuild(
     databases: &Databases,
     projections: &[Projection],
     settings: RebuildSettings,
-    progress: Arc<dyn ProgressSink>,
+    progress: Arc<ProgressReport>,
 ) -> anyhow::Result<Vec<RebuildReport>> {
     let begun_at = Instant::now();
     let loader = Loader::new(databases, settings.max_rate, progress);
@@ -174,14 +173,12 @@ async fn finish(
         };
         (heads, would_park)
     };
-    let shards = ShardRead::all(starts, &heads);
     Ok(RebuildReport {
         projection: projection.name(),
         generation,
         previous: build.live,
         served: swap,
-        events: shards.iter().map(|it| it.events).sum(),
-        shards,
+        events: rest(starts, &heads),
         verified_events,
         would_park,
         is_paused: is_paused(pool, projection).await?,

@@ -13,12 +13,12 @@ use serde::Serialize;
 use sqlx::PgConnection;
 
 use crate::{
-    clicks::recount::{Recount, RecountProgress, RecountScope, Recounted},
+    clicks::recount::{Recount, RecountScope, Recounted},
     operations::{
         audit::{self, OperationOutcome, OperatorCommand},
         figures::{counted, grouped},
-        progress::ProgressSink,
     },
+    progress::ProgressReport,
 };
 
 /// Longest wait for a rollback, which waits for the running statement.
@@ -48,19 +48,6 @@ pub struct RecountReport {
     pub seconds: f64,
 }
 
-/// Progress of a recount as a phase of a command.
-struct Phase<'a>(&'a dyn ProgressSink);
-
-impl RecountProgress for Phase<'_> {
-    fn begin(&self, records: u64) {
-        self.0.enter("counting again", records, "records");
-    }
-
-    fn advance(&self, records: u64) {
-        self.0.advance(records);
-    }
-}
-
 /// Returns what a recount would count. Changes nothing.
 ///
 /// # Errors
@@ -70,10 +57,10 @@ pub async fn preview(
     databases: &Databases,
     kafka: &KafkaConfig,
     scope: RecountScope,
-    progress: &dyn ProgressSink,
+    progress: &ProgressReport,
 ) -> anyhow::Result<RecountReport> {
-    let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let previewed = Recount::new(databases, kafka, scope, &phase)
+    let begun_at = Instant::now();
+    let previewed = Recount::new(databases, kafka, scope, progress)
         .await?
         .preview()
         .await?;
@@ -94,10 +81,10 @@ pub async fn recount(
     kafka: &KafkaConfig,
     scope: RecountScope,
     operator: OperatorName<'_>,
-    progress: &dyn ProgressSink,
+    progress: &ProgressReport,
 ) -> anyhow::Result<RecountReport> {
-    let (begun_at, phase) = (Instant::now(), Phase(progress));
-    let mut recount = Recount::new(databases, kafka, scope, &phase)
+    let begun_at = Instant::now();
+    let mut recount = Recount::new(databases, kafka, scope, progress)
         .await
         .context(UNCHANGED)?;
     let mut tx = recount.begin().await.context(UNCHANGED)?;

@@ -24,14 +24,12 @@ use serde::{Serialize, Serializer};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use self::{
-    checkpoints::StoredCheckpoint, operations::FailedOperation, projection::ProjectionStatus,
-    relay::PublishingStatus, snapshot::HeldSnapshots,
-};
+use self::{projection::ProjectionStatus, relay::PublishingStatus, snapshot::HeldSnapshots};
 use crate::{
     operations::{
         audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
         clicks::{self, ClickStatus},
+        pause::PauseTarget,
     },
     read_models::Projection,
 };
@@ -48,7 +46,7 @@ pub struct StatusReport {
     /// Long commands without a recorded end.
     pub operations: Vec<RecordedCommand>,
     /// Last commands that failed within a day and have not succeeded since.
-    pub failed_operations: Vec<FailedOperation>,
+    pub failed_operations: Vec<RecordedCommand>,
     /// The latest commands of operators and all that run, newest first.
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
@@ -67,18 +65,7 @@ pub struct StatusReport {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
-    let checkpoints = checkpoints::read(&databases.read)
-        .await
-        .context("cannot read the checkpoints")?;
-    // Read after the checkpoints: heads only grow, so a checkpoint beyond the head is truly beyond.
-    let end = log::end(&databases.log)
-        .await
-        .context("cannot read the end of the log")?;
-    let ages_s = ages_s(
-        &databases.log,
-        checkpoints.iter().map(StoredCheckpoint::place),
-    )
-    .await?;
+    let (end, mut projections) = checkpoints::read(databases).await?;
     let recorded = recorded(&databases.read, COMMANDS_MAX)
         .await
         .context("cannot read the commands of operators")?;
@@ -90,9 +77,7 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     let upgraded_at = verification::upgraded_at(databases)
         .await
         .context("cannot read when the read tables were migrated")?;
-    let mut projections = Vec::new();
-    for projection in Projection::ALL {
-        let mut it = ProjectionStatus::of(projection, &checkpoints, &ages_s, &end);
+    for (projection, it) in Projection::ALL.into_iter().zip(&mut projections) {
         let own = generations
             .iter()
             .filter(|own| own.projection == it.projection);
@@ -104,7 +89,15 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
             verification::read(&databases.read, projection, upgraded_at)
                 .await
                 .context("cannot read the last verification")?;
-        projections.push(it);
+    }
+    // Nothing that clicks do hides the state of events.
+    let mut clicks = clicks::status(&databases.read)
+        .await
+        .map_err(|error| error.to_string());
+    if let Ok(clicks) = &mut clicks
+        && clicks.paused_at.is_some()
+    {
+        clicks.paused_by = operations::paused_by(PauseTarget::Clicks.name(), &recorded);
     }
     let mut status = StatusReport {
         at: timestamp::format(SystemClock.now()),
@@ -114,10 +107,7 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         failed_operations,
         recent_operations: operations::recent(recorded),
         relay: relay::read(&databases.log, &end).await?,
-        // Nothing that clicks do hides the state of events.
-        clicks: clicks::status(&databases.read)
-            .await
-            .map_err(|error| error.to_string()),
+        clicks,
         snapshots: snapshot::read(&databases.read)
             .await
             .context("cannot read the oldest snapshot of the database")?,
@@ -158,7 +148,7 @@ impl StatusReport {
         let is_own = |it: &RecordedCommand| it.projection.as_deref() == Some(name);
         self.operations.retain(is_own);
         self.recent_operations.retain(is_own);
-        self.failed_operations.retain(|it| it.projection == name);
+        self.failed_operations.retain(is_own);
         self.findings = findings::of(&self);
         self
     }

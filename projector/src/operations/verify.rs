@@ -9,7 +9,6 @@
 //! A parked account is compared up to its first waiting event. Skipped events count as absent.
 
 mod comparison;
-mod conservation;
 pub(crate) mod exceptions;
 mod findings;
 mod orphans;
@@ -21,6 +20,7 @@ mod shard_pass;
 pub(crate) mod snapshot;
 pub mod statements;
 mod step_size;
+pub mod subject;
 
 use std::cmp::Reverse;
 
@@ -30,11 +30,11 @@ use linkledger_core::{databases::Databases, shard::Shard};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use self::snapshot::checkpoints;
 pub use self::{
-    findings::{FindingKind, Findings, NAMED_MAX, VerifyFinding},
+    findings::{ComparedColumn, FindingKind, Findings, NAMED_MAX, VerifyFinding},
     snapshot::{GenerationTarget, LogBucket},
 };
+use self::{snapshot::checkpoints, subject::VerifiedSubject};
 use crate::{
     operations::rebuild::generation,
     pipeline::retry::retried,
@@ -58,7 +58,6 @@ pub struct VerificationReport {
     /// Number of compared events.
     pub events: u64,
     /// Number of rows that the log expects.
-    #[serde(rename = "rows_wanted")]
     pub rows_expected: u64,
     /// Number of rows of the tables; equal to `rows_expected` if nothing is wrong and no row has
     /// changed meanwhile.
@@ -142,9 +141,6 @@ pub async fn verify_generation(
     for table in tables(target.projection) {
         steps.push(Box::pin(orphans::search(databases, target, table)));
     }
-    if target.projection == Projection::Credits {
-        steps.push(Box::pin(conservation::verify_ledgers(databases, target)));
-    }
     let parts: Vec<VerificationReport> = stream::iter(steps)
         .buffer_unordered(STEPS_AT_ONCE as usize)
         .try_collect()
@@ -169,26 +165,35 @@ pub struct RepairReport {
     pub left: VerificationReport,
 }
 
-/// Repairs the findings of a verification, and verifies again.
+/// Repairs the findings of a verification of the whole generation, or of one link or account, and verifies
+/// the same again.
 ///
 /// # Errors
 /// Returns an error as [`verify_generation`] does, or if a checkpoint stays locked.
 pub async fn repair(
     databases: &Databases,
     target: GenerationTarget,
+    subject: Option<&VerifiedSubject>,
     found: &VerificationReport,
     on_progress: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<RepairReport> {
+    let verify = async || match subject {
+        None => verify_generation(databases, target, on_progress).await,
+        Some(subject) => {
+            let report = subject::verify(databases, target, subject).await?;
+            Ok(report.found)
+        }
+    };
     let mut written = repair::repair_findings(databases, target, &found.findings).await?;
     let mut rows = written;
-    let mut left = verify_generation(databases, target, on_progress).await?;
+    let mut left = verify().await?;
     for _ in 1..REPAIR_ROUNDS_MAX {
         if left.findings.is_empty() || written == 0 {
             break;
         }
         written = repair::repair_findings(databases, target, &left.findings).await?;
         rows += written;
-        left = verify_generation(databases, target, on_progress).await?;
+        left = verify().await?;
     }
     Ok(RepairReport { rows, left })
 }

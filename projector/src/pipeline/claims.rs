@@ -49,7 +49,6 @@ pub struct Claims {
     owner_id: Uuid,
     owner: String,
     owned: watch::Sender<BTreeSet<Shard>>,
-    are_known: bool,
     /// Last attempt, and last success.
     attempted_at: Option<Instant>,
     renewed_at: Option<Instant>,
@@ -68,7 +67,6 @@ impl Claims {
             owner_id: new_uuid(SystemClock.now()),
             owner,
             owned: watch::Sender::default(),
-            are_known: false,
             attempted_at: None,
             renewed_at: None,
             was_silent: false,
@@ -84,7 +82,7 @@ impl Claims {
 
     /// Returns true once the shards of this process are known, even if it has none.
     pub fn are_known(&self) -> bool {
-        self.are_known
+        self.renewed_at.is_some()
     }
 
     /// Returns the shards that this process owns.
@@ -134,7 +132,6 @@ impl Claims {
         }
         self.renewed_at = self.attempted_at;
         self.measured.retain(|shard, _| owned.contains(shard));
-        self.are_known = true;
         if owned != before {
             let numbers = |shards: &BTreeSet<Shard>| -> Vec<i16> {
                 shards.iter().map(|shard| shard.number()).collect()
@@ -226,8 +223,7 @@ impl Claims {
                 FOR NO KEY UPDATE OF c
             )
             UPDATE read_model.claims AS c
-            SET claimed_at = CASE WHEN c.owner_id = $4 THEN c.claimed_at ELSE now() END,
-                owner_id = $4, owner = $5, version = $6, renewed_at = now(),
+            SET owner_id = $4, owner = $5, version = $6, renewed_at = now(),
                 events_per_second = claimed.rates,
                 last_error = CASE WHEN c.owner_id = $4 THEN coalesce($7, c.last_error) ELSE c.last_error END,
                 last_error_at = CASE WHEN c.owner_id = $4 THEN coalesce($8, c.last_error_at) ELSE c.last_error_at END

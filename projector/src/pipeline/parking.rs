@@ -20,38 +20,48 @@ use linkledger_core::{
     projection::Projection,
     shard::{Position, Shard},
 };
+use serde::{Serialize, Serializer};
 
 use super::poison::Poison;
 
 /// Key of a parked account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ParkedAccount {
     /// Projection in which the account is parked.
     pub projection: Projection,
     /// Generation of the read model.
     pub generation: i32,
     /// Shard of the account.
+    #[serde(serialize_with = "serialize_number")]
     pub shard: Shard,
     /// Account whose events wait.
     pub account_id: AccountId,
 }
 
 /// The event that an account is parked for, which is the first waiting event of the account.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ParkingCause {
     /// Position in the shard.
     pub position: Position,
     /// Stored name of the event type.
     pub event_type: String,
     /// Reason for which the event cannot be applied.
+    #[serde(flatten)]
     pub poison: Poison,
 }
 
 /// A parked account, and the event that the account is parked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Parking {
     /// Parked account.
+    #[serde(flatten)]
     pub account: ParkedAccount,
     /// First waiting event, which cannot be applied.
+    #[serde(flatten)]
     pub cause: ParkingCause,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn serialize_number<S: Serializer>(shard: &Shard, serializer: S) -> Result<S::Ok, S::Error> {
+    shard.number().serialize(serializer)
 }

@@ -2,12 +2,14 @@
 //! parks its account (see [`crate::pipeline::parking`]); other accounts go on.
 
 use linkledger_core::{event::DecodeError, printable::printable};
+use serde::Serialize;
 
 /// Maximum number of characters of the detail of a poison event.
 const DETAIL_LENGTH_MAX: usize = 500;
 
 /// Category of a poison event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PoisonReason {
     /// The event has a type, a version or a state of the link that this release does not know.
     UnknownEvent,
@@ -37,7 +39,7 @@ impl PoisonReason {
 }
 
 /// Reason and detail of a poison event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Poison {
     /// Category of the failure.
     pub reason: PoisonReason,

@@ -1,20 +1,13 @@
 //! Read model `credits`.
 
 pub(crate) mod expected;
-pub(crate) mod lookup;
 pub mod projection;
 
 use self::expected::IS_CREDIT_EVENT;
-use super::description::{
-    CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
-};
+use super::description::{CacheEntry, Column, Explanation, ReadTable, RowId};
 
-/// Description of the read model.
-pub static READ_MODEL: ReadModel = ReadModel {
-    tables: &[BALANCES, ENTRIES],
-    rebuilt_from: RebuiltFrom::Credits,
-    why: WhyRows::Credits,
-};
+/// Tables of the read model.
+pub static TABLES: &[ReadTable] = &[BALANCES, ENTRIES];
 
 /// Shard of the row's account.
 const OWNER: &str = "event_store.accounts AS owner ON owner.account_id = page.account_id";
@@ -30,12 +23,10 @@ const BALANCES: ReadTable = ReadTable {
     row_id: RowId::Account,
     expected: expected::balances,
     events_of_row: expected::entry_and_last_event,
-    events_of_row_max: "2",
-    rare_events: &[],
-    explanation: Some(Explanation {
+    explanation: Explanation {
         owner: OWNER,
         event: || format!("e.stream_id = page.account_id AND {IS_CREDIT_EVENT}"),
-    }),
+    },
     invalidates: CacheEntry::None,
 };
 
@@ -57,15 +48,13 @@ pub(crate) const ENTRIES: ReadTable = ReadTable {
     row_id: RowId::Entry("entry_id"),
     expected: expected::entries,
     events_of_row: expected::entry_and_last_event,
-    events_of_row_max: "2",
-    rare_events: &[],
-    explanation: Some(Explanation {
+    explanation: Explanation {
         owner: OWNER,
         event: || {
             format!(
                 "e.stream_id = page.account_id AND e.version = page.version AND {IS_CREDIT_EVENT}"
             )
         },
-    }),
+    },
     invalidates: CacheEntry::None,
 };

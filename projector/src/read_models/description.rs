@@ -7,39 +7,6 @@
 //! A row is determined by one event of a stream, mostly the last one. For an aggregate, keep one row for
 //! each link, and count the rows when they are read.
 
-/// Description of a read model.
-#[derive(Debug)]
-pub struct ReadModel {
-    /// Read tables, which the SQL function `read_model.projection_tables` lists too.
-    pub tables: &'static [ReadTable],
-    /// Events from which `projector rebuild --account` writes the rows of an account.
-    pub rebuilt_from: RebuiltFrom,
-    /// Rows that `projector why` shows and compares with the log.
-    pub why: WhyRows,
-}
-
-/// Events from which the rows of an account are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RebuiltFrom {
-    /// Credit events of the account.
-    Credits,
-    /// All events of the account's links.
-    Links,
-}
-
-/// Rows that `projector why` shows for a link or an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhyRows {
-    /// None: only `projector verify` compares the rows.
-    None,
-    /// Charge for a link; balance of an account.
-    Credits,
-    /// Link; number of an account's links.
-    Links,
-    /// Redirect of a link, and the state of all redirects of an account.
-    Redirects,
-}
-
 /// Column of a read table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
@@ -80,9 +47,8 @@ pub enum CacheEntry {
 /// Description of a read table.
 ///
 /// The SQL on the log names no read table, because the log may be on another server. Its parameters: `$1`
-/// to `$5` are those of `EXCEPTIONS`, `$6` is the shard, `$7` the position of the shard's checkpoint,
-/// `$8` and `$9` the first and last position of a bucket. With `rare_events`, `$8` is an array of positions
-/// instead, and `$9` an array of the accounts that have a row.
+/// to `$5` are those of `EXCEPTIONS`, `$6` is the shard, `$7` the position of the shard's checkpoint; `$8`
+/// and `$9` say which events are compared, see [`IN_BUCKET`] and [`AT_POSITIONS`].
 #[derive(Debug)]
 pub struct ReadTable {
     /// Name of the table in the schema `read_model`.
@@ -95,19 +61,13 @@ pub struct ReadTable {
     pub row_id: RowId,
     /// Common table expressions that end with `expected`: `account_id`, `row_id`, `is_expected`, the
     /// columns of the table, and whatever `events_of_row` needs. A row is compared in the bucket of
-    /// the last event that determines the row.
-    pub expected: fn() -> String,
-    /// Query of the positions of all events that the projection needs to write the row `wrong`;
+    /// the last event that determines the row. The parameter is [`IN_BUCKET`] or [`AT_POSITIONS`].
+    pub expected: fn(&str) -> String,
+    /// Query of the positions of the events, one or two, that the projection needs to write the row `wrong`;
     /// `first_waiting.version` is the first waiting version in the stream of the row's account.
     pub events_of_row: fn() -> String,
-    /// Expression on a row of `expected`: the most events that `events_of_row` returns.
-    pub events_of_row_max: &'static str,
-    /// Types of the events that determine the rows, if such events are rare: their positions are
-    /// collected, 8 bytes of memory for each event, and all rows of a shard are compared by one
-    /// statement at its end. Empty if the rows are compared bucket by bucket.
-    pub rare_events: &'static [&'static str],
-    /// Event that explains a row. `None` with `rare_events`: their comparison finds orphans too.
-    pub explanation: Option<Explanation>,
+    /// Event that explains a row.
+    pub explanation: Explanation,
     /// Cached data that a change of the row invalidates.
     pub invalidates: CacheEntry,
 }
@@ -128,6 +88,20 @@ impl ReadTable {
         self.key.iter().chain(self.values)
     }
 }
+
+/// Compared events `e` in a FROM clause: those of a bucket, whose first and last position are `$8` and `$9`.
+pub const IN_BUCKET: &str = "(
+    SELECT * FROM event_store.events WHERE shard = $6 AND position BETWEEN $8 AND $9
+) AS e";
+
+/// Compared events `e` in a FROM clause: those of the account `$9` at the positions `$8`. Looked up one by one:
+/// a condition on all positions could be planned as a scan up to the checkpoint.
+pub const AT_POSITIONS: &str = "unnest($8::bigint[]) AS place (position)
+CROSS JOIN LATERAL (
+    SELECT * FROM event_store.events
+    WHERE shard = $6 AND position = place.position AND account_id = $9::uuid
+    LIMIT 1
+) AS e";
 
 /// Common table expressions of the events up to the checkpoint whose effects the read tables lack: skipped
 /// events, and the first waiting event of each parked account. `$1` to `$5` are their columns.

@@ -1,20 +1,13 @@
 //! Read model `links`.
 
 pub(crate) mod expected;
-pub(crate) mod lookup;
 pub mod projection;
 mod tags;
 
-use super::description::{
-    CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
-};
+use super::description::{CacheEntry, Column, Explanation, ReadTable, RowId};
 
-/// Description of the read model.
-pub static READ_MODEL: ReadModel = ReadModel {
-    tables: &[LINKS, TAGS],
-    rebuilt_from: RebuiltFrom::Links,
-    why: WhyRows::Links,
-};
+/// Tables of the read model.
+pub static TABLES: &[ReadTable] = &[LINKS, TAGS];
 
 /// Links of each account.
 const LINKS: ReadTable = ReadTable {
@@ -38,16 +31,14 @@ const LINKS: ReadTable = ReadTable {
     row_id: RowId::Link("link_id"),
     expected: expected_rows,
     events_of_row: expected::last_event,
-    events_of_row_max: "1",
-    rare_events: &[],
-    explanation: Some(Explanation {
+    explanation: Explanation {
         owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
         event: || {
             "e.stream_id = page.link_id AND e.account_id = page.account_id
              AND e.stream_id <> e.account_id"
                 .to_owned()
         },
-    }),
+    },
     invalidates: CacheEntry::None,
 };
 
@@ -63,18 +54,16 @@ const TAGS: ReadTable = ReadTable {
     row_id: RowId::Link("link_id"),
     expected: expected_tags,
     events_of_row: expected::last_event,
-    events_of_row_max: "1",
-    rare_events: &[],
-    explanation: Some(Explanation {
+    explanation: Explanation {
         owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
         event: expected::leaves_tag,
-    }),
+    },
     invalidates: CacheEntry::None,
 };
 
 /// Returns the expected rows, with the columns of [`LINKS`]: a deleted link has none.
-fn expected_rows() -> String {
-    let link_states = expected::link_states();
+fn expected_rows(events: &str) -> String {
+    let link_states = expected::link_states(events);
     format!(
         "{link_states}, expected AS MATERIALIZED (
             SELECT link_states.*, link_id AS row_id, NOT is_deleted AS is_expected FROM link_states
@@ -84,8 +73,8 @@ fn expected_rows() -> String {
 
 /// Returns the expected rows, with the columns of [`TAGS`]. A row of a tag that the link has lost is an
 /// orphan.
-fn expected_tags() -> String {
-    let link_states = expected::link_states();
+fn expected_tags(events: &str) -> String {
+    let link_states = expected::link_states(events);
     format!(
         "{link_states}, expected AS MATERIALIZED (
             SELECT account_id, link_id AS row_id, true AS is_expected, tag, link_id, position

@@ -2,24 +2,18 @@
 
 mod changes;
 mod expected;
-pub(crate) mod lookup;
 pub mod projection;
 mod stopped_accounts;
 
 pub use self::changes::RedirectChanges;
+use self::expected::IS_STATUS_EVENT;
 use super::{
-    description::{
-        CacheEntry, Column, Explanation, ReadModel, ReadTable, RebuiltFrom, RowId, WhyRows,
-    },
+    description::{CacheEntry, Column, Explanation, ReadTable, RowId},
     links::expected::last_event,
 };
 
-/// Description of the read model.
-pub static READ_MODEL: ReadModel = ReadModel {
-    tables: &[REDIRECTS, STOPPED_ACCOUNTS],
-    rebuilt_from: RebuiltFrom::Links,
-    why: WhyRows::Redirects,
-};
+/// Tables of the read model.
+pub static TABLES: &[ReadTable] = &[REDIRECTS, STOPPED_ACCOUNTS];
 
 /// Destination and state of each slug.
 const REDIRECTS: ReadTable = ReadTable {
@@ -36,12 +30,10 @@ const REDIRECTS: ReadTable = ReadTable {
     row_id: RowId::Link("link_id"),
     expected: expected::redirects,
     events_of_row: last_event,
-    events_of_row_max: "1",
-    rare_events: &[],
-    explanation: Some(Explanation {
+    explanation: Explanation {
         owner: "event_store.slugs AS owner ON owner.slug_folded = page.slug_folded",
         event: || "e.stream_id = owner.link_id".to_owned(),
-    }),
+    },
     invalidates: CacheEntry::Slug,
 };
 
@@ -53,8 +45,9 @@ const STOPPED_ACCOUNTS: ReadTable = ReadTable {
     row_id: RowId::Account,
     expected: expected::stopped_accounts,
     events_of_row: last_event,
-    events_of_row_max: "1",
-    rare_events: &["AccountSuspended", "AccountResumed"],
-    explanation: None,
+    explanation: Explanation {
+        owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
+        event: || format!("e.account_id = page.account_id AND {IS_STATUS_EVENT}"),
+    },
     invalidates: CacheEntry::Account,
 };

@@ -9,7 +9,6 @@ pub mod rebuild;
 pub mod recount;
 pub mod status;
 pub mod verify;
-pub mod why;
 
 use std::io::Write as _;
 
@@ -33,18 +32,16 @@ const CONNECTIONS_MAX: u32 = 1;
 pub enum OperatorSubcommand {
     /// Show position, lag and state of each projection, and the findings that wait for an operator.
     Status(status::ShowStatus),
-    /// Explain the rows of a link or an account in the read tables, from its events.
-    Why(why::ShowWhy),
-    /// Recreate a read model from the log beside the served one, verify the new one, and serve it;
-    /// or with `--account`, write the rows of one account again. May be interrupted at any moment:
-    /// the same command continues.
+    /// Recreate a read model from the log beside the served one, verify the new one, and serve it.
+    /// May be interrupted at any moment: the same command continues.
     Rebuild(rebuild::Rebuild),
     /// Serve the previous generation again, once it is up to date and verified.
     Rollback(rebuild::Rollback),
     /// Drop a generation that is not served; at the earliest a minute after it was served.
     Drop(drop::DropGeneration),
     /// Compare every row of the read tables with the log, in SQL that shares nothing with the
-    /// projections, and add up the credits. Exit code 1 if a row is wrong.
+    /// projections, and add up the credits; or the rows of one link or account, with what the log
+    /// says. Exit code 1 if a row is wrong.
     Verify(verify::Verify),
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
@@ -101,7 +98,6 @@ fn one_or_all(projection: Option<Projection>) -> Vec<Projection> {
 pub async fn run(command: OperatorSubcommand) -> anyhow::Result<()> {
     match command {
         OperatorSubcommand::Status(command) => status::run(command).await,
-        OperatorSubcommand::Why(command) => why::run(command).await,
         OperatorSubcommand::Rebuild(command) => rebuild::run_rebuild(command).await,
         OperatorSubcommand::Rollback(command) => rebuild::run_rollback(command).await,
         OperatorSubcommand::Drop(command) => drop::run(command).await,

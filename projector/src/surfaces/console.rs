@@ -18,7 +18,6 @@ mod link;
 mod newest_events;
 mod overview;
 mod parameters;
-mod read_tables;
 mod sparkline;
 mod wording;
 
@@ -34,7 +33,7 @@ use linkledger_core::{
     databases::{DatabaseSettings, Databases},
     event_store::{SessionKind, session_options},
     http::console_style::CONSOLE_STYLE,
-    internal_listener::KnownHosts,
+    internal_listener::InternalHosts,
     lifecycle::Tasks,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions};
@@ -62,7 +61,7 @@ struct Console {
 /// Returns an error if an address of `settings` is not a valid URL.
 pub fn start(
     settings: &DatabaseSettings,
-    hosts: KnownHosts,
+    hosts: InternalHosts,
     tasks: &mut Tasks,
 ) -> sqlx::Result<Router> {
     let console = Console {
@@ -91,7 +90,7 @@ fn pool(database_url: &str) -> sqlx::Result<PgPool> {
         .connect_lazy_with(options))
 }
 
-fn router(console: Console, hosts: KnownHosts) -> Router {
+fn router(console: Console, hosts: InternalHosts) -> Router {
     Router::new()
         .route("/", get(overview::page))
         .route("/events", get(events::page))

@@ -17,7 +17,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use linkledger_core::databases::DatabaseSettings;
-use linkledger_core::internal_listener::{InternalHosts, KnownHosts};
+use linkledger_core::internal_listener::InternalHosts;
 use linkledger_core::lifecycle::{self, Tasks};
 use linkledger_projector::surfaces::console;
 use linkledger_testing::{self as testing, TestDatabase};
@@ -46,7 +46,7 @@ impl TestConsole {
     pub(crate) async fn start_on(database_url: &str) -> Self {
         let mut tasks = Tasks::new(CancellationToken::new());
         let names = vec!["ops.example".to_owned()];
-        let hosts = KnownHosts::new(InternalHosts { names });
+        let hosts = InternalHosts { names };
         let pages =
             console::start(&DatabaseSettings::one(database_url), hosts, &mut tasks).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

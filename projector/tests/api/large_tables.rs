@@ -2,6 +2,7 @@
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
+    databases::Databases,
     event_store::{self, SessionKind},
     shard::Shard,
 };
@@ -146,4 +147,17 @@ pub(crate) async fn sessions_have_ended(pool: &PgPool, application_name: &str) {
         (sessions == 0).then_some(())
     })
     .await;
+}
+
+/// Returns one session with each schema: later statements use the plans of the first ones.
+pub(crate) fn sessions(stage: &Stage) -> Databases {
+    Databases {
+        log: measured(stage),
+        read: measured(stage),
+    }
+}
+
+pub(crate) async fn end_both(stage: &Stage, sessions: Databases) {
+    sessions.log.close().await;
+    end(stage, sessions.read).await;
 }

@@ -3,27 +3,28 @@
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
+    databases::Databases,
     event::Subject,
     event_store::log::{self, ReadFrom},
-    id::{AccountId, LinkId},
+    id::LinkId,
     shard::Shard,
 };
 use linkledger_projector::{
     operations::{
         parked::retry,
         status::collect,
-        why::{WhyRequest, why},
+        verify::subject::{VerifiedSubject, verify},
     },
     pipeline::{followers::Followers, redirect_changes::prune},
     read_models::Projection,
 };
-use sqlx::PgPool;
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
-    large_tables::{LARGE, apply, end, fill, measured, reads},
+    large_tables::{LARGE, apply, end_both, fill, reads, sessions},
     poisoned::{paint, restore},
     stage::Stage,
+    verified::first_generation,
 };
 
 /// Maximum number of index entries that the statements below may read: more than they have rows, and
@@ -35,7 +36,7 @@ const LARGE_ACCOUNT_LINKS: usize = 6_000;
 const BATCH_LENGTH: usize = 7;
 
 /// Runs every statement, on existing links and on links of the same batch.
-async fn project(stage: &Stage, pool: &PgPool, name: &str) {
+async fn project(stage: &Stage, sessions: &Databases, name: &str) {
     let heads = log::heads(stage.database.pool()).await.unwrap();
     let account_id = stage.account_with_links(name, 0).await;
     for link in stage.append_links(account_id, name, LINKS).await {
@@ -66,31 +67,30 @@ async fn project(stage: &Stage, pool: &PgPool, name: &str) {
     let unknown = news[4 * LINKS].clone();
     paint(stage.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
-    let mut followers = Followers::new(pool.clone().into());
+    let mut followers = Followers::new(sessions.clone());
     followers.set_shards(&Shard::all().collect());
     for batch in news.chunks(BATCH_LENGTH) {
         followers.cycle(batch.to_vec()).await.unwrap();
     }
     restore(stage.database.pool(), &unknown).await;
-    let retried = retry(&pool.clone().into(), Some(account_id)).await.unwrap();
+    let retried = retry(sessions, Some(account_id)).await.unwrap();
     let released = retried
         .iter()
         .filter(|it| it.released && it.applied > LINKS);
     assert_eq!(released.count(), Projection::ALL.len(), "{retried:?}");
-    prune(pool).await.unwrap();
+    prune(&sessions.read).await.unwrap();
     let link_id = LinkId::from_uuid(news[1].event.stream_id);
-    look_at(pool, account_id, link_id).await;
+    look_at(sessions, link_id).await;
 }
 
 /// Runs the statements of the operators' commands.
-async fn look_at(pool: &PgPool, account_id: AccountId, link_id: LinkId) {
-    collect(&pool.clone().into()).await.unwrap();
-    for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-        let why = why(&pool.clone().into(), WhyRequest::newest(subject, 20))
-            .await
-            .unwrap();
-        let differs = why.projections.iter().filter(|it| it.agrees == Some(false));
-        assert_eq!(differs.count(), 0, "{why:?}");
+async fn look_at(sessions: &Databases, link_id: LinkId) {
+    collect(sessions).await.unwrap();
+    let link = VerifiedSubject::find(&sessions.log, Subject::Link(link_id)).await;
+    let link = link.unwrap();
+    for target in Projection::ALL.map(first_generation) {
+        let verified = verify(sessions, target, &link).await.unwrap();
+        assert!(verified.found.findings.is_empty(), "{verified:?}");
     }
 }
 
@@ -107,9 +107,9 @@ async fn statements_use_keys_at_every_table_size() {
     for (name, rows) in [("empty", 0), ("small", 320), ("large", LARGE)] {
         fill(stage.database.pool(), rows).await;
         let before = reads(stage.database.pool()).await;
-        let session = measured(&stage);
-        project(&stage, &session, name).await;
-        end(&stage, session).await;
+        let sessions = sessions(&stage);
+        project(&stage, &sessions, name).await;
+        end_both(&stage, sessions).await;
         assert_reads_by_key(&stage, before, name).await;
     }
 }
@@ -117,7 +117,7 @@ async fn statements_use_keys_at_every_table_size() {
 #[tokio::test]
 async fn statistics_of_one_large_account_use_keys() {
     let stage = Stage::set().await;
-    let account_id = stage.account_with_links("large", LARGE_ACCOUNT_LINKS).await;
+    stage.account_with_links("large", LARGE_ACCOUNT_LINKS).await;
     let log = stage.log().await;
     apply(&stage, &log).await;
     sqlx::query("ANALYZE")
@@ -130,21 +130,21 @@ async fn statistics_of_one_large_account_use_keys() {
         .find(|it| it.event.event_type == "LinkCreated");
     let link_id = LinkId::from_uuid(newest.unwrap().event.stream_id);
     let before = reads(stage.database.pool()).await;
-    let session = measured(&stage);
-    look_at(&session, account_id, link_id).await;
-    project(&stage, &session, "beside").await;
-    end(&stage, session).await;
+    let sessions = sessions(&stage);
+    look_at(&sessions, link_id).await;
+    project(&stage, &sessions, "beside").await;
+    end_both(&stage, sessions).await;
     assert_reads_by_key(&stage, before, "beside a large account").await;
 }
 
 #[tokio::test]
 async fn plans_of_empty_tables_use_keys_later() {
     let stage = Stage::set().await;
-    let session = measured(&stage);
-    project(&stage, &session, "empty").await;
+    let sessions = sessions(&stage);
+    project(&stage, &sessions, "empty").await;
     fill(stage.database.pool(), LARGE).await;
     let before = reads(stage.database.pool()).await;
-    project(&stage, &session, "large").await;
-    end(&stage, session).await;
+    project(&stage, &sessions, "large").await;
+    end_both(&stage, sessions).await;
     assert_reads_by_key(&stage, before, "large").await;
 }

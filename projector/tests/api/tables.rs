@@ -8,11 +8,12 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
-    link::{Expiry, Link, Tags},
+    link::{ExistingLink, Expiry, Tags},
     projection::Projection,
     shard::Position,
 };
 use linkledger_projector::read_models::tables;
+use linkledger_testing::link_after;
 use serde_json::Value;
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -77,16 +78,17 @@ impl Tables {
             checkpoints: checkpoints_of(log),
             ..Self::default()
         };
-        let mut links: HashMap<Uuid, Link> = HashMap::new();
+        let mut links: HashMap<Uuid, ExistingLink> = HashMap::new();
         for published in log {
             let (event, is_applied) = (&published.event, !is_skipped(published));
             match event.decode().unwrap() {
                 Event::Link(happened) => {
-                    let link = links.entry(event.stream_id).or_default();
-                    *link = std::mem::take(link).apply(&happened, event.recorded_at);
+                    let before = links.remove(&event.stream_id);
+                    let link = link_after(before, &happened, event.recorded_at);
                     if is_applied {
-                        tables.set_link(event, link);
+                        tables.set_link(event, &link);
                     }
+                    links.insert(event.stream_id, link);
                 }
                 _ if !is_applied => {}
                 Event::Credits(happened) => tables.apply_credits(event, &happened),
@@ -111,10 +113,7 @@ impl Tables {
     }
 
     /// Sets the rows of a link to its state after the event.
-    fn set_link(&mut self, recorded: &RecordedEvent, link: &Link) {
-        let Link::Existing(link) = link else {
-            panic!("{}: the stream lacks its first event", recorded.stream_id);
-        };
+    fn set_link(&mut self, recorded: &RecordedEvent, link: &ExistingLink) {
         let (link_id, account) = (recorded.stream_id, recorded.account_id.uuid());
         let disabled_by = link.state.disabled_by();
         let state = match (link.state.deleted, disabled_by) {

@@ -88,8 +88,9 @@ async fn commands_pause_resume_and_show_the_counting() {
     let json: Value = serde_json::from_str(&stdout(&["status", "--json"]).await).unwrap();
     let clicks = &json["clicks"];
     assert!(clicks["paused_at"].is_string() && clicks["last_batch_seconds_ago"].is_null());
+    assert_eq!(clicks["paused_by"]["operator"], "ada");
     let text = stdout(&["status"]).await;
-    assert!(text.contains(" by ada: ticket 7\n"), "{text}");
+    assert!(text.contains(" by ada (ticket 7)\n"), "{text}");
     let resumed = stdout(&["resume", "clicks"]).await;
     assert_eq!(resumed, "`clicks` continues within a second\n");
     let resumed = stdout(&["resume", "clicks"]).await;

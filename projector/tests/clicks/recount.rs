@@ -12,7 +12,7 @@ use linkledger_core::{
 use linkledger_projector::{
     clicks::recount::{RecountRefusal, RecountScope},
     operations::recount::{self, RecountReport},
-    surfaces::progress_report::ProgressReport,
+    progress::ProgressReport,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};

@@ -41,7 +41,7 @@ async fn dropped_generation_number_is_not_reused() {
     let verified = verify::verify_generation(&pool.clone().into(), target, &|_| ())
         .await
         .unwrap();
-    outcome::record(&pool, &verified, "ada").await.unwrap();
+    outcome::record(&pool, &verified).await.unwrap();
     for _ in 0..2 {
         let error = rebuild_links(&pool, TO_SWAP).await.unwrap_err();
         let text = format!("{error:#}");

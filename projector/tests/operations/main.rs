@@ -1,5 +1,5 @@
-//! Tests of the operators' commands with a real Postgres: `rebuild`, `verify`, `pause`, `skip`, `retry`, `status`,
-//! `why`; and that tables which a command has written equal those of a projector that nobody touched. They take a
+//! Tests of the operators' commands with a real Postgres: `rebuild`, `verify`, `pause`, `skip`, `retry`, `status`;
+//! and that tables which a command has written equal those of a projector that nobody touched. They take a
 //! minute by themselves, so `.ci/run` runs them, and `cargo test` does not:
 //! `cargo test -p linkledger-projector --test operations`.
 
@@ -24,7 +24,6 @@ mod pause;
 mod poisoned;
 mod process;
 mod rebuild;
-mod rebuild_account;
 mod rebuild_equivalence;
 mod rebuild_frozen;
 mod rebuild_killed;
@@ -45,6 +44,5 @@ mod two_servers;
 #[path = "../api/verified.rs"]
 mod verified;
 mod verify;
-mod why;
 
 use linkledger_testing::events;

@@ -9,8 +9,8 @@ use linkledger_projector::{
         generation::{self, GenerationPhase},
         plan, rollback,
     },
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::progress_report::ProgressReport,
 };
 use linkledger_testing::eventually;
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
@@ -92,10 +92,6 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
         assert_eq!((rebuilt.generation, rebuilt.previous), (2, 1));
         assert!(rebuilt.served);
         assert_eq!(rebuilt.events, log.len() as u64);
-        for shard in &rebuilt.shards {
-            let between = shard.head - shard.start;
-            assert_eq!(shard.events, between.unsigned_abs());
-        }
         assert_eq!(rebuilt.verified_events, log.len() as u64);
     }
     assert_eq!(

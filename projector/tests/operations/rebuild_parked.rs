@@ -9,8 +9,8 @@ use linkledger_projector::{
         rebuild::{generation, rollback},
     },
     pipeline::followers::Followers,
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::progress_report::ProgressReport,
 };
 
 use crate::{

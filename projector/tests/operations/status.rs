@@ -3,18 +3,22 @@
 use std::process::Output;
 
 use linkledger_core::{
+    databases::Databases,
     event::Subject,
     event_store::{self, SessionKind},
     id::LinkId,
     shard::Shard,
 };
-use linkledger_projector::operations::{
-    pause::{self, PauseChange, PauseTarget},
-    status::{
-        StatusReport, collect,
-        projection::{ProjectionState, ProjectionStatus},
+use linkledger_projector::{
+    operations::{
+        pause::{self, PauseChange, PauseTarget},
+        status::{
+            StatusReport, collect,
+            projection::{ProjectionState, ProjectionStatus},
+        },
+        verify::subject::{VerifiedSubject, verify},
     },
-    why::{WhyRequest, why},
+    read_models::Projection,
 };
 use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
@@ -24,6 +28,7 @@ use crate::{
     poisoned::{paint, restore, rewrite},
     process::{self, stdout},
     stage::Stage,
+    verified::first_generation,
 };
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
@@ -379,17 +384,15 @@ async fn operator_and_projector_grants_suffice_for_status() {
         let url = stage.database.url();
         let options = event_store::session_options(url, SessionKind::Writer).unwrap();
         let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
-        assert!(
-            collect(&pool.clone().into())
-                .await
-                .unwrap()
-                .snapshots
-                .is_complete
-        );
+        let databases = Databases::from(pool);
+        let status = collect(&databases).await.unwrap();
+        assert!(status.snapshots.is_complete);
         for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-            why(&pool.clone().into(), WhyRequest::newest(subject, 20))
-                .await
-                .unwrap();
+            let subject = VerifiedSubject::find(&databases.log, subject).await;
+            let subject = subject.unwrap();
+            for target in Projection::ALL.map(first_generation) {
+                verify(&databases, target, &subject).await.unwrap();
+            }
         }
     }
 }

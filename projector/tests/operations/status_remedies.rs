@@ -1,5 +1,6 @@
 //! Remedies in `projector status`: findings, and the generation for a rollback.
 
+use linkledger_core::timestamp;
 use linkledger_projector::{
     operations::{
         audit::{self, OperationOutcome},
@@ -39,11 +40,10 @@ async fn wrong_rows_are_a_finding_until_verified_right() {
     attend(pool).await;
     execute(
         pool,
-        "INSERT INTO read_model.verifications
-             (projection, generation, verified_at, operator, events, mismatches)
-         VALUES ('links', 1, '2026-11-20T12:00:00Z', 'ada', 10, 3),
-                ('credits', 1, '2026-11-20T12:00:00Z', 'ada', 10, 0),
-                ('redirects', 2, '2026-11-20T12:00:00Z', 'ada', 10, 1)",
+        "INSERT INTO read_model.verifications (projection, generation, verified_at, mismatches)
+         VALUES ('links', 1, '2026-11-20T12:00:00Z', 3),
+                ('credits', 1, '2026-11-20T12:00:00Z', 0),
+                ('redirects', 2, '2026-11-20T12:00:00Z', 1)",
     )
     .await;
     let status = collect(&pool.clone().into()).await.unwrap();
@@ -82,8 +82,8 @@ async fn upgrade_is_a_finding_until_verified() {
 
     execute(
         pool,
-        "INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)
-         SELECT projection, 1, 'ada', 10, 0 FROM read_model.projections
+        "INSERT INTO read_model.verifications (projection, generation, mismatches)
+         SELECT projection, 1, 0 FROM read_model.projections
          WHERE projection IN ('links', 'credits')",
     )
     .await;
@@ -110,7 +110,7 @@ async fn failed_command_is_a_finding_until_success() {
     .await;
     failed.unwrap_err();
     let status = collect(&pool.clone().into()).await.unwrap();
-    let at = &status.failed_operations[0].failed_at;
+    let at = timestamp::format(status.failed_operations[0].finished_at.unwrap());
     let expected = format!("the last `rollback links` failed at {at}: no room");
     assert_eq!(findings(&status), [expected]);
     let credits = status.narrowed_to(Projection::Credits);

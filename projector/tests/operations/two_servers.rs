@@ -9,13 +9,15 @@ use linkledger_core::{
 use linkledger_projector::{
     operations::{
         parked::retry,
-        rebuild::{self, CONNECTIONS_MAX, RebuildSettings, account::rebuild_account, rollback},
+        rebuild::{self, CONNECTIONS_MAX, RebuildSettings, rollback},
         status,
-        verify::verify_generation,
-        why::{WhyRequest, why},
+        verify::{
+            subject::{self, VerifiedSubject},
+            verify_generation,
+        },
     },
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::progress_report::ProgressReport,
 };
 
 use crate::{
@@ -24,7 +26,7 @@ use crate::{
     stage::Stage,
     tables::Tables,
     verified::{assert_nothing_is_wrong, first_generation, verify_all},
-    verify::{damage, history, repair_all},
+    verify::{damage, history, repair_all, subject::repair_account},
 };
 
 /// Statements on the server of the read tables that damage one row each.
@@ -50,9 +52,10 @@ async fn read_tables_follow_log_of_another_server() {
     assert_nothing_is_wrong(&stage).await;
 
     let databases = stage.databases(SessionKind::Writer, 2);
-    let request = WhyRequest::newest(Subject::Account(account_id), 20);
-    let why = why(&databases, request).await.unwrap();
-    assert_eq!(why.projections.len(), Projection::ALL.len());
+    let subject = VerifiedSubject::find(&databases.log, Subject::Account(account_id)).await;
+    let target = first_generation(Projection::Links);
+    let verified = subject::verify(&databases, target, &subject.unwrap()).await;
+    assert!(verified.unwrap().found.findings.is_empty());
     let status = status::collect(&databases).await.unwrap();
     assert_eq!(status.log_epoch, 1);
 }
@@ -68,7 +71,7 @@ async fn damage_on_another_server_is_found_and_repaired() {
     let found: u64 = verify_all(&stage)
         .await
         .iter()
-        .map(|it| it.findings.mismatches - it.findings.unbalanced)
+        .map(|it| it.findings.mismatches)
         .sum();
     assert_eq!(found, DAMAGES.len() as u64);
     assert_eq!(repair_all(&stage).await, DAMAGES.len() as u64);
@@ -109,8 +112,8 @@ async fn parked_account_is_released_on_two_servers() {
         "DELETE FROM read_model.links WHERE slug = 'parked-1X'",
     )
     .await;
-    let rebuilt = rebuild_account(&databases, Projection::Links, account_id).await;
-    assert!(rebuilt.unwrap().events > 0);
+    let repaired = repair_account(&databases, Projection::Links, account_id).await;
+    assert_eq!(repaired, 1);
     assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
     assert_nothing_is_wrong(&stage).await;
 }

@@ -8,7 +8,8 @@ use futures::TryStreamExt as _;
 use linkledger_core::{
     click::{
         buckets::Buckets,
-        figures::{ClickFigures, ClickSeries, CountedClicks, DamagedFigures},
+        figures::{ClickFigures, ClickSeries, DamagedFigures},
+        tally::KindCount,
     },
     id::{AccountId, LinkId},
 };
@@ -209,8 +210,8 @@ async fn add_account_days(
     Ok(())
 }
 
-fn counted(clicks: i64, bots: i64) -> Result<CountedClicks, FiguresError> {
-    Ok(CountedClicks {
+fn counted(clicks: i64, bots: i64) -> Result<KindCount, FiguresError> {
+    Ok(KindCount {
         clicks: unsigned(clicks)?,
         bots: unsigned(bots)?,
     })

@@ -184,7 +184,6 @@ async fn find_links(
     let Some(created_at) = last_creation(api, account_id, &missing).await? else {
         return Ok(found.value);
     };
-    let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let from_primary = || read_in_time(|| links::find_together(&api.read.primary().pool, keys));
     let found = wait.read_containing(created_at, from_primary).await?;
     Ok(found.value)

@@ -8,11 +8,11 @@ use linkledger_core::{
     event::Event,
     event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
-    link::{Link, LinkDetails, LinkEvent},
+    link::{ExistingLink, LinkDetails, LinkEvent},
     timestamp,
 };
 use linkledger_testing as testing;
-use linkledger_testing::events;
+use linkledger_testing::{events, link_after};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -35,7 +35,7 @@ struct Stream {
     account_id: AccountId,
     link_id: LinkId,
     /// The link after each event, with the time of the event; the link of version 1 comes first.
-    links: Vec<(OffsetDateTime, Link)>,
+    links: Vec<(OffsetDateTime, ExistingLink)>,
 }
 
 impl Stream {
@@ -62,15 +62,12 @@ impl Stream {
 
     async fn append(&mut self, pool: &PgPool, at: OffsetDateTime, event: LinkEvent, by: &str) {
         let before = self.links.last().map(|(_, link)| link.clone());
-        let link = before.unwrap_or_default().apply(&event, at);
-        let Link::Existing(after) = &link else {
-            panic!("the first event creates the link");
-        };
-        let state = (after.version > 1).then(|| after.state.clone());
+        let link = link_after(before, &event, at);
+        let state = (link.version > 1).then(|| link.state.clone());
         let new_event = NewEvent {
             event_id: EventId::from_uuid(new_uuid(at)),
             account_id: self.account_id,
-            version: after.version,
+            version: link.version,
             recorded_at: at,
             event: Event::Link(event),
             metadata: Metadata {
@@ -82,7 +79,7 @@ impl Stream {
         };
         let mut tx = PoolTransaction::begin(pool).await.unwrap();
         let locked = accounts::lock_in_tx(&mut tx, &[self.account_id]).await;
-        append::append_in_tx(&mut tx, &[new_event], &locked.unwrap())
+        append::append_in_tx(&mut tx, &[&new_event], &locked.unwrap())
             .await
             .unwrap();
         tx.commit().await.unwrap();

@@ -8,18 +8,18 @@ use linkledger_core::{
     event_store::log::{EventPlace, PerShard},
     kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
+    kafka_errors::KafkaErrors,
     shard::Shard,
 };
 use rdkafka::{
-    ClientConfig, ClientContext, Message as _, Offset, TopicPartitionList,
-    config::RDKafkaLogLevel,
-    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
+    ClientConfig, Message as _, Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
     error::{KafkaError, RDKafkaErrorCode},
     message::{BorrowedMessage, Headers as _},
 };
 use tokio::task::spawn_blocking;
 
-use super::Watermarks;
+use super::{RIGHTS, Watermarks};
 use crate::relay::refusal::RelayRefusal;
 
 /// Highest number of records that are read of a partition, counted from its end.
@@ -131,7 +131,8 @@ fn read_spans(
     spans: &[Span],
     key: &RecordKey,
 ) -> anyhow::Result<Tail> {
-    let consumer: BaseConsumer<Quiet> = config.create_with_context(Quiet)?;
+    // Nobody asks this context for an error: relevant errors are returned.
+    let consumer: BaseConsumer<_> = config.create_with_context(KafkaErrors::new(RIGHTS))?;
     let consumer = ClosedInTime::new(consumer);
     let mut partitions = TopicPartitionList::new();
     let mut ends = PerShard::<Option<i64>>::default();
@@ -171,22 +172,6 @@ fn read_spans(
     }
     Ok(tail)
 }
-
-/// Client context that logs messages of librdkafka at debug level only: relevant errors are
-/// returned.
-struct Quiet;
-
-impl ClientContext for Quiet {
-    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!(facility, message, "librdkafka");
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(%error, reason, "librdkafka");
-    }
-}
-
-impl ConsumerContext for Quiet {}
 
 #[cfg(test)]
 mod tests {

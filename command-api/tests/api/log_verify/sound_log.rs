@@ -1,10 +1,7 @@
 //! Sound log, and damages by the owner of the database.
 
-use std::sync::Arc;
-
 use linkledger_command_api::sealing::Sealer;
 use linkledger_core::{
-    clock::SystemClock,
     id::AccountId,
     link::{LinkCreated, Slug},
     shard::Shard,
@@ -164,8 +161,8 @@ pub(super) async fn append_links(
 }
 
 pub(super) async fn seal(database: &TestDatabase) {
-    let mut sealer = Sealer::new(database.pool().clone(), Arc::new(SystemClock))
-        .with_events_per_segment(EVENTS_PER_SEGMENT);
+    let mut sealer =
+        Sealer::new(database.pool().clone()).with_events_per_segment(EVENTS_PER_SEGMENT);
     while sealer.round().await > 0 {}
 }
 

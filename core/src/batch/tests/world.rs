@@ -1,7 +1,7 @@
 //! A database in memory, with the state that commands read.
 
 use super::*;
-use crate::link::ExistingLink;
+use crate::link::{ExistingLink, LinkEvent};
 
 /// The state of the database that commands read.
 #[derive(Clone, Default)]
@@ -184,12 +184,17 @@ impl World {
     }
 
     /// Returns the link according to the log.
-    pub(super) fn fold(&self, link_id: LinkId) -> Link {
+    pub(super) fn fold(&self, link_id: LinkId) -> Option<ExistingLink> {
         let events = self.log.iter().filter_map(|it| match &it.event {
             Event::Link(event) if event.link_id() == link_id => Some((event, it.recorded_at)),
             Event::Link(_) | Event::Account(_) | Event::Credits(_) => None,
         });
-        events.fold(Link::Absent, |link, (event, at)| link.apply(event, at))
+        events.fold(None, |link: Option<ExistingLink>, (event, at)| {
+            if let LinkEvent::Created(created) = event {
+                return Some(ExistingLink::new(created, at));
+            }
+            Some(link?.apply(event))
+        })
     }
 }
 

@@ -23,8 +23,8 @@ fn sketch(visitors: &[u64]) -> Vec<u8> {
     sketch.to_bytes()
 }
 
-fn counted(clicks: u64) -> CountedClicks {
-    CountedClicks {
+fn counted(clicks: u64) -> KindCount {
+    KindCount {
         clicks,
         bots: 2 * clicks,
     }

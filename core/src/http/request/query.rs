@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 
-use crate::problem::Problem;
+use crate::{percent, problem::Problem};
 
 /// Checks that the request has no query parameters.
 ///
@@ -57,23 +57,10 @@ fn shown(name: &str) -> String {
 }
 
 fn decode(part: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => hex_digit(rest.next()?)? << 4 | hex_digit(rest.next()?)?,
-            plain => plain,
-        });
-    }
+    let bytes = percent::decode(&part.replace('+', " "))?;
     String::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0'))
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    let digit = char::from(byte).to_digit(16)?;
-    u8::try_from(digit).ok()
 }
 
 #[cfg(test)]

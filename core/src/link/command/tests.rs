@@ -27,7 +27,7 @@ fn create(slug_is_free: bool) -> CreateLink {
 }
 
 fn active() -> ExistingLink {
-    ExistingLink::new(&Link::Absent.decide_create(create(true)).unwrap(), NOW)
+    ExistingLink::new(&create(true).decide().unwrap(), NOW)
 }
 
 fn disabled() -> ExistingLink {
@@ -78,27 +78,15 @@ fn patched(link: &ExistingLink, patch: &str) -> Result<ExistingLink, FieldError>
 
 #[test]
 fn create_with_free_slug_makes_link() {
-    let created = Link::Absent.decide_create(create(true)).unwrap();
+    let created = create(true).decide().unwrap();
     assert_eq!(created.slug, "Spring");
     assert_eq!(created.destination_url, "https://example.com/");
-    let link = Link::Absent.apply(&LinkEvent::Created(created), NOW);
-    assert_eq!(link, Link::Existing(active()));
+    assert_eq!(ExistingLink::new(&created, NOW), active());
 }
 
 #[test]
 fn create_with_taken_slug_is_rejected() {
-    assert_eq!(
-        Link::Absent.decide_create(create(false)),
-        Err(CreateLinkError::SlugTaken)
-    );
-}
-
-#[test]
-fn create_of_existing_link_is_rejected() {
-    assert_eq!(
-        Link::Existing(active()).decide_create(create(true)),
-        Err(CreateLinkError::AlreadyExists)
-    );
+    assert_eq!(create(false).decide(), Err(CreateLinkError::SlugTaken));
 }
 
 #[test]
@@ -271,7 +259,7 @@ fn expiry_must_be_new_or_in_the_next_100_years() {
     command.draft.details.expires_at = Some(Expiry::at(NOW));
     let error = FieldError::of_member(EXPIRES_AT, FieldCode::ExpiresAtInThePast);
     let expected = Err(CreateLinkError::Invalid(error));
-    assert_eq!(Link::Absent.decide_create(command), expected);
+    assert_eq!(command.decide(), expected);
 }
 
 #[test]

@@ -25,13 +25,6 @@ impl<T> ValueUpdate<T> {
         value.map_or(Self::Remove, Self::Set)
     }
 
-    /// Returns the update that a change made; a missing change keeps the value.
-    pub fn of_change(change: Option<&ValueChange<T>>) -> ValueUpdate<&T> {
-        change.map_or(ValueUpdate::Keep, |change| {
-            ValueUpdate::to(change.to.as_ref())
-        })
-    }
-
     /// Returns the same update with another form of the value.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> ValueUpdate<U> {
         match self {
@@ -50,11 +43,6 @@ impl<T> ValueUpdate<T> {
         }
     }
 
-    /// Returns true if the value is kept.
-    pub const fn is_keep(&self) -> bool {
-        matches!(self, Self::Keep)
-    }
-
     /// Returns the value that the update sets.
     pub fn value(self) -> Option<T> {
         match self {
@@ -65,7 +53,11 @@ impl<T> ValueUpdate<T> {
 
     /// Returns the value after the update.
     pub fn apply_to(self, value: Option<T>) -> Option<T> {
-        if self.is_keep() { value } else { self.value() }
+        match self {
+            Self::Keep => value,
+            Self::Remove => None,
+            Self::Set(value) => Some(value),
+        }
     }
 }
 
@@ -85,43 +77,43 @@ pub struct DetailsPatch {
 }
 
 /// Value of a detail before and after a change; a value that was or is not set is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[schemars(inline)]
 pub struct ValueChange<T> {
     /// Value before the change; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "T"))]
+    #[schemars(with = "T")]
     pub from: Option<T>,
     /// Value after the change; absent if the owner removed the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "T"))]
+    #[schemars(with = "T")]
     pub to: Option<T>,
 }
 
 /// Changed details of a link; a member that did not change is absent.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct DetailChanges {
     /// Change of the title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    #[schemars(with = "ValueChange<String>")]
     pub title: Option<ValueChange<String>>,
     /// Change of the id in the owner's system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    #[schemars(with = "ValueChange<String>")]
     pub external_id: Option<ValueChange<String>>,
     /// Change of the tags; the lists have all tags before and after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<Tags>"))]
+    #[schemars(with = "ValueChange<Tags>")]
     pub tags: Option<ValueChange<Tags>>,
     /// Change of the expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<Expiry>"))]
+    #[schemars(with = "ValueChange<Expiry>")]
     pub expires_at: Option<ValueChange<Expiry>>,
     /// Change of the destination after the expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "ValueChange<String>"))]
+    #[schemars(with = "ValueChange<String>")]
     pub expired_url: Option<ValueChange<String>>,
 }
 
@@ -170,8 +162,7 @@ impl DetailChanges {
     /// Returns the details after the changes.
     pub fn apply_to(&self, details: &LinkDetails) -> LinkDetails {
         fn after<T: Clone>(change: Option<&ValueChange<T>>, value: Option<&T>) -> Option<T> {
-            let update = ValueUpdate::of_change(change);
-            update.apply_to(value).cloned()
+            change.map_or(value, |change| change.to.as_ref()).cloned()
         }
         LinkDetails {
             title: after(self.title.as_ref(), details.title.as_ref()),

@@ -1,5 +1,6 @@
 //! Values of details: titles, external ids and expiries.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -106,25 +107,16 @@ impl<'de> Deserialize<'de> for Expiry {
     }
 }
 
-#[cfg(feature = "schema")]
-mod schema {
-    use std::borrow::Cow;
+impl JsonSchema for Expiry {
+    fn inline_schema() -> bool {
+        true
+    }
 
-    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Expiry".into()
+    }
 
-    use super::Expiry;
-
-    impl JsonSchema for Expiry {
-        fn inline_schema() -> bool {
-            true
-        }
-
-        fn schema_name() -> Cow<'static, str> {
-            "Expiry".into()
-        }
-
-        fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({ "type": "string", "format": "date-time" })
-        }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
     }
 }

@@ -154,7 +154,7 @@ impl<'a> MemberParser<'a> {
     }
 
     fn tag(&mut self, index: usize, tag: &Value) -> Option<String> {
-        let parsed = text(tag).and_then(|text| Ok(parse_tag(text)?));
+        let parsed = text(tag).and_then(parse_tag);
         let refuse = |code| self.errors.push(FieldError::of_element(TAGS, index, code));
         parsed.map_err(refuse).ok()
     }

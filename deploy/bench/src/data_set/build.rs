@@ -144,8 +144,7 @@ async fn seal(pool: &PgPool) -> anyhow::Result<()> {
             if state.head < place.last_position {
                 break;
             }
-            let now = SystemClock.now();
-            last = Some(segments::seal(&mut session, place, last.as_ref(), now).await?);
+            last = Some(segments::seal(&mut session, place, last.as_ref()).await?);
         }
     }
     Ok(())

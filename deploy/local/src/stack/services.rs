@@ -15,7 +15,7 @@ use linkledger_command_api::{
 use linkledger_core::{
     clock::Clock,
     databases::DatabaseSettings,
-    internal_listener::{self, KnownHosts, Readiness},
+    internal_listener::{self, InternalHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
@@ -100,7 +100,7 @@ pub(super) async fn start(
     let mut internal = InternalListeners {
         tasks: &mut *tasks,
         recorder: &recorder,
-        hosts: KnownHosts::new(settings.configs.projector.internal_hosts.clone()),
+        hosts: settings.configs.projector.internal_hosts.clone(),
     };
     let services = RunningServices {
         command_internal: internal.serve(
@@ -127,7 +127,7 @@ pub(super) async fn start(
 struct InternalListeners<'a> {
     tasks: &'a mut Tasks,
     recorder: &'a MetricsRecorder,
-    hosts: KnownHosts,
+    hosts: InternalHosts,
 }
 
 impl InternalListeners<'_> {

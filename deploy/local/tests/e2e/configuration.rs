@@ -9,15 +9,10 @@ use std::{
 
 use clap::{Arg, Args, Command, CommandFactory as _};
 use linkledger::command_line::CommandLine;
-use linkledger_core::settings::unknown;
 
 use crate::{committed::assert_current, process::data_folder, services::program};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-/// Variables without a flag: every user of the machine could read an API key in an argument.
-const WITHOUT_FLAG: [&str; 1] = ["LINKLEDGER_API_KEY"];
-/// Variables of the operators' commands and of the client.
-const OF_OTHER_COMMANDS: [&str; 2] = ["LINKLEDGER_API_URL", "LINKLEDGER_OPERATOR"];
 
 fn service<Config: Args, Listen: Args>(name: &'static str) -> Command {
     Listen::augment_args(Config::augment_args(Command::new(name)))
@@ -119,19 +114,6 @@ fn configuration_reference_matches_the_programs() {
 }
 
 #[test]
-fn variables_of_other_programs_are_no_typos() {
-    let programs = programs();
-    let mut variables: BTreeSet<&str> = programs
-        .iter()
-        .flat_map(|it| settings(it).map(|(_, variable)| variable))
-        .collect();
-    variables.extend(WITHOUT_FLAG);
-    variables.extend(OF_OTHER_COMMANDS);
-    let known: BTreeSet<&str> = unknown::NAMES.iter().copied().collect();
-    assert_eq!(known, variables);
-}
-
-#[test]
 fn print_config_names_the_source_of_each_setting() {
     let folder = data_folder();
     let file = |name: &str, content: &str| {
@@ -176,18 +158,4 @@ fn print_config_names_the_source_of_each_setting() {
     );
     assert_eq!(origin("--rate-limit"), "5 | flag");
     assert_eq!(origin("--redirect-cache-mib"), "64 | default");
-}
-
-#[test]
-fn misspelt_variable_ends_the_start() {
-    let query_api = program("query-api");
-    let output = Process::new(&query_api)
-        .args(["serve", "--database-url", "postgres://127.0.0.1:1/x"])
-        .env("RATE_LIMITS", "5")
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let message = String::from_utf8(output.stderr).unwrap();
-    let expected = "error: no setting has the variable RATE_LIMITS: did you mean RATE_LIMIT?";
-    assert!(message.starts_with(expected), "{message}");
 }

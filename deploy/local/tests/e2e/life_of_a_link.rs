@@ -3,7 +3,7 @@
 
 use linkledger_command_api::admin::{
     account::{self, AccountSubject},
-    link::{self, LinkSubject, NamedLink},
+    link::{self, LinkSubject},
 };
 use linkledger_core::{
     clock::SystemClock,
@@ -97,10 +97,7 @@ async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, sh
     let pool = operators_pool(stack);
     let link_id: LinkId = id.parse().unwrap();
     let subject = LinkSubject {
-        link: NamedLink {
-            link: Some(LinkName::Id(link_id)),
-            slug: None,
-        },
+        link: LinkName::Id(link_id),
         reason: "phishing".to_owned(),
     };
     link::disable(&pool, &SystemClock, &subject).await.unwrap();

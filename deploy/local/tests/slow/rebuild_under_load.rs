@@ -12,8 +12,8 @@ use std::{
 use linkledger_core::event_store::{self, SessionKind};
 use linkledger_projector::{
     operations::rebuild::{self, CONNECTIONS_MAX, RebuildSettings, generation, rollback},
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::progress_report::ProgressReport,
 };
 use linkledger_testing::eventually;
 use serde_json::json;

@@ -5,23 +5,6 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use time::Date;
 
-/// Settings of the transaction. The lock of a position waits for the running batch; a pause between two statements
-/// waits for the broker. Postgres ends a statement whose client has gone.
-const SET_TIMEOUTS: &str = "
-    SET LOCAL statement_timeout = '1h';
-    SET LOCAL idle_in_transaction_session_timeout = '60s';
-    SET LOCAL lock_timeout = '30s';
-    SET LOCAL client_connection_check_interval = '2s';
-";
-
-/// Makes the transaction read-only.
-pub(super) async fn set_read_only_in_tx(tx: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::raw_sql("SET TRANSACTION READ ONLY")
-        .execute(tx)
-        .await?;
-    Ok(())
-}
-
 /// Locks out other recounts until the transaction ends. Returns false if one is in progress.
 pub(super) async fn try_lock_in_tx(tx: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
@@ -29,12 +12,6 @@ pub(super) async fn try_lock_in_tx(tx: &mut PgConnection) -> sqlx::Result<bool> 
     )
     .fetch_one(tx)
     .await
-}
-
-/// Sets the timeouts of the transaction.
-pub(super) async fn set_timeouts_in_tx(tx: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::raw_sql(SET_TIMEOUTS).execute(tx).await?;
-    Ok(())
 }
 
 /// Sets the plans of the next statements: scans of whole tables, or, as in every session, rows by key.

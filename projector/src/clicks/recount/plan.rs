@@ -13,18 +13,12 @@ use super::{
     RecountScope,
     topic::{TopicReader, TopicRecord},
 };
-use crate::clicks::{position::CountedPosition, topic_ends::PartitionEnds};
+use crate::clicks::{position::CountingPosition, topic_ends::PartitionEnds};
 
 /// Longest time by which a click may be later than its record: the clocks of recorders and brokers differ.
 const AHEAD_MAX: Duration = Duration::days(1);
 
-/// Records to read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RecountPlan {
-    pub(super) ranges: Vec<PartitionRange>,
-}
-
-/// Records of a partition.
+/// Records of a partition, to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PartitionRange {
     pub(super) partition: u8,
@@ -100,16 +94,10 @@ pub enum RecountRefusal {
     },
 }
 
-impl RecountPlan {
-    /// Returns the number of records.
+impl PartitionRange {
+    /// Returns the number of counted records.
     pub(super) fn records(&self) -> u64 {
-        let records = self
-            .ranges
-            .iter()
-            .map(|range| range.next_offset - range.begin);
-        records
-            .map(|records| u64::try_from(records).unwrap_or(0))
-            .sum()
+        u64::try_from(self.next_offset - self.begin).unwrap_or(0)
     }
 }
 
@@ -126,9 +114,9 @@ pub(super) fn ensure_countable(from: Date, now: OffsetDateTime) -> Result<(), Re
 /// Returns the plan, once the topic is known to be the counted one, and to have all records of the days.
 pub(super) async fn plan(
     reader: &TopicReader,
-    positions: &BTreeMap<u8, CountedPosition>,
+    positions: &BTreeMap<u8, CountingPosition>,
     scope: RecountScope,
-) -> anyhow::Result<RecountPlan> {
+) -> anyhow::Result<Vec<PartitionRange>> {
     let since = scope.from.midnight().assume_utc() - AHEAD_MAX;
     let ends = reader.ends().await?;
     let firsts = reader.first_offsets_since(since).await?;
@@ -163,7 +151,7 @@ pub(super) async fn plan(
         };
         ranges.extend(Some(range).filter(|range| range.begin < range.topic_end));
     }
-    Ok(RecountPlan { ranges })
+    Ok(ranges)
 }
 
 /// Returns the last counted record, if the topic still has it.
@@ -171,7 +159,7 @@ async fn last_counted(
     reader: &TopicReader,
     partition: u8,
     ends: PartitionEnds,
-    counted: &CountedPosition,
+    counted: &CountingPosition,
 ) -> anyhow::Result<Option<TopicRecord>> {
     if ends.end < counted.next_offset {
         bail!(RecountRefusal::OtherTopic { partition });

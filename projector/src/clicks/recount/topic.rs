@@ -13,9 +13,8 @@ use linkledger_core::{
     kafka_leaders::once_led,
 };
 use rdkafka::{
-    ClientConfig, ClientContext, Message as _, Offset, TopicPartitionList,
-    config::RDKafkaLogLevel,
-    consumer::{Consumer as _, ConsumerContext, StreamConsumer},
+    ClientConfig, Message as _, Offset, TopicPartitionList,
+    consumer::{Consumer as _, StreamConsumer},
     error::{KafkaError, KafkaResult},
 };
 use time::OffsetDateTime;
@@ -39,7 +38,7 @@ const RIGHTS: &str = "Read and Describe on the topic of clicks";
 
 /// Consumer of the topic.
 pub(super) struct TopicReader {
-    inner: Arc<ClosedInTime<StreamConsumer<ReaderContext>>>,
+    inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
     topic: TopicName,
     key: RecordKey,
 }
@@ -74,7 +73,7 @@ impl TopicReader {
             .set("fetch.wait.max.ms", FETCH_WAIT_MS)
             .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB);
         let inner = config
-            .create_with_context(ReaderContext(KafkaErrors::new(RIGHTS)))
+            .create_with_context(KafkaErrors::new(RIGHTS))
             .context("cannot create the Kafka consumer of clicks")?;
         Ok(Self {
             inner: Arc::new(ClosedInTime::new(inner)),
@@ -109,7 +108,7 @@ impl TopicReader {
     /// Asks about all partitions, on a thread of its own.
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl Fn(&StreamConsumer<ReaderContext>, &TopicPartitionList) -> KafkaResult<T>
+        question: impl Fn(&StreamConsumer<KafkaErrors>, &TopicPartitionList) -> KafkaResult<T>
         + Send
         + 'static,
     ) -> anyhow::Result<T> {
@@ -153,7 +152,7 @@ impl TopicReader {
     }
 
     fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        self.inner.context().0.explain(error)
+        self.inner.context().explain(error)
     }
 }
 
@@ -180,7 +179,7 @@ impl PartitionReading<'_> {
     /// Returns the next record; `None` at the end of the partition.
     async fn next_record(&mut self) -> anyhow::Result<Option<TopicRecord>> {
         let mut stream = self.reader.inner.stream();
-        let errors = &self.reader.inner.context().0;
+        let errors = self.reader.inner.context();
         let next = async {
             loop {
                 match stream.next().await {
@@ -206,7 +205,7 @@ impl PartitionReading<'_> {
             }
         };
         let Ok(next) = timeout(READ_TIME_MAX, next).await else {
-            let advice = errors.most_specific().map(|(_, advice)| advice);
+            let advice = errors.most_specific();
             bail!(
                 "the topic of clicks gave no record within {} s: {}",
                 READ_TIME_MAX.as_secs(),
@@ -223,18 +222,3 @@ impl PartitionReading<'_> {
 fn instant(milliseconds: i64) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(milliseconds) * 1_000_000).ok()
 }
-
-/// Keeps the errors of the Kafka client.
-pub(super) struct ReaderContext(KafkaErrors);
-
-impl ClientContext for ReaderContext {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.0.log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.0.error(error, reason);
-    }
-}
-
-impl ConsumerContext for ReaderContext {}

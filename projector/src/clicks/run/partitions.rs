@@ -109,12 +109,15 @@ impl CountingLoop {
         self.positions_read_at = Some(Instant::now());
         let reading = async {
             let key = log_meta::click_record_key(&self.log).await?;
-            Ok((key, position::read(&self.pool, &waiting).await?))
+            Ok((key, position::read_all(&self.pool).await?))
         };
         match within(ANSWER_TIME_MAX, reading).await {
             Ok((key, positions)) => {
                 self.consumer.set_key(key);
                 for (number, position) in positions {
+                    if !waiting.contains(&number) {
+                        continue;
+                    }
                     if position.paused_at.is_some() {
                         self.paused.insert(number);
                         continue;

@@ -37,7 +37,6 @@ pub struct RecordedCommand {
     /// Outcome in words.
     pub detail: Option<String>,
     /// True while the command runs; false after the death of the process.
-    #[serde(rename = "is_alive")]
     pub is_running: bool,
 }
 
@@ -203,16 +202,11 @@ pub(super) async fn lock(session: &mut PgConnection, ids: &[i64]) -> sqlx::Resul
 
 /// Returns true if the rows are those of a running command.
 pub(super) async fn are_unfinished(session: &mut PgConnection, ids: &[i64]) -> sqlx::Result<bool> {
-    let unfinished = sqlx::query_scalar!(
-        "
-        SELECT operation_id FROM read_model.operations
-        WHERE operation_id = ANY($1) AND finished_at IS NULL
-        ",
-        ids
-    )
-    .fetch_all(session)
-    .await?;
-    Ok(unfinished.len() == ids.len())
+    let unfinished = recorded(session, 0).await?;
+    let own = unfinished
+        .iter()
+        .filter(|it| ids.contains(&it.operation_id));
+    Ok(own.count() == ids.len())
 }
 
 /// Returns true if the rows are those of a running command. No other command can mark the rows as

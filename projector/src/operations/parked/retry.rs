@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 use tokio::time;
 
-use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
+use super::{PARKINGS_OF_ACCOUNT_MAX, list};
 use crate::{
     operations::rebuild::generation,
     pipeline::{
@@ -51,7 +51,7 @@ pub async fn retry(
 ) -> anyhow::Result<Vec<RetriedAccount>> {
     let mut retried = Vec::new();
     if account_id.is_some() {
-        for listed in parkings(&databases.read, account_id, PARKINGS_OF_ACCOUNT_MAX).await? {
+        for listed in list(&databases.read, account_id, PARKINGS_OF_ACCOUNT_MAX).await? {
             retried.push(retry_one(databases, &listed.parking).await?);
         }
         return Ok(retried);

@@ -10,7 +10,7 @@ use linkledger_core::{
 };
 use serde::Serialize;
 
-use super::{PARKINGS_OF_ACCOUNT_MAX, parkings};
+use super::{PARKINGS_OF_ACCOUNT_MAX, list};
 use crate::{
     operations::audit::{self, OperationOutcome},
     pipeline::{
@@ -117,7 +117,7 @@ async fn find(
     request: SkipRequest<'_>,
 ) -> anyhow::Result<(Vec<Parking>, RecordedEvent)> {
     let account_id = request.account_id;
-    let parked = parkings(&databases.read, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
+    let parked = list(&databases.read, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let mut parkings: Vec<Parking> = parked.into_iter().map(|it| it.parking).collect();
     let Some(first) = parkings.iter().map(|it| it.cause.position).min() else {
         bail!("`{account_id}` is not parked; `projector parked list` shows the parked accounts");

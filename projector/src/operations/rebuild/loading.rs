@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 
 use super::{GenerationBuild, pace::RebuildPace, reading::read};
 use crate::{
-    operations::progress::ProgressSink,
     pipeline::{
         apply::{ShardBatch, apply, isolate},
         checkpoint::Checkpoint,
         parking::table::parked_among,
         retry::{self, Retries},
     },
+    progress::ProgressReport,
     read_models::{Projection, skipped::Skipped},
 };
 
@@ -34,7 +34,7 @@ pub const SHARDS_AT_ONCE: usize = 2;
 pub struct Loader {
     pub(super) databases: Databases,
     pub(super) pace: Arc<RebuildPace>,
-    pub(super) progress: Arc<dyn ProgressSink>,
+    pub(super) progress: Arc<ProgressReport>,
 }
 
 impl Loader {
@@ -42,7 +42,7 @@ impl Loader {
     pub fn new(
         databases: &Databases,
         max_rate: Option<NonZeroU32>,
-        progress: Arc<dyn ProgressSink>,
+        progress: Arc<ProgressReport>,
     ) -> Self {
         Self {
             databases: databases.clone(),

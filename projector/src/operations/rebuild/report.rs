@@ -2,10 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use linkledger_core::{
-    event_store::log::PerShard,
-    shard::{Position, Shard},
-};
 use serde::Serialize;
 
 use super::parked::WouldPark;
@@ -22,8 +18,6 @@ pub struct RebuildReport {
     pub previous: i32,
     /// True if the new generation is served.
     pub served: bool,
-    /// Events read of each shard.
-    pub shards: Vec<ShardRead>,
     /// Number of events read.
     pub events: u64,
     /// Number of events that the generation was verified with.
@@ -35,34 +29,6 @@ pub struct RebuildReport {
     pub is_paused: bool,
     /// Duration since the start of the command.
     pub seconds: f64,
-}
-
-/// Events read of a shard.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct ShardRead {
-    /// Number of the shard.
-    pub shard: i16,
-    /// Position of the generation at the start.
-    pub start: Position,
-    /// Position of the generation now.
-    pub head: Position,
-    /// Number of events read: all between both positions.
-    pub events: u64,
-}
-
-impl ShardRead {
-    pub(super) fn all(starts: &PerShard<Position>, heads: &PerShard<Position>) -> Vec<Self> {
-        let read = |shard: Shard| {
-            let (start, head) = (starts[shard.index()], heads[shard.index()]);
-            Self {
-                shard: shard.number(),
-                start,
-                head,
-                events: (head - start).unsigned_abs(),
-            }
-        };
-        Shard::all().map(read).collect()
-    }
 }
 
 impl fmt::Display for RebuildReport {

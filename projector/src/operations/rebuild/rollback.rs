@@ -10,9 +10,7 @@ use super::{
     generation::{self, Generation, GenerationPhase},
     loading::Loader,
 };
-use crate::{
-    operations::progress::ProgressSink, pipeline::checkpoint::Role, read_models::Projection,
-};
+use crate::{pipeline::checkpoint::Role, progress::ProgressReport, read_models::Projection};
 
 /// Returns the generation that was served before the current one.
 ///
@@ -68,7 +66,7 @@ pub async fn rollback(
     databases: &Databases,
     projection: Projection,
     max_rate: Option<NonZeroU32>,
-    progress: Arc<dyn ProgressSink>,
+    progress: Arc<ProgressReport>,
 ) -> anyhow::Result<RebuildReport> {
     let begun_at = Instant::now();
     let build = plan(databases, projection).await?;

@@ -153,7 +153,7 @@ async fn lock_and_read_in_tx(
     (generation, role): (i32, Role),
 ) -> anyhow::Result<GenerationProgress> {
     let projection = build.projection;
-    lock_in_tx(tx, projection, &[generation])
+    lock_in_tx(tx, projection, generation)
         .await
         .context("cannot lock the checkpoints")?;
     generation_progress(tx, projection, generation, role)

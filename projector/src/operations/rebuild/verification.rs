@@ -8,10 +8,6 @@ use crate::{
     pipeline::retry::retried,
 };
 
-/// Name that the record of the verification gives as its operator: the operator of the command is
-/// in the record of the command.
-const RECORDED_BY: &str = "rebuild";
-
 /// Verifies the generation with the log, records the outcome, and returns the number of verified
 /// events.
 ///
@@ -38,7 +34,7 @@ pub(super) async fn ensure_verified(
     let on_progress = |events| loader.progress.advance(events);
     let verified = verify::verify_generation(&loader.databases, target, &on_progress).await?;
     retried(|| async {
-        let recorded = outcome::record(&loader.databases.read, &verified, RECORDED_BY).await;
+        let recorded = outcome::record(&loader.databases.read, &verified).await;
         recorded.context("cannot record the outcome of the verification")
     })
     .await?;

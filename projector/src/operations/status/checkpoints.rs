@@ -1,48 +1,24 @@
 //! Live checkpoints, with the number of parked accounts and the owner of the shard.
 
+use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::ReadFrom,
-    shard::{Position, Shard},
+    databases::Databases,
+    event_store::log::{self, LogEnd, ReadFrom},
+    shard::Shard,
+    timestamp,
 };
-use sqlx::PgPool;
-use time::OffsetDateTime;
 
-use super::projection::LastError;
-use crate::{pipeline::checkpoint::PARKED_COUNTED_MAX, read_models::Projection};
+use super::{
+    ages_s,
+    projection::{LastError, ProjectionShard, ProjectionState, ProjectionStatus},
+};
+use crate::{
+    pipeline::checkpoint::PARKED_COUNTED_MAX,
+    read_models::{PerProjection, Projection},
+};
 
-/// Checkpoint of a projection in a shard.
-#[derive(Debug, Clone)]
-pub(super) struct StoredCheckpoint {
-    pub(super) projection: Projection,
-    pub(super) active_generation: i32,
-    pub(super) shard: Shard,
-    pub(super) epoch: i32,
-    pub(super) position: Position,
-    pub(super) paused_at: Option<OffsetDateTime>,
-    pub(super) parked_accounts: u32,
-    /// Projector that claimed the shard last.
-    pub(super) owner: Option<String>,
-    /// Release of the projector.
-    pub(super) version: Option<String>,
-    /// Age of the last renewal of the claim.
-    pub(super) renewed_seconds_ago: Option<f64>,
-    /// Events applied per second, between the last renewals.
-    pub(super) events_per_second: Option<f64>,
-    /// Last reported failure.
-    pub(super) last_error: Option<LastError>,
-}
-
-impl StoredCheckpoint {
-    pub(super) const fn place(&self) -> ReadFrom {
-        ReadFrom {
-            shard: self.shard,
-            after: self.position,
-        }
-    }
-}
-
-/// Reads the live checkpoints, by projection and shard.
-pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
+/// Reads the end of the log and the state of every projection, by name.
+pub(super) async fn read(databases: &Databases) -> anyhow::Result<(LogEnd, Vec<ProjectionStatus>)> {
     let rows = sqlx::query!(
         r#"
         SELECT c.projection, p.active_generation, c.shard, c.epoch, c.position, c.paused_at, (
@@ -66,25 +42,67 @@ pub(super) async fn read(pool: &PgPool) -> sqlx::Result<Vec<StoredCheckpoint>> {
         "#,
         PARKED_COUNTED_MAX
     )
-    .fetch_all(pool)
-    .await?;
+    .fetch_all(&databases.read)
+    .await
+    .context("cannot read the checkpoints")?;
+    // Read after the checkpoints: heads only grow, so a checkpoint beyond the head is truly beyond.
+    let end = log::end(&databases.log)
+        .await
+        .context("cannot read the end of the log")?;
     // Rows of a projection that only a later release knows are ignored.
     let known = rows.into_iter().filter_map(|row| {
-        let last_error = row.last_error.zip(row.last_error_seconds_ago);
-        Some(StoredCheckpoint {
-            projection: Projection::named(&row.projection)?,
-            active_generation: row.active_generation,
-            shard: Shard::new(row.shard.into())?,
-            epoch: row.epoch,
-            position: row.position,
-            paused_at: row.paused_at,
-            parked_accounts: u32::try_from(row.parked_accounts).ok()?,
-            owner: row.owner,
-            version: row.version,
-            renewed_seconds_ago: row.renewed_seconds_ago,
-            events_per_second: row.events_per_second,
-            last_error: last_error.map(|(text, seconds_ago)| LastError { seconds_ago, text }),
-        })
+        let projection = Projection::named(&row.projection)?;
+        Some((projection, Shard::new(row.shard.into())?, row))
     });
-    Ok(known.collect())
+    let known = known.collect::<Vec<_>>();
+    let places = known.iter().map(|(_, shard, row)| ReadFrom {
+        shard: *shard,
+        after: row.position,
+    });
+    let ages_s = ages_s(&databases.log, places).await?;
+    let judged = known
+        .into_iter()
+        .zip(ages_s)
+        .map(|((projection, shard, row), age_s)| {
+            let head = end.heads[shard.index()];
+            let last_error = row.last_error.zip(row.last_error_seconds_ago);
+            let it = ProjectionShard {
+                shard: shard.number(),
+                state: ProjectionState::Live,
+                epoch: row.epoch,
+                position: row.position,
+                head,
+                lag_events: (head - row.position).max(0),
+                lag_seconds: age_s.unwrap_or_default(),
+                events_per_second: row.events_per_second,
+                parked_accounts: u32::try_from(row.parked_accounts).unwrap_or_default(),
+                paused_at: row.paused_at.map(timestamp::format),
+                owner: row.owner,
+                version: row.version,
+                renewed_seconds_ago: row.renewed_seconds_ago,
+                last_error: last_error.map(|(text, seconds_ago)| LastError { seconds_ago, text }),
+            };
+            let it = it.judged(end.epoch, age_s.is_some());
+            (projection, row.active_generation, it)
+        });
+    let projections = by_projection(judged, &end);
+    Ok((end, projections))
+}
+
+/// Groups the shards by projection.
+fn by_projection(
+    judged: impl Iterator<Item = (Projection, i32, ProjectionShard)>,
+    end: &LogEnd,
+) -> Vec<ProjectionStatus> {
+    let mut grouped: PerProjection<(i32, Vec<ProjectionShard>)> = PerProjection::default();
+    for (projection, active_generation, shard) in judged {
+        let (generation, shards) = &mut grouped[projection.index()];
+        *generation = active_generation;
+        shards.push(shard);
+    }
+    let all = Projection::ALL.into_iter().zip(grouped);
+    all.map(|(projection, (active_generation, shards))| {
+        ProjectionStatus::of(projection, active_generation, shards, end)
+    })
+    .collect()
 }

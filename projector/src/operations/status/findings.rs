@@ -2,7 +2,7 @@
 
 use super::{
     StatusReport,
-    operations::{FailedOperation, PausedBy},
+    operations::PausedBy,
     projection::{ProjectionShard, ProjectionState, ProjectionStatus},
     relay::PublishingStatus,
     snapshot::{AGE_MAX_S, HeldSnapshots},
@@ -11,6 +11,7 @@ use super::{
 use linkledger_core::timestamp;
 
 use crate::operations::{
+    audit::RecordedCommand,
     clicks::ClickStatus,
     figures::{duration, grouped},
 };
@@ -138,15 +139,11 @@ fn of_verification(projection: &str, last: Option<&LastVerification>) -> Option<
     ))
 }
 
-fn of_failed(it: &FailedOperation) -> String {
-    let FailedOperation {
-        command,
-        projection,
-        failed_at,
-        detail,
-    } = it;
-    let why = detail.as_deref().unwrap_or("the reason is unknown");
-    format!("the last `{command} {projection}` failed at {failed_at}: {why}")
+fn of_failed(it: &RecordedCommand) -> String {
+    let (title, at) = (it.title(), it.finished_at.map(timestamp::format));
+    let (at, detail) = (at.unwrap_or_default(), it.detail.as_deref());
+    let why = detail.unwrap_or("the reason is unknown");
+    format!("the last `{title}` failed at {at}: {why}")
 }
 
 fn shards_that_are(projection: &ProjectionStatus, state: ProjectionState) -> Vec<&ProjectionShard> {
@@ -184,11 +181,7 @@ fn add_relay(findings: &mut Vec<String>, relay: &PublishingStatus) {
 fn of_clicks(it: &ClickStatus) -> Option<String> {
     if let Some(since) = it.paused_at {
         let since = timestamp::format(since);
-        let by = it.paused_by.as_ref().map(|operator| PausedBy {
-            operator: operator.clone(),
-            reason: it.pause_reason.clone(),
-        });
-        let by = after_space(by.as_ref());
+        let by = after_space(it.paused_by.as_ref());
         return Some(format!(
             "the counting of clicks has been paused since {since}{by}: `projector resume clicks`"
         ));
@@ -257,7 +250,6 @@ mod tests {
             missing: 0,
             paused_at: None,
             paused_by: None,
-            pause_reason: None,
         };
         let finding = of_clicks(&lagging(121.0, 1)).unwrap();
         assert!(finding.contains("clicks lag 2 min"), "{finding}");

@@ -1,6 +1,5 @@
 //! Commands of operators, as a status report shows them.
 
-use linkledger_core::timestamp;
 use serde::Serialize;
 
 use crate::operations::audit::{RecordedCommand, report::last_of};
@@ -8,20 +7,7 @@ use crate::operations::audit::{RecordedCommand, report::last_of};
 /// Number of the newest commands in a report.
 const RECENT_MAX: usize = 10;
 
-/// Last command of a name on a projection, if it failed within a day.
-#[derive(Debug, Clone, Serialize)]
-pub struct FailedOperation {
-    /// Name of the command, as typed.
-    pub command: String,
-    /// Projection of the command.
-    pub projection: String,
-    /// End of the command.
-    pub failed_at: String,
-    /// Reason of the failure.
-    pub detail: Option<String>,
-}
-
-/// Operator who paused a projection.
+/// Operator who paused a projection, the counting of clicks or the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PausedBy {
     /// Name of the operator.
@@ -30,14 +16,16 @@ pub struct PausedBy {
     pub reason: Option<String>,
 }
 
-/// Returns the operator who paused the projection; `None` if the pause is not among the commands.
+/// Returns the operator who paused the target; `None` if the pause is not among the commands.
 ///
 /// Each pause and each resume is recorded in the transaction of its effect, so the newest of both
 /// decides. `newest_first` has the latest commands.
-pub(super) fn paused_by(projection: &str, newest_first: &[RecordedCommand]) -> Option<PausedBy> {
-    let mut own = newest_first
-        .iter()
-        .filter(|it| it.projection.as_deref() == Some(projection));
+pub(super) fn paused_by(target: &str, newest_first: &[RecordedCommand]) -> Option<PausedBy> {
+    let is_own = |it: &&RecordedCommand| {
+        let mut targets = it.projection.iter().chain(&it.subject);
+        targets.any(|it| it == target)
+    };
+    let mut own = newest_first.iter().filter(is_own);
     let last = own.find(|it| matches!(it.command.as_str(), "pause" | "resume"))?;
     (last.command == "pause").then(|| PausedBy {
         operator: last.operator.clone(),
@@ -70,17 +58,8 @@ pub(super) fn recent(mut recorded: Vec<RecordedCommand>) -> Vec<RecordedCommand>
 }
 
 /// Returns the last commands that failed. A command whose process died still counts as running.
-pub(super) fn failed(recorded: &[RecordedCommand]) -> Vec<FailedOperation> {
-    let last = last_of(recorded)
-        .into_iter()
-        .filter(RecordedCommand::has_failed);
-    let failed = last.filter_map(|recorded| {
-        Some(FailedOperation {
-            failed_at: timestamp::format(recorded.finished_at?),
-            command: recorded.command,
-            projection: recorded.projection?,
-            detail: recorded.detail,
-        })
-    });
-    failed.collect()
+pub(super) fn failed(recorded: &[RecordedCommand]) -> Vec<RecordedCommand> {
+    let mut failed = last_of(recorded);
+    failed.retain(|it| it.has_failed() && it.finished_at.is_some());
+    failed
 }

@@ -1,12 +1,9 @@
 //! State of one projection and of its shards. Pure.
 
-use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
+use linkledger_core::{event_store::log::LogEnd, shard::Position};
 use serde::Serialize;
 
-use super::{
-    checkpoints::StoredCheckpoint, generations::GenerationStatus, operations::PausedBy,
-    verification::LastVerification,
-};
+use super::{generations::GenerationStatus, operations::PausedBy, verification::LastVerification};
 use crate::read_models::Projection;
 
 /// Minimum lag of a shard in the state `catching_up`, in seconds.
@@ -128,17 +125,10 @@ impl ProjectionState {
 impl ProjectionStatus {
     pub(super) fn of(
         projection: Projection,
-        checkpoints: &[StoredCheckpoint],
-        ages_s: &[Option<f64>],
+        active_generation: i32,
+        shards: Vec<ProjectionShard>,
         end: &LogEnd,
     ) -> Self {
-        let own = || {
-            let all = checkpoints.iter().zip(ages_s);
-            all.filter(|(it, _)| it.projection == projection)
-        };
-        let shards: Vec<ProjectionShard> = own()
-            .map(|(it, age_s)| ProjectionShard::of(it, *age_s, end))
-            .collect();
         Self {
             projection: projection.name(),
             state: shards
@@ -146,7 +136,7 @@ impl ProjectionStatus {
                 .map(|it| it.state)
                 .max()
                 .unwrap_or(ProjectionState::Refused),
-            active_generation: own().next().map_or(0, |(it, _)| it.active_generation),
+            active_generation,
             position: shards.iter().map(|it| it.position).sum(),
             head: end.heads.iter().sum(),
             lag_events: shards.iter().map(|it| it.lag_events).sum(),
@@ -164,41 +154,28 @@ impl ProjectionStatus {
 }
 
 impl ProjectionShard {
-    fn of(checkpoint: &StoredCheckpoint, lag_seconds: Option<f64>, end: &LogEnd) -> Self {
-        let head = end.heads[checkpoint.shard.index()];
-        let is_unreadable = checkpoint.position < head && lag_seconds.is_none();
-        let lag_seconds = lag_seconds.unwrap_or_default();
-        let renewed_seconds_ago = checkpoint.renewed_seconds_ago;
-        let is_attended = renewed_seconds_ago.is_some_and(|it| it < UNATTENDED_AFTER_S);
-        let is_foreign = checkpoint.epoch != end.epoch || checkpoint.position > head;
-        let state = if is_foreign || is_unreadable {
+    /// Returns the shard with the state, by the other fields. `is_next_readable` is true if the first event after
+    /// the position can be read.
+    pub(super) fn judged(mut self, log_epoch: i32, is_next_readable: bool) -> Self {
+        let is_unreadable = self.position < self.head && !is_next_readable;
+        let is_attended = self
+            .renewed_seconds_ago
+            .is_some_and(|it| it < UNATTENDED_AFTER_S);
+        let is_foreign = self.epoch != log_epoch || self.position > self.head;
+        self.events_per_second = self.events_per_second.filter(|_| is_attended);
+        self.state = if is_foreign || is_unreadable {
             ProjectionState::Refused
         } else if !is_attended {
             ProjectionState::Unattended
-        } else if checkpoint.paused_at.is_some() {
+        } else if self.paused_at.is_some() {
             ProjectionState::Paused
-        } else if checkpoint.parked_accounts > 0 {
+        } else if self.parked_accounts > 0 {
             ProjectionState::Parked
-        } else if lag_seconds >= CATCHING_UP_AFTER_S {
+        } else if self.lag_seconds >= CATCHING_UP_AFTER_S {
             ProjectionState::CatchingUp
         } else {
             ProjectionState::Live
         };
-        Self {
-            shard: checkpoint.shard.number(),
-            state,
-            epoch: checkpoint.epoch,
-            position: checkpoint.position,
-            head,
-            lag_events: (head - checkpoint.position).max(0),
-            lag_seconds,
-            events_per_second: checkpoint.events_per_second.filter(|_| is_attended),
-            parked_accounts: checkpoint.parked_accounts,
-            paused_at: checkpoint.paused_at.map(timestamp::format),
-            owner: checkpoint.owner.clone(),
-            version: checkpoint.version.clone(),
-            renewed_seconds_ago,
-            last_error: checkpoint.last_error.clone(),
-        }
+        self
     }
 }

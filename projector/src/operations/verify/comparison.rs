@@ -5,27 +5,37 @@
 //! asked again only about wrong rows.
 
 use anyhow::Context as _;
-use linkledger_core::shard::Position;
+use linkledger_core::{id::AccountId, shard::Position};
 use sqlx::{AssertSqlSafe, FromRow};
 use uuid::Uuid;
 
 use super::{
     VerificationReport,
     exceptions::{Exceptions, Statement},
-    findings::{FindingKind, FindingPlace, FoundRow, NAMED_MAX, VerifyFinding},
+    findings::{ComparedColumn, FindingKind, FindingPlace, FoundRow, NAMED_MAX, VerifyFinding},
     row_keys::RowKeys,
     snapshot::{LogBucket, ShardSnapshot},
     statements,
 };
-use crate::read_models::description::{Column, ReadTable};
+use crate::read_models::description::{AT_POSITIONS, IN_BUCKET, ReadTable};
 
 /// Events whose rows are compared.
 #[derive(Debug, Clone)]
 pub(super) enum ComparedEvents {
     /// All events of a bucket.
     Bucket(LogBucket),
-    /// The rare events of a table, by their positions in the whole shard.
-    Rare(Vec<Position>),
+    /// Events of one account, at these positions.
+    Positions(AccountId, Vec<Position>),
+}
+
+impl ComparedEvents {
+    /// Returns the events in a FROM clause of a statement on the log.
+    const fn source(&self) -> &'static str {
+        match self {
+            Self::Bucket(_) => IN_BUCKET,
+            Self::Positions(..) => AT_POSITIONS,
+        }
+    }
 }
 
 /// Row of [`statements::expected`].
@@ -39,7 +49,7 @@ struct ExpectedRow {
 
 /// Row of [`statements::compare`].
 #[derive(FromRow)]
-struct ComparedRow {
+struct DefectsRow {
     found_count: i64,
     /// Numbers of the wrong keys, from 1.
     wrong: Vec<i64>,
@@ -51,7 +61,7 @@ struct ComparedRow {
 #[derive(FromRow)]
 struct ValuesRow {
     nth: i64,
-    hashes: Vec<Option<i64>>,
+    values: Vec<Option<String>>,
 }
 
 /// Row of [`statements::events_of_rows`].
@@ -70,16 +80,14 @@ pub(super) struct Comparison<'a> {
     table: &'static ReadTable,
     exceptions: &'a Exceptions,
     events: &'a ComparedEvents,
-    /// Accounts with a row, for a table with rare events.
-    accounts: Vec<Uuid>,
     /// Number of rows that the log expects.
     expected_count: u64,
     /// Number of rows in the table.
     found_count: u64,
-    /// Wrong rows, in the order of account and row.
-    wrong: RowKeys,
-    /// Defect of each wrong row.
-    kinds: Vec<FindingKind>,
+    /// Keys of all compared rows.
+    keys: RowKeys,
+    /// Wrong rows, in the order of account and row: index in `keys`, and defect.
+    wrong: Vec<(usize, FindingKind)>,
 }
 
 impl<'a> Comparison<'a> {
@@ -93,20 +101,15 @@ impl<'a> Comparison<'a> {
         exceptions: &'a Exceptions,
         events: &'a ComparedEvents,
     ) -> anyhow::Result<Self> {
-        let accounts = match events {
-            ComparedEvents::Bucket(_) => Vec::new(),
-            ComparedEvents::Rare(_) => accounts_in(snapshot, table).await?,
-        };
         let mut comparison = Self {
             snapshot,
             table,
             exceptions,
             events,
-            accounts,
             expected_count: 0,
             found_count: 0,
-            wrong: RowKeys::default(),
-            kinds: Vec::new(),
+            keys: RowKeys::default(),
+            wrong: Vec::new(),
         };
         let compared = comparison.compare().await;
         compared
@@ -115,7 +118,8 @@ impl<'a> Comparison<'a> {
     }
 
     async fn compare(&mut self) -> sqlx::Result<()> {
-        let statement = sqlx::query_as(AssertSqlSafe(statements::expected(self.table)));
+        let statement = statements::expected(self.table, self.events.source());
+        let statement = sqlx::query_as(AssertSqlSafe(statement));
         let expected: ExpectedRow = self.bind(statement).fetch_one(&self.snapshot.log).await?;
         self.expected_count = expected.hashes.iter().flatten().count() as u64;
         let keys = RowKeys {
@@ -125,7 +129,7 @@ impl<'a> Comparison<'a> {
         };
         let statement = sqlx::query_as(AssertSqlSafe(statements::compare(self.table)));
         let statement = keys.bind(statement.bind(self.snapshot.target.generation));
-        let compared: ComparedRow = statement
+        let compared: DefectsRow = statement
             .bind(expected.hashes.clone())
             .fetch_one(&mut *self.snapshot.tx)
             .await?;
@@ -142,95 +146,109 @@ impl<'a> Comparison<'a> {
             wrong.push((index, kind));
         }
         wrong.sort_by_key(|(index, _)| (keys.account_ids[*index], keys.row_ids[*index]));
-        let indexes: Vec<usize> = wrong.iter().map(|(index, _)| *index).collect();
-        self.wrong = keys.at(&indexes);
-        self.kinds = wrong.into_iter().map(|(_, kind)| kind).collect();
+        self.keys = keys;
+        self.wrong = wrong;
         Ok(())
     }
 
     /// Returns the number of wrong rows.
     pub(super) fn wrong_count(&self) -> u64 {
-        self.kinds.len() as u64
+        self.wrong.len() as u64
     }
 
-    /// Adds the result to the report; the events are of the bucket.
+    /// Adds the result to the report; `bucket` is absent if the events are those of one account.
     ///
     /// # Errors
     /// Returns an error if a database fails.
     pub(super) async fn report(
         mut self,
-        bucket: LogBucket,
+        bucket: Option<LogBucket>,
+        place: FindingPlace,
         report: &mut VerificationReport,
     ) -> anyhow::Result<()> {
         let (table, shard) = (self.table, self.snapshot.shard);
         report.rows_expected += self.expected_count;
-        // The rows of other tables are counted page by page.
-        if table.explanation.is_none() {
+        // Otherwise the rows are counted page by page.
+        if bucket.is_none() {
             report.rows_found += self.found_count;
         }
-        let named = self.named().await;
+        let named = self.named().await?;
         let named = named
-            .with_context(|| format!("cannot name wrong rows of the table `{}`", table.name))?;
-        let named = named
-            .iter()
-            .map(|row| VerifyFinding::of(row, table, Some(shard), Some(bucket)));
-        let place = FindingPlace::Shard {
-            table,
-            shard,
-            bucket,
-        };
+            .into_iter()
+            .map(|row| VerifyFinding::of(row, table, Some(shard), bucket));
         report.findings.add(place, self.wrong_count(), named);
         Ok(())
     }
 
-    /// Returns the first wrong rows, with the names of the columns that differ.
-    async fn named(&mut self) -> sqlx::Result<Vec<FoundRow>> {
-        let count = self.kinds.len().min(NAMED_MAX);
-        let mut rows: Vec<FoundRow> = (0..count)
-            .map(|index| FoundRow {
-                kind: self.kinds[index],
-                account_id: self.wrong.account_ids[index],
-                row_id: self.wrong.row_ids[index],
-                columns: String::new(),
-            })
-            .collect();
-        let is_different = |index: &usize| self.kinds[*index] == FindingKind::Different;
-        let different: Vec<usize> = (0..count).filter(is_different).collect();
-        if different.is_empty() || self.table.values.is_empty() {
-            return Ok(rows);
+    /// Returns the first wrong rows, with the columns that differ.
+    async fn named(&mut self) -> anyhow::Result<Vec<FoundRow>> {
+        let first = &self.wrong[..self.wrong.len().min(NAMED_MAX)];
+        let (first, indexes) = (first.to_vec(), first.iter().map(|(index, _)| *index));
+        let indexes: Vec<usize> = indexes.collect();
+        let rows = self.compared_rows(&indexes).await?;
+        let named = first.into_iter().zip(rows);
+        let named = named.map(|((index, kind), row)| FoundRow {
+            kind,
+            account_id: self.keys.account_ids[index],
+            row_id: self.keys.row_ids[index],
+            columns: match kind {
+                FindingKind::Different => row.differing(),
+                FindingKind::Missing | FindingKind::Orphan => Vec::new(),
+            },
+        });
+        Ok(named.collect())
+    }
+
+    /// Returns all compared rows, as the log expects them and as the table has them.
+    ///
+    /// # Errors
+    /// Returns an error if a database fails.
+    pub(super) async fn all_rows(&mut self) -> anyhow::Result<Vec<ComparedRow>> {
+        let all: Vec<usize> = (0..self.keys.account_ids.len()).collect();
+        self.compared_rows(&all).await
+    }
+
+    /// Returns the rows with the keys at these indexes.
+    async fn compared_rows(&mut self, indexes: &[usize]) -> anyhow::Result<Vec<ComparedRow>> {
+        if indexes.is_empty() {
+            return Ok(Vec::new());
         }
-        let keys = self.wrong.at(&different);
-        let statement = sqlx::query_as(AssertSqlSafe(statements::expected_values(self.table)));
-        let statement = keys.bind(self.bind(statement));
+        let rows = self.read_rows(&self.keys.at(indexes)).await;
+        rows.with_context(|| format!("cannot read rows of the table `{}`", self.table.name))
+    }
+
+    async fn read_rows(&mut self, keys: &RowKeys) -> sqlx::Result<Vec<ComparedRow>> {
+        let statement = statements::expected_values(self.table, self.events.source());
+        let statement = keys.bind(self.bind(sqlx::query_as(AssertSqlSafe(statement))));
         let expected: Vec<ValuesRow> = statement.fetch_all(&self.snapshot.log).await?;
         let statement = sqlx::query_as(AssertSqlSafe(statements::values(self.table)));
         let statement = keys.bind(statement.bind(self.snapshot.target.generation));
         let found: Vec<ValuesRow> = statement.fetch_all(&mut *self.snapshot.tx).await?;
-        for expected in &expected {
-            let found = found.iter().find(|found| found.nth == expected.nth);
-            let index = usize::try_from(expected.nth - 1).ok();
-            let index = index.and_then(|index| different.get(index));
-            if let (Some(found), Some(index)) = (found, index) {
-                rows[*index].columns = differing(self.table.values, expected, found);
-            }
-        }
-        Ok(rows)
+        let nth_of = |rows: &[ValuesRow], nth: usize| {
+            let mut rows = rows.iter();
+            let row = rows.find(|row| usize::try_from(row.nth - 1) == Ok(nth));
+            row.map(|row| row.values.clone())
+        };
+        let rows = (0..keys.account_ids.len()).map(|nth| ComparedRow {
+            table: self.table,
+            log: nth_of(&expected, nth),
+            found: nth_of(&found, nth),
+        });
+        Ok(rows.collect())
     }
 
-    /// Returns the first `rows_max` wrong rows with up to `events_max` events, or one row with more
-    /// events.
+    /// Returns the first `rows_max` wrong rows, with their events.
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
     pub(super) async fn events_of_wrong_rows(
         &self,
         rows_max: usize,
-        events_max: i64,
     ) -> sqlx::Result<Vec<WrongRow>> {
-        let first: Vec<usize> = (0..self.kinds.len().min(rows_max)).collect();
-        let statement = sqlx::query_as(AssertSqlSafe(statements::events_of_rows(self.table)));
-        let statement = self.wrong.at(&first).bind(self.bind(statement));
-        let statement = statement.bind(events_max);
+        let first = self.wrong.iter().take(rows_max).map(|(index, _)| *index);
+        let keys = self.keys.at(&first.collect::<Vec<usize>>());
+        let statement = statements::events_of_rows(self.table, self.events.source());
+        let statement = keys.bind(self.bind(sqlx::query_as(AssertSqlSafe(statement))));
         statement.fetch_all(&self.snapshot.log).await
     }
 
@@ -243,29 +261,44 @@ impl<'a> Comparison<'a> {
             .bind(self.snapshot.checkpoint);
         match self.events {
             ComparedEvents::Bucket(bucket) => statement.bind(bucket.first).bind(bucket.last),
-            ComparedEvents::Rare(positions) => statement
-                .bind(positions.clone())
-                .bind(self.accounts.clone()),
+            ComparedEvents::Positions(account_id, positions) => {
+                statement.bind(positions.clone()).bind(account_id.uuid())
+            }
         }
     }
 }
 
-/// Returns the accounts that have a row in a table with rare events.
-async fn accounts_in(snapshot: &mut ShardSnapshot, table: &ReadTable) -> anyhow::Result<Vec<Uuid>> {
-    let name = table.name;
-    let statement = format!("SELECT account_id FROM read_model.{name} WHERE generation = $1");
-    let accounts = sqlx::query_scalar(AssertSqlSafe(statement))
-        .bind(snapshot.target.generation)
-        .fetch_all(&mut *snapshot.tx)
-        .await;
-    accounts.with_context(|| format!("cannot read the table `{name}`"))
+/// Row as the log expects it and as the table has it: its columns as text; `None` without such a row.
+pub(super) struct ComparedRow {
+    table: &'static ReadTable,
+    log: Option<Vec<Option<String>>>,
+    found: Option<Vec<Option<String>>>,
 }
 
-/// Returns the names of the columns whose hashes differ, separated by commas.
-fn differing(columns: &[Column], expected: &ValuesRow, found: &ValuesRow) -> String {
-    let hashes = expected.hashes.iter().zip(&found.hashes);
-    let differing = columns.iter().zip(hashes);
-    let differing = differing.filter(|(_, (expected, found))| expected != found);
-    let names: Vec<_> = differing.map(|(column, _)| column.name).collect();
-    names.join(", ")
+impl ComparedRow {
+    /// Returns all columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = ComparedColumn> {
+        let value = |row: &Option<Vec<Option<String>>>, index: usize| row.as_ref()?[index].clone();
+        let columns = self.table.columns().enumerate();
+        columns.map(move |(index, column)| ComparedColumn {
+            name: column.name,
+            log: value(&self.log, index),
+            row: value(&self.found, index),
+        })
+    }
+
+    /// Returns the columns that differ.
+    fn differing(&self) -> Vec<ComparedColumn> {
+        self.columns().filter(|it| it.log != it.row).collect()
+    }
+
+    /// Returns true if the table has the row.
+    pub(super) const fn is_found(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Returns true if the log expects the row.
+    pub(super) const fn is_expected(&self) -> bool {
+        self.log.is_some()
+    }
 }

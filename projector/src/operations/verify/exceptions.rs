@@ -136,20 +136,6 @@ impl Exceptions {
         self.waiting_positions.push(first);
     }
 
-    /// Returns true if an operator has skipped an event.
-    pub(super) fn has_skipped(&self) -> bool {
-        !self.skipped_positions.is_empty()
-    }
-
-    /// Returns shards, positions and ids of the skipped events.
-    pub(super) fn skipped(&self) -> (&[i16], &[Position], &[Uuid]) {
-        (
-            &self.skipped_shards,
-            &self.skipped_positions,
-            &self.skipped_event_ids,
-        )
-    }
-
     /// Binds the parameters of [`EXCEPTIONS`](crate::read_models::description::EXCEPTIONS).
     pub(crate) fn bind<'q, Row>(&self, statement: Statement<'q, Row>) -> Statement<'q, Row> {
         statement

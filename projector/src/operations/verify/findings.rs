@@ -7,7 +7,7 @@ use linkledger_core::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{orphans::PagePlace, snapshot::LogBucket};
+use super::{orphans::PagePlace, snapshot::LogBucket, subject::SubjectPart};
 use crate::read_models::description::{ReadTable, RowId};
 
 /// Maximum number of findings that are listed one by one; all are counted.
@@ -21,12 +21,8 @@ pub enum FindingKind {
     Missing,
     /// The row differs from the expected row.
     Different,
-    /// No event explains the row. The JSON keeps the older name.
-    #[serde(rename = "superfluous")]
+    /// No event explains the row.
     Orphan,
-    /// The entry does not continue from the previous entry, or the last entry does not end at the
-    /// balance.
-    Unbalanced,
 }
 
 impl FindingKind {
@@ -36,7 +32,6 @@ impl FindingKind {
             Self::Missing => "missing",
             Self::Different => "different",
             Self::Orphan => "orphan",
-            Self::Unbalanced => "unbalanced",
         }
     }
 }
@@ -47,11 +42,22 @@ pub(super) struct FoundRow {
     pub(super) kind: FindingKind,
     pub(super) account_id: Uuid,
     pub(super) row_id: Option<Uuid>,
-    /// Names of the columns that differ, separated by commas.
-    pub(super) columns: String,
+    /// Columns that differ.
+    pub(super) columns: Vec<ComparedColumn>,
 }
 
-/// One wrong row, or one place at which a ledger does not add up.
+/// Column of a row: the value that the log expects, and the value of the table, both as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ComparedColumn {
+    /// Name of the column.
+    pub name: &'static str,
+    /// Value that the log expects; `None` for NULL, and without such a row.
+    pub log: Option<String>,
+    /// Value of the table.
+    pub row: Option<String>,
+}
+
+/// One wrong row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct VerifyFinding {
     /// Name of the read table.
@@ -71,19 +77,14 @@ pub struct VerifyFinding {
     pub kind: FindingKind,
     /// Columns that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub columns: Vec<String>,
+    pub columns: Vec<ComparedColumn>,
 }
 
 /// Number of all findings, and the first findings in detail.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// Number of wrong rows, and of places at which a ledger does not add up.
+    /// Number of wrong rows.
     pub mismatches: u64,
-    /// Number of places at which a ledger does not add up. A repair skips these
-    /// places: once the wrong rows are repaired, the ledger adds up.
-    pub unbalanced: u64,
-    /// Number of buckets and pages with findings.
-    pub buckets: u64,
     /// First findings, up to [`NAMED_MAX`].
     pub named: Vec<VerifyFinding>,
     /// Buckets and pages with findings.
@@ -94,19 +95,22 @@ pub struct Findings {
 /// Place of wrong rows.
 #[derive(Debug, Clone)]
 pub(super) enum FindingPlace {
-    /// Rows of a bucket, or of a whole shard for a table with rare events.
+    /// Rows of a bucket.
     Shard {
         table: &'static ReadTable,
         shard: Shard,
         bucket: LogBucket,
+    },
+    /// Rows of a part of a link's or an account's events.
+    Subject {
+        table: &'static ReadTable,
+        part: SubjectPart,
     },
     /// Rows of a page of the table.
     Page {
         table: &'static ReadTable,
         place: PagePlace,
     },
-    /// Entries of a ledger: each wrong entry is also found elsewhere, unless the log is wrong.
-    Ledger,
 }
 
 impl Findings {
@@ -124,10 +128,6 @@ impl Findings {
     ) {
         if mismatches > 0 {
             self.mismatches += mismatches;
-            if let FindingPlace::Ledger = place {
-                self.unbalanced += mismatches;
-            }
-            self.buckets += 1;
             self.places.push(place);
             self.name(named);
         }
@@ -136,8 +136,6 @@ impl Findings {
     /// Adds the findings of another part.
     pub(super) fn append(&mut self, others: Self) {
         self.mismatches += others.mismatches;
-        self.unbalanced += others.unbalanced;
-        self.buckets += others.buckets;
         self.places.extend(others.places);
         self.name(others.named);
     }
@@ -151,7 +149,7 @@ impl Findings {
 
 impl VerifyFinding {
     pub(super) fn of(
-        row: &FoundRow,
+        row: FoundRow,
         table: &ReadTable,
         shard: Option<Shard>,
         bucket: Option<LogBucket>,
@@ -168,11 +166,7 @@ impl VerifyFinding {
             account_id: AccountId::from_uuid(row.account_id),
             row: row_id,
             kind: row.kind,
-            columns: row
-                .columns
-                .split_terminator(", ")
-                .map(str::to_owned)
-                .collect(),
+            columns: row.columns,
         }
     }
 }

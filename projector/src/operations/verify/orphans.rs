@@ -32,7 +32,7 @@ pub(super) struct PagePlace {
 }
 
 /// Rows of a table, in the order of its key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TablePage {
     rows: u64,
     /// Key of the last row; `None` at the end of the table.
@@ -44,6 +44,7 @@ pub(super) struct TablePage {
 #[derive(Debug)]
 pub(super) struct Orphan {
     pub(super) key: KeyText,
+    pub(super) account_id: Uuid,
     finding: VerifyFinding,
 }
 
@@ -67,7 +68,7 @@ struct OrphanRow {
     explained_by: Option<Uuid>,
 }
 
-/// Reads a page; an empty page if the table has no explanation.
+/// Reads a page, and finds its orphans.
 pub(super) async fn read_page(
     log: &PgPool,
     tx: &mut PgConnection,
@@ -75,13 +76,8 @@ pub(super) async fn read_page(
     table: &ReadTable,
     place: &PagePlace,
 ) -> anyhow::Result<TablePage> {
-    let is_continued = place.after.is_some();
-    let (Some(page), Some(orphans)) = (
-        statements::page(table, is_continued),
-        statements::orphans(table),
-    ) else {
-        return Ok(TablePage::default());
-    };
+    let page = statements::page(table, place.after.is_some());
+    let orphans = statements::orphans(table);
     let mut statement = sqlx::query_as(AssertSqlSafe(page))
         .bind(target.generation)
         .bind(place.rows_max);
@@ -132,11 +128,12 @@ impl OrphanRow {
             kind: FindingKind::Orphan,
             account_id: self.account_id,
             row_id: self.row_id,
-            columns: String::new(),
+            columns: Vec::new(),
         };
         Orphan {
             key: self.key,
-            finding: VerifyFinding::of(&found, table, shard, None),
+            account_id: self.account_id,
+            finding: VerifyFinding::of(found, table, shard, None),
         }
     }
 }

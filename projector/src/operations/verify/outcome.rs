@@ -21,23 +21,16 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Returns an error if the database fails, or if the role may not write.
-pub async fn record(
-    pool: &PgPool,
-    verified: &VerificationReport,
-    operator: &str,
-) -> sqlx::Result<()> {
+pub async fn record(pool: &PgPool, verified: &VerificationReport) -> sqlx::Result<()> {
     sqlx::query!(
         "
-        INSERT INTO read_model.verifications (projection, generation, operator, events, mismatches)
-        VALUES ($1, $2, $3, $4, $5)
+        INSERT INTO read_model.verifications (projection, generation, mismatches)
+        VALUES ($1, $2, $3)
         ON CONFLICT (projection, generation) DO UPDATE
-        SET operator = excluded.operator, events = excluded.events,
-            mismatches = excluded.mismatches, verified_at = excluded.verified_at
+        SET mismatches = excluded.mismatches, verified_at = excluded.verified_at
         ",
         verified.projection,
         verified.generation,
-        operator,
-        i64::try_from(verified.events).unwrap_or(i64::MAX),
         i64::try_from(verified.findings.mismatches).unwrap_or(i64::MAX)
     )
     .execute(pool)

@@ -6,20 +6,19 @@
 //! for some tens of milliseconds for each chunk.
 
 use anyhow::Context as _;
-use linkledger_core::{databases::Databases, log_identity, shard::Shard};
+use linkledger_core::{databases::Databases, log_identity};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use uuid::Uuid;
 
 use super::{
-    comparison::{ComparedEvents, Comparison, WrongRow},
+    comparison::{ComparedEvents, Comparison},
     exceptions::Exceptions,
     findings::{FindingPlace, Findings},
     orphans::{self, KeyText, PagePlace},
     reprojection::project_and_commit,
     served,
-    shard_pass::{RareEvents, next},
-    snapshot::{GenerationTarget, LogBucket, ShardSnapshot, begin_locking, ensure_not_paused},
+    snapshot::{GenerationTarget, ShardSnapshot, begin_locking, ensure_not_paused},
     statements,
-    step_size::StepSize,
 };
 use crate::{
     operations::rebuild::is_paused,
@@ -33,9 +32,6 @@ use crate::{
 /// Most wrong rows of one transaction.
 const CHUNK_ROWS: usize = 500;
 
-/// Most events that one transaction projects, except for a row that alone has more.
-const CHUNK_EVENTS: i64 = 2_000;
-
 /// Repairs all findings, and returns the number of rows written or deleted.
 ///
 /// # Errors
@@ -48,32 +44,28 @@ pub(super) async fn repair_findings(
     let mut rows = 0;
     for place in &findings.places {
         let repaired = match place {
-            FindingPlace::Shard {
-                table,
-                shard,
-                bucket,
-            } => repair_rows(databases, target, (table, *shard, *bucket)).await,
+            FindingPlace::Shard { table, .. } | FindingPlace::Subject { table, .. } => {
+                repair_rows(databases, target, table, place).await
+            }
             FindingPlace::Page { table, place } => {
                 retried(|| delete_orphans(databases, target, table, place)).await
             }
-            // A wrong entry of a ledger is also found as a wrong row; otherwise the log itself is wrong.
-            FindingPlace::Ledger => Ok(0),
         };
         rows += repaired.with_context(|| format!("cannot repair `{}`", target.projection))?;
     }
     Ok(rows)
 }
 
-/// Repairs the wrong rows of a bucket, chunk by chunk. For a table with [`ReadTable::rare_events`],
-/// repairs the whole shard instead.
+/// Repairs the wrong rows of a place, chunk by chunk.
 async fn repair_rows(
     databases: &Databases,
     target: GenerationTarget,
-    place: (&'static ReadTable, Shard, LogBucket),
+    table: &'static ReadTable,
+    place: &FindingPlace,
 ) -> anyhow::Result<u64> {
     let (mut rows, mut wrong_at_first) = (0, None);
     loop {
-        let chunk = retried(|| repair_chunk(databases, target, place)).await?;
+        let chunk = retried(|| repair_chunk(databases, target, table, place)).await?;
         rows += chunk.rows;
         // The last chunk covers all rows that are still wrong. There are at most as many repairs as
         // there were wrong rows at first: a row that stays wrong must not be repaired for ever.
@@ -85,6 +77,7 @@ async fn repair_rows(
 }
 
 /// Result of the repair of one chunk.
+#[derive(Default)]
 struct RepairedChunk {
     /// Number of rows written or deleted.
     rows: u64,
@@ -95,19 +88,16 @@ struct RepairedChunk {
 async fn repair_chunk(
     databases: &Databases,
     target: GenerationTarget,
-    (table, shard, bucket): (&'static ReadTable, Shard, LogBucket),
+    table: &'static ReadTable,
+    place: &FindingPlace,
 ) -> anyhow::Result<RepairedChunk> {
-    let (mut snapshot, events) = if table.rare_events.is_empty() {
-        let snapshot = ShardSnapshot::lock(databases, target, shard).await?;
-        (snapshot, ComparedEvents::Bucket(bucket))
-    } else {
-        lock_at_rare_events(databases, target, shard).await?
+    let Some((mut snapshot, exceptions, events)) = lock(databases, target, place).await? else {
+        return Ok(RepairedChunk::default());
     };
-    let exceptions = Exceptions::of_shard(&mut snapshot.tx, target, shard).await?;
     let comparison = Comparison::make(&mut snapshot, table, &exceptions, &events).await?;
     let wrong_rows = comparison.wrong_count();
     let wrong = comparison
-        .events_of_wrong_rows(CHUNK_ROWS, CHUNK_EVENTS)
+        .events_of_wrong_rows(CHUNK_ROWS)
         .await
         .with_context(|| format!("cannot find the events of rows of `{}`", table.name))?;
     let orphans = wrong.iter().filter(|row| row.positions.is_empty());
@@ -115,48 +105,42 @@ async fn repair_chunk(
     delete_in_tx(&mut snapshot.tx, target, table, &orphans).await?;
     let mut changes = RedirectChanges::default();
     for row in &wrong {
-        add_change(&mut changes, table, row);
+        add_change(&mut changes, table, row.account_id, &row.key);
     }
     let positions = wrong.iter().flat_map(|row| &row.positions).copied();
-    project_and_commit(snapshot, positions, changes).await?;
+    project_and_commit(snapshot, positions, &changes).await?;
     Ok(RepairedChunk {
         rows: wrong.len() as u64,
         wrong_rows,
     })
 }
 
-fn add_change(changes: &mut RedirectChanges, table: &ReadTable, row: &WrongRow) {
-    match table.invalidates {
-        CacheEntry::None => {}
-        CacheEntry::Slug => row.key.iter().for_each(|slug| changes.add_slug(slug)),
-        CacheEntry::Account => changes.add_account(row.account_id),
-    }
-}
-
-/// Locks the checkpoint, and returns the rare events of the whole shard. Most of the log is read
-/// before the lock; the rest is shorter than a bucket.
-async fn lock_at_rare_events(
+/// Locks the checkpoint of the place, and returns the events to compare; `None` if the place has none.
+async fn lock(
     databases: &Databases,
     target: GenerationTarget,
-    shard: Shard,
-) -> anyhow::Result<(ShardSnapshot, ComparedEvents)> {
-    let mut rare_events = RareEvents::default();
-    let mut after = 0;
-    loop {
-        let mut snapshot = ShardSnapshot::begin(databases, target, shard).await?;
-        let mut bucket = next(after, &snapshot, StepSize::default());
-        let is_last = bucket.last == snapshot.checkpoint;
-        if is_last {
-            snapshot.tx.commit().await?;
-            snapshot = ShardSnapshot::lock(databases, target, shard).await?;
-            bucket = next(after, &snapshot, StepSize::default());
+    place: &FindingPlace,
+) -> anyhow::Result<Option<(ShardSnapshot, Exceptions, ComparedEvents)>> {
+    Ok(match place {
+        FindingPlace::Shard { shard, bucket, .. } => {
+            let mut snapshot = ShardSnapshot::lock(databases, target, *shard).await?;
+            let exceptions = Exceptions::of_shard(&mut snapshot.tx, target, *shard).await?;
+            Some((snapshot, exceptions, ComparedEvents::Bucket(*bucket)))
         }
-        rare_events.read(&snapshot, bucket).await?;
-        if is_last && bucket.last == snapshot.checkpoint {
-            return Ok((snapshot, rare_events.compared()));
+        FindingPlace::Subject { part, .. } => {
+            let mut snapshot = ShardSnapshot::lock(databases, target, part.shard()).await?;
+            let (exceptions, events) = part.read(&mut snapshot).await?;
+            Some((snapshot, exceptions, events.compared))
         }
-        snapshot.tx.commit().await?;
-        after = bucket.last;
+        FindingPlace::Page { .. } => None,
+    })
+}
+
+fn add_change(changes: &mut RedirectChanges, table: &ReadTable, account_id: Uuid, key: &KeyText) {
+    match table.invalidates {
+        CacheEntry::None => {}
+        CacheEntry::Slug => key.iter().for_each(|slug| changes.add_slug(slug)),
+        CacheEntry::Account => changes.add_account(account_id),
     }
 }
 
@@ -174,11 +158,10 @@ async fn delete_orphans(
     let keys: Vec<&KeyText> = page.orphans.iter().map(|orphan| &orphan.key).collect();
     delete_in_tx(&mut tx, target, table, &keys).await?;
     let mut changes = RedirectChanges::default();
-    if is_live && table.invalidates == CacheEntry::Slug {
-        keys.iter()
-            .copied()
-            .flatten()
-            .for_each(|slug| changes.add_slug(slug));
+    if is_live {
+        for orphan in &page.orphans {
+            add_change(&mut changes, table, orphan.account_id, &orphan.key);
+        }
     }
     changes.append_in_tx(&mut tx).await?;
     tx.commit().await?;
@@ -214,7 +197,7 @@ async fn lock_all_in_tx(
         generation,
     }: GenerationTarget,
 ) -> anyhow::Result<bool> {
-    lock_in_tx(tx, projection, &[generation])
+    lock_in_tx(tx, projection, generation)
         .await
         .context("cannot lock the checkpoints")?;
     // Neither a pause nor a swap changes the locked checkpoints.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Projects the events at these positions, in order, under the lock of the shard's checkpoint, appends
-/// the redirect changes, and commits. Returns the number of events.
+/// the changes for redirect caches, and commits.
 ///
 /// For each row that the events change, the events must include the last applied one: otherwise the
 /// row goes back to an earlier state.
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) async fn project_and_commit(
     mut snapshot: ShardSnapshot,
     positions: impl IntoIterator<Item = Position>,
-    mut changes: RedirectChanges,
-) -> anyhow::Result<u64> {
+    changes: &RedirectChanges,
+) -> anyhow::Result<()> {
     let positions: BTreeSet<Position> = positions.into_iter().collect();
     let positions: Vec<Position> = positions.into_iter().collect();
     let target = snapshot.target;
@@ -35,9 +35,7 @@ pub(crate) async fn project_and_commit(
         .collect();
     let rows = Rows::of(&projected);
     rows.write_in_tx(&mut snapshot.tx, Creation::Put).await?;
-    changes.append(rows.into_redirect_changes_of_all_rows());
-    snapshot.commit(&changes).await?;
-    Ok(positions.len() as u64)
+    Ok(snapshot.commit(changes).await?)
 }
 
 async fn read(

@@ -7,7 +7,7 @@
 //! Waiting events of parked accounts are passed over. If one of them is applied before the pass ends,
 //! the pass starts again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
@@ -20,6 +20,7 @@ use super::{
     VerificationReport,
     comparison::{ComparedEvents, Comparison},
     exceptions::Exceptions,
+    findings::FindingPlace,
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
     step_size::StepSize,
 };
@@ -27,51 +28,6 @@ use crate::{pipeline::retry::Retries, read_models::tables};
 
 /// Most passes over a shard whose accounts are released meanwhile.
 const PASSES_MAX: u32 = 5;
-
-/// Positions of the rare events of a projection's tables. They stay in memory: 8 bytes for each time
-/// that an operator has suspended or resumed an account.
-#[derive(Debug, Default)]
-pub(super) struct RareEvents(BTreeSet<Position>);
-
-impl RareEvents {
-    /// Adds the rare events of a bucket, waiting ones included: an account may be released before the
-    /// end of the pass.
-    pub(super) async fn read(
-        &mut self,
-        snapshot: &ShardSnapshot,
-        bucket: LogBucket,
-    ) -> anyhow::Result<()> {
-        let tables = tables(snapshot.target.projection).iter();
-        let types: Vec<&str> = tables
-            .flat_map(|table| table.rare_events)
-            .copied()
-            .collect();
-        if types.is_empty() {
-            return Ok(());
-        }
-        let positions = sqlx::query_scalar!(
-            "
-            SELECT position FROM event_store.events
-            WHERE shard = $1 AND position BETWEEN $2 AND $3 AND type = ANY($4)
-            ORDER BY position
-            ",
-            snapshot.shard.number(),
-            bucket.first,
-            bucket.last,
-            &types as &[&str]
-        )
-        .fetch_all(&snapshot.log)
-        .await
-        .context("cannot read the status events of accounts")?;
-        self.0.extend(positions);
-        Ok(())
-    }
-
-    /// Returns the collected events of the whole shard.
-    pub(super) fn compared(&self) -> ComparedEvents {
-        ComparedEvents::Rare(self.0.iter().copied().collect())
-    }
-}
 
 /// Returns the bucket after a position; an empty bucket at the checkpoint.
 pub(super) fn next(after: Position, snapshot: &ShardSnapshot, size: StepSize) -> LogBucket {
@@ -151,7 +107,6 @@ pub(super) async fn verify_shard(
             target,
             shard,
             report: VerificationReport::of(target),
-            rare_events: RareEvents::default(),
             passed_over: PassedOver::default(),
             compared_up_to: 0,
             size: StepSize::default(),
@@ -182,7 +137,6 @@ struct ShardPass {
     target: GenerationTarget,
     shard: Shard,
     report: VerificationReport,
-    rare_events: RareEvents,
     passed_over: PassedOver,
     /// Position of the last compared event.
     compared_up_to: Position,
@@ -204,18 +158,17 @@ impl ShardPass {
         let events = snapshot.count_events(bucket).await?;
         let mut report = VerificationReport::of(self.target);
         report.events = events;
-        self.rare_events.read(&snapshot, bucket).await?;
         let exceptions = Exceptions::of_shard(&mut snapshot.tx, self.target, self.shard).await?;
         for table in tables(self.target.projection) {
-            let compared = if table.rare_events.is_empty() {
-                ComparedEvents::Bucket(bucket)
-            } else if is_last {
-                self.rare_events.compared()
-            } else {
-                continue;
-            };
+            let compared = ComparedEvents::Bucket(bucket);
             let comparison = Comparison::make(&mut snapshot, table, &exceptions, &compared).await?;
-            comparison.report(bucket, &mut report).await?;
+            let shard = self.shard;
+            let place = FindingPlace::Shard {
+                table,
+                shard,
+                bucket,
+            };
+            comparison.report(Some(bucket), place, &mut report).await?;
         }
         self.passed_over.read(&mut snapshot, bucket).await?;
         let is_outdated = is_last && !self.passed_over.waits_in(&mut snapshot).await?;

@@ -12,10 +12,10 @@ use crate::read_models::description::{
 /// Columns of [`super::row_keys::RowKeys`]: account, row, and the rest of the key as text of an array.
 const KEY_COLUMNS: &str = "account_id, row_id, rest";
 
-/// Returns the statement on the log of the rows that the events of a bucket determine: keys, and for each
+/// Returns the statement on the log of the rows that the compared events determine: keys, and for each
 /// row its hash, or NULL if the table must not have the row.
-pub fn expected(table: &ReadTable) -> String {
-    let expected = (table.expected)();
+pub fn expected(table: &ReadTable, events: &str) -> String {
+    let expected = (table.expected)(events);
     let (rest, hash) = (rest(table, "e"), hash(table, "e"));
     format!(
         "WITH {EXCEPTIONS}, {expected}
@@ -50,24 +50,24 @@ pub fn compare(table: &ReadTable) -> String {
     )
 }
 
-/// Returns the statement on the log of the hashes of each value, for the rows with the keys `$10` to `$12`.
-pub fn expected_values(table: &ReadTable) -> String {
-    let expected = (table.expected)();
-    let (hashes, of_key) = (value_hashes(table, "e"), of_key(table));
+/// Returns the statement on the log of the columns as text, for the rows with the keys `$10` to `$12`.
+pub fn expected_values(table: &ReadTable, events: &str) -> String {
+    let expected = (table.expected)(events);
+    let (values, of_key) = (as_text(table.columns(), "e"), of_key(table));
     format!(
         "WITH {EXCEPTIONS}, {expected}
-         SELECT k.nth, {hashes} AS hashes
+         SELECT k.nth, {values} AS values
          FROM unnest($10::uuid[], $11::uuid[], $12::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
-         JOIN expected AS e ON {of_key}"
+         JOIN expected AS e ON e.is_expected AND {of_key}"
     )
 }
 
-/// Returns the statement on the table of the hashes of each value, for the rows with the keys `$2` to `$4`.
+/// Returns the statement on the table of the columns as text, for the rows with the keys `$2` to `$4`.
 pub fn values(table: &ReadTable) -> String {
     let name = table.name;
-    let (hashes, same_key) = (value_hashes(table, "r"), same_key(table));
+    let (values, same_key) = (as_text(table.columns(), "r"), same_key(table));
     format!(
-        "SELECT k.nth, {hashes} AS hashes
+        "SELECT k.nth, {values} AS values
          FROM unnest($2::uuid[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k ({KEY_COLUMNS}, nth)
          CROSS JOIN LATERAL (
             SELECT * FROM read_model.{name} AS r WHERE r.generation = $1 AND {same_key} LIMIT 1
@@ -76,25 +76,17 @@ pub fn values(table: &ReadTable) -> String {
 }
 
 /// Returns the statement on the log that names, for the rows with the keys `$10` to `$12`, the positions of
-/// the events from which the projection writes each row: rows with up to `$13` events together, or the
-/// first row alone.
-pub fn events_of_rows(table: &ReadTable) -> String {
-    let expected = (table.expected)();
+/// the events from which the projection writes each row.
+pub fn events_of_rows(table: &ReadTable, events: &str) -> String {
+    let expected = (table.expected)(events);
     let of_key = of_key(table);
-    let key = key_as_text(table, "wrong");
+    let key = as_text(table.key, "wrong");
     let events_of_row = (table.events_of_row)();
-    let events_of_row_max = table.events_of_row_max;
     let first_waiting_version = first_waiting_version("owner.account_id");
     format!(
-        "WITH {EXCEPTIONS}, {expected}, numbered AS (
-            SELECT e.*, k.nth, sum({events_of_row_max}) OVER (
-                       ORDER BY k.nth ROWS UNBOUNDED PRECEDING
-                   ) AS events_up_to
-            FROM unnest($10::uuid[], $11::uuid[], $12::text[]) WITH ORDINALITY
-                AS k ({KEY_COLUMNS}, nth)
+        "WITH {EXCEPTIONS}, {expected}, wrong AS MATERIALIZED (
+            SELECT e.* FROM unnest($10::uuid[], $11::uuid[], $12::text[]) AS k ({KEY_COLUMNS})
             JOIN expected AS e ON {of_key}
-        ), wrong AS MATERIALIZED (
-            SELECT * FROM numbered WHERE nth = 1 OR events_up_to <= $13::bigint
         ), first_waiting AS MATERIALIZED (
             SELECT account_id, {first_waiting_version} AS version
             FROM (SELECT DISTINCT account_id FROM wrong) AS owner
@@ -107,8 +99,7 @@ pub fn events_of_rows(table: &ReadTable) -> String {
 
 /// Returns the statement of a page of the table, in the order of its key: up to `$2` rows, after the
 /// key `$3` if `is_continued` is set.
-pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
-    table.explanation.as_ref()?;
+pub fn page(table: &ReadTable, is_continued: bool) -> String {
     let name = table.name;
     let row_id = match table.row_id {
         RowId::Link(column) | RowId::Entry(column) => format!("page.{column}"),
@@ -124,8 +115,8 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
         String::new()
     };
     let backwards = listed(table.key, |name| format!("{name} DESC"));
-    let (rest, last_key) = (rest(table, "page"), key_as_text(table, "last"));
-    Some(format!(
+    let (rest, last_key) = (rest(table, "page"), as_text(table.key, "last"));
+    format!(
         "WITH page AS MATERIALIZED (
             SELECT * FROM read_model.{name}
             WHERE generation = $1 {after}
@@ -140,7 +131,7 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
                    FROM (SELECT * FROM page ORDER BY {backwards} LIMIT 1) AS last
                ) AS last_key
         FROM page"
-    ))
+    )
 }
 
 /// Returns the statement on the log that finds the orphans among the rows with the keys `$7` to `$9`: rows
@@ -148,9 +139,8 @@ pub fn page(table: &ReadTable, is_continued: bool) -> Option<String> {
 ///
 /// Also returns each row that an event of another account explains, with that account as `explained_by`:
 /// the event may be an exception of that account.
-pub fn orphans(table: &ReadTable) -> Option<String> {
-    let explanation = table.explanation.as_ref()?;
-    let (owner, event) = (explanation.owner, (explanation.event)());
+pub fn orphans(table: &ReadTable) -> String {
+    let (owner, event) = (table.explanation.owner, (table.explanation.event)());
     let rest = table.key.iter().filter(|it| is_rest(table, it)).enumerate();
     let rest = rest.map(|(index, column)| {
         let Column { name, sql_type } = column;
@@ -161,10 +151,10 @@ pub fn orphans(table: &ReadTable) -> Option<String> {
         RowId::Link(column) | RowId::Entry(column) => column,
         RowId::Account => "row_id",
     };
-    let key = key_as_text(table, "page");
+    let key = as_text(table.key, "page");
     // The checkpoint depends on the shard of the row.
     let applied_up_to = APPLIED_UP_TO.replace("$7::bigint", "($6::bigint[])[owner.shard + 1]");
-    Some(format!(
+    format!(
         "WITH {EXCEPTIONS}, page AS MATERIALIZED (
             SELECT k.nth, k.account_id, k.row_id AS {row_id} {rest}
             FROM unnest($7::uuid[], $8::uuid[], $9::text[]) WITH ORDINALITY
@@ -184,7 +174,7 @@ pub fn orphans(table: &ReadTable) -> Option<String> {
         WHERE e.position IS NULL OR e.position > {applied_up_to}
            OR e.account_id <> page.account_id
         ORDER BY page.nth"
-    ))
+    )
 }
 
 /// Returns the statement that deletes rows by key: `$1` is the generation, each further parameter an
@@ -249,17 +239,11 @@ fn hash(table: &ReadTable, alias: &str) -> String {
     format!("hash_record_extended(ROW({columns}), 0)")
 }
 
-/// Returns the hash of each value of a row.
-fn value_hashes(table: &ReadTable, alias: &str) -> String {
-    let hashes = listed(table.values, |name| {
-        format!("hash_record_extended(ROW({alias}.{name}), 0)")
-    });
-    format!("ARRAY[{hashes}]::bigint[]")
-}
-
-fn key_as_text(table: &ReadTable, alias: &str) -> String {
-    let key = listed(table.key, |name| format!("{alias}.{name}::text"));
-    format!("ARRAY[{key}]")
+/// Returns the columns of a row as an array of texts, the same in each session: `sqlx` sets time zone and
+/// style of dates.
+fn as_text<'a>(columns: impl IntoIterator<Item = &'a Column>, alias: &str) -> String {
+    let texts = listed(columns, |name| format!("{alias}.{name}::text"));
+    format!("ARRAY[{texts}]")
 }
 
 /// Returns a list of one expression for each column.

@@ -66,7 +66,7 @@ pub async fn generation_progress(
     Ok((count == Shard::all().count()).then_some(generation_progress))
 }
 
-/// Locks the checkpoints of these generations until the end of the transaction.
+/// Locks the checkpoints of a generation until the end of the transaction.
 ///
 /// # Errors
 /// Returns an error if the database fails, or a lock is not acquired before the timeout
@@ -74,17 +74,17 @@ pub async fn generation_progress(
 pub async fn lock_in_tx(
     tx: &mut PgConnection,
     projection: Projection,
-    generations: &[i32],
+    generation: i32,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "
         SELECT position FROM read_model.checkpoints
-        WHERE projection = $1 AND generation = ANY($2)
-        ORDER BY generation, shard
+        WHERE projection = $1 AND generation = $2
+        ORDER BY shard
         FOR UPDATE
         ",
         projection.name(),
-        generations
+        generation
     )
     .fetch_all(tx)
     .await?;

@@ -1,7 +1,8 @@
 //! Reads the event from a record of the topic.
 
+use anyhow::{Context as _, ensure};
 use linkledger_core::{
-    cloud_event::{Headers, PublishedEvent, RECORD_BYTES_MAX, RecordError, RecordKey},
+    cloud_event::{Headers, PublishedEvent, RECORD_BYTES_MAX, RecordKey},
     shard::Shard,
 };
 use rdkafka::{
@@ -9,22 +10,7 @@ use rdkafka::{
     message::{BorrowedMessage, Headers as _},
 };
 
-/// Reason for which a record carries no event of the log.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UnreadableRecord {
-    /// The headers are not those of an event.
-    #[error(transparent)]
-    Headers(#[from] RecordError),
-    /// The value is absent, or not text.
-    #[error("the record's value is not text")]
-    Value,
-    /// The value is longer than any event.
-    #[error("the record's value is longer than any event")]
-    TooLong,
-    /// The code of the record is missing or wrong.
-    #[error("no relay of this log has published the record")]
-    Foreign,
-}
+const NOT_TEXT: &str = "the record's value is not text";
 
 /// Returns the event of a record in the partition of `shard`, if a relay of the log with this key has published it.
 ///
@@ -34,21 +20,23 @@ pub(super) fn event_of(
     shard: Shard,
     message: &BorrowedMessage<'_>,
     key: &RecordKey,
-) -> Result<PublishedEvent, UnreadableRecord> {
-    let payload = message.payload().ok_or(UnreadableRecord::Value)?;
-    if payload.len() > RECORD_BYTES_MAX as usize {
-        return Err(UnreadableRecord::TooLong);
-    }
-    let payload = std::str::from_utf8(payload).map_err(|_| UnreadableRecord::Value)?;
+) -> anyhow::Result<PublishedEvent> {
+    let payload = message.payload().context(NOT_TEXT)?;
+    ensure!(
+        payload.len() <= RECORD_BYTES_MAX as usize,
+        "the record's value is longer than any event"
+    );
+    let payload = std::str::from_utf8(payload).context(NOT_TEXT)?;
     let headers: Headers<'_> = message
         .headers()
         .into_iter()
         .flat_map(|headers| headers.iter())
         .filter_map(|header| Some((header.key, std::str::from_utf8(header.value?).ok()?)))
         .collect();
-    if !key.verifies(shard, &headers, payload) {
-        return Err(UnreadableRecord::Foreign);
-    }
+    ensure!(
+        key.verifies(shard, &headers, payload),
+        "no relay of this log has published the record"
+    );
     let payload = payload.to_owned();
     Ok(PublishedEvent::from_record(shard, &headers, payload)?)
 }

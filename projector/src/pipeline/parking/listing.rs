@@ -4,7 +4,9 @@ use linkledger_core::{
     id::AccountId,
     projection::Projection,
     shard::{Position, Shard},
+    timestamp,
 };
+use serde::Serialize;
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -107,11 +109,13 @@ pub async fn parked_only_in(
 }
 
 /// A parked account with the facts that operators see.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct ListedParking {
     /// Account and cause.
+    #[serde(flatten)]
     pub parking: Parking,
     /// Time of the parking.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub parked_at: OffsetDateTime,
     /// Number of waiting events.
     pub waiting: i64,

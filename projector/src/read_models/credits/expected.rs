@@ -6,14 +6,14 @@ use crate::read_models::description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED}
 pub(super) const IS_CREDIT_EVENT: &str =
     "e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')";
 
-/// Returns the common table expression `happened`: the applied credit events of the bucket.
-fn happened() -> String {
+/// Returns the common table expression `happened`: the applied ones of the compared credit events.
+fn happened(events: &str) -> String {
     format!(
         "happened AS MATERIALIZED (
             SELECT e.*, {APPLIED_UP_TO} AS applied_up_to
-            FROM event_store.events AS e
+            FROM {events}
             {FIRST_WAITING}
-            WHERE e.shard = $6 AND e.position BETWEEN $8 AND $9 AND {IS_CREDIT_EVENT}
+            WHERE {IS_CREDIT_EVENT}
               AND e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
         )"
     )
@@ -21,8 +21,8 @@ fn happened() -> String {
 
 /// Returns the expected rows of `credit_entries`. The link of a charge is created by the event right
 /// before the charge; the payload, which the projection reads, says the same.
-pub(super) fn entries() -> String {
-    let happened = happened();
+pub(super) fn entries(events: &str) -> String {
+    let happened = happened(events);
     format!(
         "{happened}, expected AS MATERIALIZED (
             SELECT h.account_id, h.event_id AS row_id, true AS is_expected, h.version,
@@ -45,8 +45,8 @@ pub(super) fn entries() -> String {
 
 /// Returns the expected rows of `credit_balances`: the last credit event of an account holds its
 /// balance.
-pub(super) fn balances() -> String {
-    let happened = happened();
+pub(super) fn balances(events: &str) -> String {
+    let happened = happened(events);
     format!(
         "{happened}, latest AS MATERIALIZED (
             SELECT DISTINCT ON (account_id) account_id, version, payload, applied_up_to

@@ -15,14 +15,14 @@ const DETAILS_AFTER: &str =
     "CASE e.type WHEN 'LinkCreated' THEN e.payload ELSE e.metadata#>'{link,details}' END";
 
 /// Returns common table expressions that end with `link_states`: the state of each link whose last
-/// applied event is in the bucket.
-pub(crate) fn link_states() -> String {
+/// applied event is one of the compared ones.
+pub(crate) fn link_states(events: &str) -> String {
     format!(
         "happened AS MATERIALIZED (
             SELECT DISTINCT ON (e.stream_id) e.*, {APPLIED_UP_TO} AS applied_up_to
-            FROM event_store.events AS e
+            FROM {events}
             {FIRST_WAITING}
-            WHERE e.shard = $6 AND e.position BETWEEN $8 AND $9 AND e.stream_id <> e.account_id
+            WHERE e.stream_id <> e.account_id
               AND e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
             ORDER BY e.stream_id, e.version DESC
         ), latest AS MATERIALIZED (

@@ -34,12 +34,6 @@ impl RedirectChanges {
         self.account_ids.insert(account_id);
     }
 
-    /// Adds other changes.
-    pub(crate) fn append(&mut self, mut others: Self) {
-        self.slugs_folded.append(&mut others.slugs_folded);
-        self.account_ids.append(&mut others.account_ids);
-    }
-
     /// Appends the changes under the next numbers. The transaction must take no lock afterwards.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use crate::read_models::{
 };
 
 /// Returns the expected rows of `redirects`: a deleted link keeps its slug.
-pub(super) fn redirects() -> String {
-    let link_states = link_states();
+pub(super) fn redirects(events: &str) -> String {
+    let link_states = link_states(events);
     format!(
         r#"{link_states}, expected AS MATERIALIZED (
             SELECT lower(slug COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
@@ -20,37 +20,34 @@ pub(super) fn redirects() -> String {
     )
 }
 
-/// Returns the expected rows of `stopped_accounts`, from the last status event of each account. A
-/// row without such an event is compared in the shard of its account, in shard 0 if there is no
-/// such account.
-pub(super) fn stopped_accounts() -> String {
+/// Condition on the event `e`: the event changes the status of its account.
+pub(super) const IS_STATUS_EVENT: &str = "e.type IN ('AccountSuspended', 'AccountResumed')";
+
+/// Returns the expected rows of `stopped_accounts`, from the last status event of each account.
+pub(super) fn stopped_accounts(events: &str) -> String {
     // The payload is searched as text: a waiting event may be no JSON object.
     format!(
-        r#"latest AS MATERIALIZED (
+        r#"happened AS MATERIALIZED (
             SELECT DISTINCT ON (e.account_id) e.account_id, e.position,
                    e.type = 'AccountSuspended'
-                       AND e.payload::text ~ '"stop_redirects"\s*:\s*true' AS stops
-            FROM unnest($8::bigint[]) AS rare (position)
-            CROSS JOIN LATERAL (
-                SELECT * FROM event_store.events
-                WHERE shard = $6 AND position = rare.position
-                LIMIT 1
-            ) AS e
+                       AND e.payload::text ~ '"stop_redirects"\s*:\s*true' AS stops,
+                   {APPLIED_UP_TO} AS applied_up_to
+            FROM {events}
             {FIRST_WAITING}
-            WHERE e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
+            WHERE {IS_STATUS_EVENT}
+              AND e.position <= {APPLIED_UP_TO} AND {NOT_SKIPPED}
             ORDER BY e.account_id, e.position DESC
         ), expected AS MATERIALIZED (
-            SELECT account_id, NULL::uuid AS row_id, bool_or(stops) AS is_expected,
-                   max(position) AS position
-            FROM (
-                SELECT account_id, stops, position FROM latest
-                UNION ALL
-                SELECT s.account_id, false, NULL
-                FROM unnest($9::uuid[]) AS s (account_id)
-                LEFT JOIN event_store.accounts AS a USING (account_id)
-                WHERE coalesce(a.shard, 0) = $6
-            ) AS either
-            GROUP BY account_id
+            SELECT h.account_id, NULL::uuid AS row_id, h.stops AS is_expected, h.position
+            FROM happened AS h
+            LEFT JOIN LATERAL (
+                SELECT e.position FROM event_store.events AS e
+                WHERE e.shard = $6 AND e.account_id = h.account_id AND e.position > h.position
+                  AND {IS_STATUS_EVENT} AND {NOT_SKIPPED}
+                ORDER BY e.position
+                LIMIT 1
+            ) AS next ON true
+            WHERE next.position IS NULL OR next.position > h.applied_up_to
         )"#
     )
 }

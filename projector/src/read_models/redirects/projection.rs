@@ -82,15 +82,6 @@ impl<'a> RedirectRows<'a> {
         &self.changes
     }
 
-    /// Returns the changes with the slugs of all rows: a cache may hold another state of a row that a
-    /// repair or rebuild puts again.
-    pub(crate) fn into_changes_of_all_rows(mut self) -> RedirectChanges {
-        for (_, slug_folded) in self.redirects.keys() {
-            self.changes.add_slug(slug_folded);
-        }
-        self.changes
-    }
-
     pub(crate) async fn write_in_tx(
         &self,
         tx: &mut PgConnection,

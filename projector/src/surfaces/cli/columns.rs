@@ -46,14 +46,6 @@ impl Screen {
         }
     }
 
-    /// Returns a screen without its first columns.
-    pub(super) fn indented(self, columns: usize) -> Self {
-        Self {
-            width: self.width.map(|width| width.saturating_sub(columns)),
-            ..self
-        }
-    }
-
     /// Breaks the text between words into lines.
     pub(super) fn wrapped(self, text: &str) -> Vec<String> {
         let mut lines = vec![String::new()];

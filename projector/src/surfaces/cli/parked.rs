@@ -5,13 +5,17 @@ mod show;
 mod skip;
 
 use clap::{Args, Subcommand};
+use linkledger_core::timestamp;
 use serde::Serialize;
 
 use super::{
     Options,
     columns::{Layout, Screen, table},
 };
-use crate::operations::parked::{self, ParkedReport};
+use crate::{
+    operations::parked,
+    pipeline::parking::{Parking, listing::ListedParking},
+};
 
 /// Subcommand of `parked`.
 #[derive(Debug, Subcommand)]
@@ -38,7 +42,7 @@ pub struct List {
 
 #[derive(Serialize)]
 struct ParkedAccounts {
-    parked: Vec<ParkedReport>,
+    parked: Vec<ListedParking>,
 }
 
 pub(super) async fn run(command: ParkedSubcommand) -> anyhow::Result<()> {
@@ -57,7 +61,7 @@ async fn list(command: List) -> anyhow::Result<()> {
     command.options.print(&ParkedAccounts { parked }, &text)
 }
 
-fn text_of(parked: &[ParkedReport]) -> String {
+fn text_of(parked: &[ListedParking]) -> String {
     if parked.is_empty() {
         return "No account is parked.".to_owned();
     }
@@ -71,14 +75,15 @@ fn text_of(parked: &[ParkedReport]) -> String {
         ("WHY", Layout::Text),
     ];
     let rows = parked.iter().map(|it| {
+        let Parking { account, cause } = &it.parking;
         vec![
-            it.account_id.to_string(),
-            it.projection.to_owned(),
-            it.parked_at.clone(),
+            account.account_id.to_string(),
+            account.projection.to_string(),
+            timestamp::format(it.parked_at),
             it.waiting.to_string(),
-            it.shard.to_string(),
-            it.position.to_string(),
-            format!("{}: {}", it.event_type, it.detail),
+            account.shard.to_string(),
+            cause.position.to_string(),
+            format!("{}: {}", cause.event_type, cause.poison.detail),
         ]
     });
     table(Screen::of_stdout(), &columns, rows).join("\n")

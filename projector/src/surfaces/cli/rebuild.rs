@@ -1,12 +1,10 @@
 //! `rebuild` and `rollback`: recreate read models from the log, and choose the served generation.
 
-mod account;
-
 use std::{num::NonZeroU32, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{databases::Databases, event_store::SessionKind, id::AccountId};
+use linkledger_core::{databases::Databases, event_store::SessionKind};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -20,22 +18,20 @@ use crate::{
             rollback,
         },
     },
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
+    surfaces::cli::OperatorArgs,
 };
 
 /// Arguments of `rebuild`.
 #[derive(Debug, Args)]
 pub struct Rebuild {
     /// The projection.
-    #[arg(required_unless_present_any = ["all", "account"])]
+    #[arg(required_unless_present = "all")]
     projection: Option<Projection>,
     /// Every projection.
     #[arg(long, conflicts_with = "projection")]
     all: bool,
-    /// Only the rows of this account (acc_…), in the served generation: nothing is swapped.
-    #[arg(long, conflicts_with = "no_swap")]
-    account: Option<AccountId>,
     #[command(flatten)]
     rate: Rate,
     /// Build and verify the new generation, but do not serve it; the same command without this
@@ -116,9 +112,6 @@ pub(super) async fn run_rebuild(command: Rebuild) -> anyhow::Result<()> {
     } = &command;
     let databases = options.rebuild_databases().await?;
     let projections = one_or_all(command.projection);
-    if let Some(account_id) = command.account {
-        return account::run(&databases, account_id, &projections, operator, options).await;
-    }
     let settings = RebuildSettings {
         max_rate: command.rate.max(),
         swap: !command.no_swap,

@@ -13,10 +13,8 @@ use time::{Date, UtcOffset};
 use crate::{
     clicks::recount::{CONNECTIONS_MAX, RecountRefusal, RecountScope},
     operations::recount,
-    surfaces::{
-        cli::{OperatorArgs, Options},
-        progress_report::ProgressReport,
-    },
+    progress::ProgressReport,
+    surfaces::cli::{OperatorArgs, Options},
 };
 
 /// Arguments of `recount`.

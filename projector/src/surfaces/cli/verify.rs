@@ -1,4 +1,7 @@
-//! `verify`: compares the read tables with the log. With `--repair`, writes the wrong rows again.
+//! `verify`: compares the read tables with the log, all rows or those of one link or account. With
+//! `--repair`, writes the wrong rows again.
+
+mod subject;
 
 use std::{
     collections::BTreeSet,
@@ -8,23 +11,28 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use linkledger_core::{databases::Databases, event_store::SessionKind, failure, id::AccountId};
+use linkledger_core::{
+    databases::Databases, event_store::SessionKind, failure, id::AccountId, link::LinkName,
+    shard::Position,
+};
 use serde::Serialize;
 use sqlx::PgPool;
 
+use self::subject::{SubjectOutput, find, rows_table};
 use super::{Options, one_or_all};
 use crate::{
     operations::{
         audit::{self, hold},
-        figures::{counted, per_second},
-        progress::ProgressSink as _,
+        figures::{counted, grouped, per_second},
         verify::{
-            self, GenerationTarget, RepairReport, SESSIONS, VerificationReport, VerifyFinding,
-            outcome,
+            self, ComparedColumn, GenerationTarget, RepairReport, SESSIONS, VerificationReport,
+            VerifyFinding, outcome,
+            subject::{SubjectRow, VerifiedSubject, verify as verify_subject},
         },
     },
+    progress::ProgressReport,
     read_models::Projection,
-    surfaces::{cli::OperatorArgs, progress_report::ProgressReport},
+    surfaces::cli::OperatorArgs,
 };
 
 /// Arguments of `verify`.
@@ -35,6 +43,12 @@ pub struct Verify {
     /// Verify this generation instead of the served one, for example before a rollback.
     #[arg(long, value_name = "NUMBER", requires = "projection")]
     generation: Option<i32>,
+    /// Verify only the rows of this link, and show them: its id (lnk_…), slug or short address.
+    #[arg(long, conflicts_with_all = ["generation", "account"])]
+    link: Option<LinkName>,
+    /// Verify only the rows of this account (acc_…).
+    #[arg(long, conflicts_with = "generation")]
+    account: Option<AccountId>,
     /// Project the wrong rows again, delete rows that no event explains, and verify again.
     #[arg(long)]
     repair: bool,
@@ -48,6 +62,8 @@ pub struct Verify {
 #[derive(Debug, Serialize)]
 struct VerifyOutput {
     dry_run: bool,
+    #[serde(flatten)]
+    subject: Option<SubjectOutput>,
     projections: Vec<ProjectionOutput>,
     seconds: f64,
 }
@@ -55,6 +71,12 @@ struct VerifyOutput {
 /// Result for one projection.
 #[derive(Debug, Serialize)]
 struct ProjectionOutput {
+    /// Position up to which the rows of a link or account were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_up_to: Option<Position>,
+    /// Rows of a link before a repair.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<SubjectRow>,
     /// Verification before a repair.
     #[serde(flatten)]
     found: VerificationReport,
@@ -87,19 +109,22 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         options.databases_of(kind, sessions).await?
     };
     let progress = ProgressReport::shown(command.options.json);
+    let subject = find(&databases.log, command.link.as_ref(), command.account).await?;
+    let subject = subject.as_ref();
     let work = Box::pin(async {
         let mut projections = Vec::new();
         // The lock of the command comes first: no other command swaps generations in between.
         for target in targets(&databases.read, &command).await? {
-            projections.push(verify_one(&databases, target, &command, &progress).await?);
+            projections.push(verify_one(&databases, target, subject, &command, &progress).await?);
         }
         anyhow::Ok(projections)
     });
     let projections = if repairs {
+        let id = subject.map(VerifiedSubject::id);
         let operation = audit::OperatorCommand {
             name: "verify --repair",
             projections: &one_or_all(command.projection),
-            subject: None,
+            subject: id.as_deref(),
             operator: &command.operator.operator(),
             reason: command.operator.reason.as_deref(),
         };
@@ -114,8 +139,13 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
         work.await?
     };
     drop(progress);
+    let subject = match subject {
+        Some(subject) => Some(SubjectOutput::read(&databases, subject).await?),
+        None => None,
+    };
     let output = VerifyOutput {
         dry_run: command.operator.dry_run,
+        subject,
         projections,
         seconds: begun.elapsed().as_secs_f64(),
     };
@@ -151,26 +181,43 @@ async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<Generati
 async fn verify_one(
     databases: &Databases,
     target: GenerationTarget,
+    subject: Option<&VerifiedSubject>,
     command: &Verify,
     progress: &ProgressReport,
 ) -> anyhow::Result<ProjectionOutput> {
     let projection = target.projection;
     let on_progress = |events| progress.advance(events);
     let events = verify::event_count(&databases.read, target).await?;
-    progress.enter(&format!("verifying {projection}"), events, "events");
-    let mut shown = ProjectionOutput {
-        found: verify::verify_generation(databases, target, &on_progress).await?,
-        repaired: None,
+    let mut shown = if let Some(subject) = subject {
+        let report = verify_subject(databases, target, subject).await?;
+        ProjectionOutput {
+            applied_up_to: Some(report.applied_up_to),
+            rows: report.rows,
+            found: report.found,
+            repaired: None,
+        }
+    } else {
+        progress.enter(&format!("verifying {projection}"), events, "events");
+        ProjectionOutput {
+            applied_up_to: None,
+            rows: Vec::new(),
+            found: verify::verify_generation(databases, target, &on_progress).await?,
+            repaired: None,
+        }
     };
     if command.operator.dry_run {
         return Ok(shown);
     }
     if command.repair && !shown.found.findings.is_empty() {
         progress.enter(&format!("repairing {projection}"), events, "events");
-        shown.repaired = Some(verify::repair(databases, target, &shown.found, &on_progress).await?);
+        let repaired = verify::repair(databases, target, subject, &shown.found, &on_progress);
+        shown.repaired = Some(repaired.await?);
     }
-    let operator = command.operator.operator();
-    if let Err(error) = outcome::record(&databases.read, shown.last(), &operator).await {
+    if subject.is_some() {
+        // Alerts are about verifications of all rows.
+        return Ok(shown);
+    }
+    if let Err(error) = outcome::record(&databases.read, shown.last()).await {
         let error = failure::text(&error.into());
         // A role that may only read can verify too.
         let warning =
@@ -209,17 +256,39 @@ impl VerifyOutput {
     }
 
     fn text(&self, took: Duration, is_repair: bool) -> String {
-        let mut lines = Vec::new();
-        for ProjectionOutput { found, repaired } in &self.projections {
-            lines.extend(found.lines());
+        let mut lines = self
+            .subject
+            .as_ref()
+            .map_or_else(Vec::new, SubjectOutput::lines);
+        for output in &self.projections {
+            let ProjectionOutput {
+                applied_up_to,
+                found,
+                repaired,
+                ..
+            } = output;
+            let of_rows = found.lines().into_iter().enumerate();
+            lines.extend(of_rows.map(|(nth, line)| match applied_up_to {
+                Some(position) if nth == 0 => {
+                    format!("{line} Applied up to position {}.", grouped(*position))
+                }
+                _ => line,
+            }));
             if let Some(repaired) = repaired {
                 let rows = counted(repaired.rows, "row");
                 lines.push(format!("Repaired: {rows}; verified again:"));
                 lines.extend(repaired.left.lines());
             } else if is_repair && self.dry_run && !found.findings.is_empty() {
-                let rows = counted(found.findings.mismatches - found.findings.unbalanced, "row");
+                let rows = counted(found.findings.mismatches, "row");
                 lines.push(format!("Would repair {rows}; nothing was changed."));
             }
+        }
+        let rows = self.projections.iter().flat_map(|it| &it.rows);
+        let rows: Vec<&SubjectRow> = rows.collect();
+        if !rows.is_empty() {
+            lines.push(String::new());
+            lines.extend(rows_table(&rows));
+            return lines.join("\n");
         }
         let events: u64 = self.projections.iter().map(ProjectionOutput::events).sum();
         let per_second = counted(per_second(events, took), "event");
@@ -242,8 +311,7 @@ impl VerificationReport {
             return vec![format!("{compared}; nothing is wrong.")];
         }
         let found = mismatches(findings.mismatches);
-        let places = counted(findings.buckets, "place");
-        let mut lines = vec![format!("{compared}; {found} in {places}:")];
+        let mut lines = vec![format!("{compared}; {found}:")];
         lines.extend(findings.named.iter().map(VerifyFinding::line));
         let more = findings.mismatches - findings.named.len() as u64;
         if more > 0 {
@@ -264,7 +332,8 @@ impl VerifyFinding {
     fn line(&self) -> String {
         let (table, kind, account_id) = (self.table, self.kind.name(), self.account_id);
         let row = self.row.as_ref().map(|row| format!(" {row}"));
-        let columns = match self.columns.join(", ") {
+        let columns: Vec<_> = self.columns.iter().map(ComparedColumn::text).collect();
+        let columns = match columns.join(", ") {
             columns if columns.is_empty() => columns,
             columns => format!(" ({columns})"),
         };

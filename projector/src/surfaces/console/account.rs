@@ -2,7 +2,10 @@
 
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
-    account::AccountStatus, event::Subject, event_store::accounts::StoredAccount, id::AccountId,
+    account::AccountStatus,
+    event::Subject,
+    event_store::accounts::{self, StoredAccount},
+    id::AccountId,
     shard::Shard,
 };
 use maud::{Markup, html};
@@ -11,36 +14,35 @@ use super::{
     Console,
     error_page::ErrorPage,
     figures::instant,
-    history::{self, PAGE_EVENTS},
+    history,
     layout::{self, Nav},
     overview,
     parameters::Parameters,
-    read_tables,
 };
-use crate::operations::{
-    figures::grouped,
-    parked::{self, ParkedReport},
-    why::{WhyRequest, why_or_history},
+use crate::{
+    operations::{
+        figures::grouped,
+        parked::{self, PARKINGS_OF_ACCOUNT_MAX},
+        verify::subject::UnknownSubject,
+    },
+    pipeline::parking::listing::ListedParking,
 };
-
-/// Upper bound of the projections.
-const PARKINGS_MAX: i64 = 10;
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let account_id: AccountId = history::id_of(&uri, "an account", AccountId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["before"])?;
-    let request = WhyRequest {
-        before: history::take_before(&mut parameters, "an account")?,
-        ..WhyRequest::newest(Subject::Account(account_id), PAGE_EVENTS)
-    };
-    let why = why_or_history(&console.databases, request).await?;
-    let parkings = parked::list(&console.databases.read, Some(account_id), PARKINGS_MAX).await?;
+    let before = history::take_before(&mut parameters, "an account")?;
+    let log = &console.databases.log;
+    let account = accounts::find(log, account_id).await?;
+    let account = account.ok_or(UnknownSubject::Account(account_id))?;
+    let events = history::read(log, account_id, Subject::Account(account_id), before).await?;
+    let read = &console.databases.read;
+    let parkings = parked::list(read, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let page = format!("/accounts/{account_id}");
     let content = html! {
-        h1 { "Account " bdi { (why.account.name) } }
-        (facts(account_id, &why.account))
+        h1 { "Account " bdi { (account.name) } }
+        (facts(account_id, &account))
         @if !parkings.is_empty() { (is_parked(&parkings)) }
-        (read_tables::section(&why))
         section {
             h2 { "Ledger" }
             p.summary {
@@ -48,10 +50,10 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                 a href={ "/events?account=" (account_id) } { "Everything of this account" }
                 ", its links included."
             }
-            @if why.events.is_empty() {
+            @if events.is_empty() {
                 p { "Nothing has happened to this account yet." }
             }
-            (history::table("Ledger, the newest entry first", &page, request.before, &why.events))
+            (history::table("Ledger, the newest entry first", &page, before, &events))
         }
     };
     Ok(layout::answer(
@@ -86,7 +88,7 @@ pub(super) fn state(status: AccountStatus) -> Markup {
     }
 }
 
-fn is_parked(parkings: &[ParkedReport]) -> Markup {
+fn is_parked(parkings: &[ListedParking]) -> Markup {
     html! {
         section.notice {
             h2 { "⚠ Parked" }

@@ -10,7 +10,7 @@ use super::{
     figures::{cut, sentence},
     layout::{self, Nav},
 };
-use crate::operations::why::UnknownSubject;
+use crate::operations::verify::subject::UnknownSubject;
 
 /// Longest part of a request's text that an error page repeats, in characters.
 const SHOWN_MAX: usize = 80;

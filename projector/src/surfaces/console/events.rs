@@ -22,7 +22,7 @@ use super::{
     parameters::Parameters,
     wording,
 };
-use crate::operations::{figures::grouped, why::UnknownSubject};
+use crate::operations::{figures::grouped, verify::subject::UnknownSubject};
 
 /// Maximum number of events of a link that are read for a page of one type.
 const STREAM_SPAN: usize = 2_000;

@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use linkledger_core::internal_listener::KnownHosts;
+use linkledger_core::internal_listener::InternalHosts;
 
 use super::error_page::ErrorPage;
 
@@ -37,7 +37,7 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
 
 /// Refuses an unknown host, and adds the headers to every answer.
 pub(super) async fn guard(
-    State(hosts): State<KnownHosts>,
+    State(hosts): State<InternalHosts>,
     request: Request,
     next: Next,
 ) -> Response {

@@ -3,14 +3,36 @@
 
 use std::str::FromStr;
 
+use anyhow::Context as _;
 use axum::http::Uri;
+use linkledger_core::{
+    envelope::RecordedEvent,
+    event::Subject,
+    event_store::log::{self, StreamPart},
+    id::AccountId,
+    shard::Shard,
+};
 use maud::{Markup, html};
+use sqlx::PgPool;
 
 use super::{error_page::ErrorPage, parameters::Parameters, wording};
-use crate::operations::why::ExplainedEvent;
-
 /// Events of a history on a page.
-pub(super) const PAGE_EVENTS: u16 = 50;
+const PAGE_EVENTS: i64 = 50;
+
+/// Reads the events of a page, newest first: those with versions below `before`.
+pub(super) async fn read(
+    log: &PgPool,
+    account_id: AccountId,
+    subject: Subject,
+    before: Option<i64>,
+) -> anyhow::Result<Vec<RecordedEvent>> {
+    let part = StreamPart {
+        before: before.unwrap_or(i64::MAX),
+        ..StreamPart::newest(Shard::of(account_id), subject, PAGE_EVENTS)
+    };
+    let events = log::read_stream_backwards(log, &part).await;
+    events.context("cannot read the log")
+}
 
 /// Parses the id at the end of the address as it was sent: an id has one spelling, without a percent
 /// sign. `kind` and `prefix` describe the id in a refusal.
@@ -38,15 +60,14 @@ pub(super) fn table(
     caption: &str,
     page: &str,
     before: Option<i64>,
-    newest_first: &[ExplainedEvent],
+    newest_first: &[RecordedEvent],
 ) -> Markup {
-    let events = newest_first.iter().map(|it| &it.recorded);
     let older = newest_first
         .last()
-        .map(|it| it.recorded.version)
+        .map(|it| it.version)
         .filter(|version| *version > 1);
     html! {
-        @if !newest_first.is_empty() { (wording::table(caption, events, true)) }
+        @if !newest_first.is_empty() { (wording::table(caption, newest_first, true)) }
         nav.paging aria-label="Paging" {
             @if before.is_some() { a href=(page) { "⇤ Newest" } }
             @if let Some(version) = older {

@@ -1,49 +1,54 @@
-//! `/links/{id}`: history of a link, and its destination on a given day.
+//! `/links/{id}`: state, rows and history of a link.
 
 use axum::{extract::State, http::Uri, response::Response};
-use linkledger_core::{event::Subject, id::LinkId};
+use linkledger_core::{
+    databases::Databases, envelope::RecordedEvent, event::Subject, id::LinkId, link::LinkState,
+    shard::Shard,
+};
 use maud::{Markup, html};
-use time::{Date, format_description::FormatItem, macros::format_description};
 
 use super::{
     Console,
     error_page::ErrorPage,
-    figures::{account, address, instant},
-    history::{self, PAGE_EVENTS},
+    figures::{account, address, sentence},
+    history,
     layout::{self, Nav},
     parameters::Parameters,
-    read_tables, wording,
 };
-use crate::operations::why::{LinkRecord, Stretch, WhyReport, WhyRequest, why_or_history};
-
-const DATE: &[FormatItem<'_>] = format_description!("[year]-[month]-[day]");
+use crate::{
+    operations::verify::{
+        self,
+        subject::{self, SubjectRow, VerifiedSubject},
+    },
+    read_models::Projection,
+};
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let link_id: LinkId = history::id_of(&uri, "a link", LinkId::PREFIX)?;
-    let mut parameters = Parameters::of(&uri, &["on", "before"])?;
-    let on = parameters.take_parsed(
-        "on",
-        |text| Date::parse(text, DATE).ok().filter(|date| date.year() > 0),
-        "is not a day: write it as 2026-11-20.",
-    )?;
-    let request = WhyRequest {
-        before: history::take_before(&mut parameters, "a link")?,
-        on,
-        ..WhyRequest::newest(Subject::Link(link_id), PAGE_EVENTS)
+    let mut parameters = Parameters::of(&uri, &["before"])?;
+    let before = history::take_before(&mut parameters, "a link")?;
+    let databases = &console.databases;
+    let link = Subject::Link(link_id);
+    let subject = VerifiedSubject::find(&databases.log, link).await?;
+    let newest = history::read(&databases.log, subject.account_id, link, None).await?;
+    let events = match before {
+        None => newest.clone(),
+        Some(_) => history::read(&databases.log, subject.account_id, link, before).await?,
     };
-    let why = why_or_history(&console.databases, request).await?;
+    let rows = rows(databases, &subject).await;
     let page = format!("/links/{link_id}");
     let content = html! {
-        @if let Some(link) = &why.link {
-            (facts(link, &why))
-            (question(link, on))
+        @if let Some(last) = newest.first() { (facts(link_id, last)) }
+        section {
+            h2 { "In the read tables" }
+            @match &rows {
+                Ok(rows) => (table(rows)),
+                Err(error) => p { span.bad { "⚠ cannot be compared: " (sentence(&format!("{error:#}"))) } },
+            }
         }
-        (read_tables::section(&why))
         section {
             h2 { "History" }
-            (history::table(
-                "History, the newest event first", &page, request.before, &why.events
-            ))
+            (history::table("History, the newest event first", &page, before, &events))
         }
     };
     Ok(layout::answer(
@@ -53,72 +58,83 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
     ))
 }
 
-/// Shows the link as of its first and its last event.
-fn facts(link: &LinkRecord, why: &WhyReport) -> Markup {
+/// Compares the rows of the link in the served generations with the log.
+async fn rows(databases: &Databases, subject: &VerifiedSubject) -> anyhow::Result<Vec<SubjectRow>> {
+    let mut rows = Vec::new();
+    for projection in Projection::ALL {
+        let target = verify::served(&databases.read, projection).await?;
+        let report = subject::verify(databases, target, subject).await?;
+        rows.extend(report.rows);
+    }
+    Ok(rows)
+}
+
+/// Shows the link as of its last event.
+fn facts(link_id: LinkId, last: &RecordedEvent) -> Markup {
+    let state = last.link_after().ok().flatten().map(|after| after.state);
     html! {
         h1 {
             "Link "
-            @match &link.created {
-                Some(created) => span.slug { (created.slug) },
-                None => "whose creation this release cannot read",
+            @match &state {
+                Some(state) => span.slug { (state.slug) },
+                None => "whose last event this release cannot read",
             }
         }
         dl.facts {
-            div { dt { "Id" } dd { code { (link.link_id) } } }
-            div { dt { "Now" } dd { (wording::destination(&link.destination)) } }
-            @if let Some(created) = &link.created {
-                div { dt { "Short link" } dd { (address(&created.short_url)) } }
-            }
-            div { dt { "Account" } dd { (account(why.account_id)) } }
-            div { dt { "Version" } dd { (why.events_in_all) } }
-            div { dt { "Created" } dd { (instant(link.creation.recorded_at)) } }
-            div { dt { "Shard" } dd { (why.shard) } }
+            div { dt { "Id" } dd { code { (link_id) } } }
+            @if let Some(state) = &state { div { dt { "Now" } dd { (now(state)) } } }
+            div { dt { "Account" } dd { (account(last.account_id)) } }
+            div { dt { "Version" } dd { (last.version) } }
+            div { dt { "Shard" } dd { (Shard::of(last.account_id)) } }
         }
     }
 }
 
-fn question(link: &LinkRecord, on: Option<Date>) -> Markup {
-    let day = on.and_then(|date| date.format(DATE).ok());
+fn now(state: &LinkState) -> Markup {
     html! {
-        section.question {
-            h2 #day { "Where did it point on that day?" }
-            form action={ "/links/" (link.link_id) } {
-                label for="on" { "Day, in UTC" }
-                input #on name="on" type="date" required value=[&day];
-                button { "Show" }
+        @match (state.deleted, state.disabled_by()) {
+            (true, _) => span.bad { "✗ deleted" },
+            (false, Some(role)) => {
+                span.warn { "✗ disabled by the " (role) ": " } (address(&state.destination_url))
             }
-            @if let (Some(day), Some(stretches)) = (&day, &link.day) {
-                (table(day, stretches))
-            }
+            (false, None) => (address(&state.destination_url)),
         }
     }
 }
 
-/// Shows the destinations of the day, from morning to night.
-fn table(day: &str, stretches: &[Stretch]) -> Markup {
+/// Shows each column of the rows: what the log says, and the value of the table if it differs.
+fn table(rows: &[SubjectRow]) -> Markup {
     html! {
-        @if stretches.is_empty() {
-            p role="status" { "The day " (day) " has not begun." }
-        } @else {
-            table {
-                caption { "On " (day) ", from its beginning on" }
-                thead { tr {
-                    th scope="col" { "From" } th scope="col" { "Until" }
-                    th scope="col" { "It pointed to" }
-                } }
-                tbody {
-                    @for stretch in stretches { tr {
-                        td.when data-label="From" { (instant(stretch.from)) }
-                        td.when data-label="Until" { (instant(stretch.until)) }
-                        td.what data-label="It pointed to" { div { (wording::destination(&stretch.destination)) } }
-                    } }
+        table {
+            caption.visually-hidden { "Rows of the link, compared with the log" }
+            thead { tr {
+                th scope="col" { "Table" } th scope="col" { "Column" }
+                th scope="col" { "According to the log" } th scope="col" { "In the table" }
+            } }
+            tbody { @for row in rows { @for column in &row.columns { tr {
+                td data-label="Table" { (row.table) }
+                td data-label="Column" { (column.name) }
+                td.what data-label="According to the log" {
+                    div { (value(row.is_expected, column.log.as_ref())) }
                 }
-            }
-            p.summary {
-                "The short host follows within a second. While the account was suspended with "
-                code { "--stop-redirects" } " (its ledger says when), visitors were told that the \
-                link is gone."
-            }
+                td.what data-label="In the table" { div {
+                    @if (row.is_expected, &column.log) == (row.is_found, &column.row) {
+                        span.good { "✓ the same" }
+                    } @else {
+                        span.bad { "✗ " (value(row.is_found, column.row.as_ref())) }
+                    }
+                } }
+            } } } }
+        }
+    }
+}
+
+fn value(is_there: bool, value: Option<&String>) -> Markup {
+    html! {
+        @match value {
+            _ if !is_there => span.quiet { "no row" },
+            None => span.quiet { "–" },
+            Some(value) => bdi { (value) },
         }
     }
 }

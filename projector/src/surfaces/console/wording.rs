@@ -10,8 +10,8 @@ use linkledger_core::{
 };
 use maud::{Markup, html};
 
-use super::figures::{account, address, change, instant, link, sentence, short_address};
-use crate::operations::{figures::grouped, why::DestinationState};
+use super::figures::{account, change, instant, link, sentence, short_address};
+use crate::operations::figures::grouped;
 
 /// Describes an event, or says that this release cannot read the event.
 pub(super) fn what_happened(event: &RecordedEvent) -> Markup {
@@ -120,24 +120,6 @@ fn of_credits(event: &CreditsEvent) -> Markup {
         CreditsEvent::Charged(charged) => html! {
             b { (change(-charged.amount)) } ", balance " (grouped(balance)) " for "
             (link(charged.link_id))
-        },
-    }
-}
-
-/// Describes the destination of a link.
-pub(super) fn destination(destination: &DestinationState) -> Markup {
-    match destination {
-        DestinationState::NotYet => html! { "– it was not created yet" },
-        DestinationState::At(destination) => html! { "→ " (address(destination)) },
-        DestinationState::Disabled(destination) => html! {
-            span.warn { "✗ nowhere: out of service" } ", else → " (address(destination))
-        },
-        DestinationState::Deleted => html! { span.bad { "✗ nowhere: deleted" } },
-        DestinationState::ChangesNotRead => {
-            html! { "… more changes than are shown here; the history has them" }
-        }
-        DestinationState::Unreadable => html! {
-            span.bad { "⚠ an event that this release cannot read" }
         },
     }
 }

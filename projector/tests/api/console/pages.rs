@@ -164,7 +164,6 @@ async fn account_page_shows_state_and_ledger() {
         "suspended; its links go on",
         "<b>−250</b>, balance 999,690",
         "<b>999,690</b> credits",
-        "In the read tables",
     ] {
         assert_shows(&page, text);
     }
@@ -196,7 +195,7 @@ async fn account_page_shows_parking_and_unreadable_event() {
 }
 
 #[tokio::test]
-async fn link_page_shows_history_and_past_destinations() {
+async fn link_page_shows_history_and_rows() {
     let stage = Stage::set().await;
     let account_id = stage.account_with_links("links", 0).await;
     let link = stage.append_links(account_id, "spring", 1).await.remove(0);
@@ -208,25 +207,21 @@ async fn link_page_shows_history_and_past_destinations() {
     let console = TestConsole::start(&stage.database).await;
     let path = format!("/links/{}", link.link_id);
     let page = console.page(&path).await;
-    assert_shows(&page, "nowhere: out of service");
+    assert_shows(&page, "✗ disabled by the operator: ");
     assert_eq!(rows(&page), 3);
+    assert_lacks(&page, "✓ the same");
     stage.append(account_id, &[deleted(&link)]).await;
-    assert_shows(&console.page(&path).await, "nowhere: deleted");
-
-    let today = &page.split_once("datetime=\"").unwrap().1[..10];
-    let answered = console.page(&format!("{path}?on={today}")).await;
-    for text in [
-        "it was not created yet",
-        "https://elsewhere.example/",
-        "nowhere: deleted",
-    ] {
-        assert_shows(&answered, text);
-    }
-    let before = console.page(&format!("{path}?on=2020-02-29")).await;
-    assert_shows(&before, "it was not created yet");
-    assert_lacks(&before, "nowhere: deleted</span></div></td>");
-    let later = console.page(&format!("{path}?on=2999-01-01")).await;
-    assert_shows(&later, "has not begun");
+    stage.followers().cycle(stage.log().await).await.unwrap();
+    let page = console.page(&path).await;
+    assert_shows(&page, "✗ deleted");
+    assert_shows(&page, "✓ the same");
+    let moved = "UPDATE read_model.redirects SET destination_url = 'https://evil.example/'";
+    sqlx::query(moved)
+        .execute(stage.database.pool())
+        .await
+        .unwrap();
+    let page = console.page(&path).await;
+    assert_shows(&page, "✗ <bdi>https://evil.example/</bdi>");
 }
 
 #[tokio::test]
@@ -242,15 +237,9 @@ async fn unreadable_read_tables_leave_the_history() {
     .await
     .unwrap();
     let console = TestConsole::start(&stage.database).await;
-    let pages = [
-        (format!("/accounts/{account_id}"), 2),
-        (format!("/links/{}", link.link_id), 1),
-    ];
-    for (path, events) in pages {
-        let page = console.page(&path).await;
-        assert_shows(&page, "cannot be explained");
-        assert_eq!(rows(&page), events);
-    }
+    let page = console.page(&format!("/links/{}", link.link_id)).await;
+    assert_shows(&page, "cannot be compared");
+    assert_eq!(rows(&page), 1);
 }
 
 #[tokio::test]
@@ -366,10 +355,5 @@ async fn overview_shows_command_subject_and_outcome_lines() {
     assert_shows(
         &page,
         ": left out<br>run <code>projector parked list</code>",
-    );
-    let page = console.page(&format!("/accounts/{account_id}")).await;
-    assert_shows(
-        &page,
-        "– not judged here; <code>projector verify links</code>",
     );
 }

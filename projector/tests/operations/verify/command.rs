@@ -18,7 +18,7 @@ use crate::{
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
-async fn run(stage: &Stage, arguments: &[&str]) -> Output {
+pub(super) async fn run(stage: &Stage, arguments: &[&str]) -> Output {
     let url = stage.database.url();
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}options[role]=linkledger_operator");
@@ -32,17 +32,21 @@ async fn run(stage: &Stage, arguments: &[&str]) -> Output {
     output.await.unwrap().unwrap()
 }
 
-fn stdout(output: &Output) -> String {
+pub(super) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn stderr(output: &Output) -> String {
+pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub(super) async fn set_roles(stage: &Stage) {
+    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
 }
 
 async fn set_up() -> Stage {
     let stage = Stage::set().await;
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+    set_roles(&stage).await;
     history(&stage).await;
     stage
 }
@@ -101,7 +105,10 @@ async fn verify_names_and_repairs_wrong_rows() {
         line.starts_with("  links: different acc_") && line.contains(" lnk_"),
         "{text}"
     );
-    assert!(line.contains(" (destination_url), shard "), "{text}");
+    assert!(
+        line.contains(" (destination_url: log https://example.com/, row x), shard "),
+        "{text}"
+    );
     assert!(line.contains(", positions 1 to "), "{text}");
     let error = stderr(&found);
     assert!(

@@ -19,7 +19,7 @@ async fn verify_and_record(stage: &Stage) {
         let verified = verify::verify_generation(&pool, target, &|_| ())
             .await
             .unwrap();
-        outcome::record(&pool.read, &verified, "ada").await.unwrap();
+        outcome::record(&pool.read, &verified).await.unwrap();
     }
     pool.close().await;
 }

@@ -12,7 +12,7 @@ use proptest::{prelude::*, sample::Index};
 use sqlx::PgPool;
 use tokio::runtime;
 
-use super::{damage, findings, repair_all};
+use super::{column_names, damage, findings, repair_all};
 use crate::{
     equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Skips an event, as `parked skip` does.
-async fn skip(pool: &PgPool, event: &PublishedEvent) {
+pub(super) async fn skip(pool: &PgPool, event: &PublishedEvent) {
     let event = &event.event;
     sqlx::query(
         "INSERT INTO read_model.skipped_events
@@ -105,7 +105,7 @@ async fn parked_account_is_compared_up_to_waiting_event() {
         (
             "UPDATE read_model.links SET destination_url = 'https://later.example/', version = 2
              WHERE slug = 'parked-0X'",
-            "destination_url, version",
+            "destination_url,version",
         ),
         (
             "UPDATE read_model.redirects SET destination_url = 'https://later.example/'
@@ -114,12 +114,12 @@ async fn parked_account_is_compared_up_to_waiting_event() {
         ),
         (
             "UPDATE read_model.credit_balances SET balance = 1000003, version = 4",
-            "balance, version",
+            "balance,version",
         ),
     ] {
         damage(pool, statement).await;
         let found = findings(&stage).await;
-        assert_eq!(found[0].columns.join(", "), columns, "{statement}");
+        assert_eq!(column_names(&found[0]), columns, "{statement}");
         assert_eq!(repair_all(&stage).await, 1, "{statement}");
         assert_eq!(Tables::read(pool).await, parked, "{statement}");
     }
@@ -147,7 +147,7 @@ async fn skip_excuses_no_other_event_there() {
     charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
     skip(pool, charge).await;
     let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [FindingKind::Unbalanced, FindingKind::Missing]);
+    assert_eq!(kinds, [FindingKind::Missing]);
 }
 
 #[tokio::test]

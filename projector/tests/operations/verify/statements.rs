@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 
 use linkledger_projector::{
-    operations::{rebuild::account, verify::statements},
-    read_models::{Projection, description::Column, tables},
+    operations::verify::{statements, subject},
+    read_models::{
+        Projection,
+        description::{AT_POSITIONS, Column, IN_BUCKET},
+        tables,
+    },
 };
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 
@@ -22,22 +26,24 @@ async fn assembled_statements_prepare() {
     let pool = stage.database.pool();
     for projection in Projection::ALL {
         for table in tables(projection) {
+            for events in [IN_BUCKET, AT_POSITIONS] {
+                assert_prepares(pool, &statements::expected(table, events)).await;
+                assert_prepares(pool, &statements::expected_values(table, events)).await;
+                assert_prepares(pool, &statements::events_of_rows(table, events)).await;
+            }
             for statement in [
-                Some(statements::expected(table)),
-                Some(statements::compare(table)),
-                Some(statements::expected_values(table)),
-                Some(statements::values(table)),
-                Some(statements::events_of_rows(table)),
-                Some(statements::delete(table)),
+                statements::compare(table),
+                statements::values(table),
+                statements::delete(table),
                 statements::page(table, false),
                 statements::page(table, true),
                 statements::orphans(table),
             ] {
-                assert_prepares(pool, &statement.unwrap_or("SELECT".to_owned())).await;
+                assert_prepares(pool, &statement).await;
             }
         }
-        assert_prepares(pool, &account::chunk_statement(projection)).await;
     }
+    assert_prepares(pool, &subject::events_of_part()).await;
 }
 
 #[tokio::test]

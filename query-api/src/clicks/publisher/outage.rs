@@ -34,7 +34,7 @@ impl PublisherOutage {
         let held_up = outbox.held_up(now);
         gauge!(CLICKS_HELD_UP_SECONDS).set(held_up.as_secs_f64());
         if held_up > SILENCE_MAX {
-            let reason = errors.most_specific().map(|(_, reason)| reason);
+            let reason = errors.most_specific();
             self.log(reason.as_deref().unwrap_or("the broker does not answer"));
         } else if self.is_logged && self.has_acknowledged {
             self.is_logged = false;

@@ -9,7 +9,7 @@ use linkledger_core::{
     field::FieldCode,
     id::{AccountId, LinkId},
     link::{
-        Destination, DestinationHost, DestinationRules, InvalidTag, Slug, SlugPrefix, Tags,
+        Destination, DestinationHost, DestinationRules, Slug, SlugPrefix, Tags,
         details::parse_external_id, parse_tag, tag::TAGS_MAX,
     },
     openapi::ExternalId,
@@ -337,7 +337,7 @@ pub(super) enum ListRead {
 
 /// Parses tags separated by commas.
 fn parse_tags(text: &str) -> Result<Tags, FieldCode> {
-    let tags: Result<Vec<String>, InvalidTag> = text.split(',').map(parse_tag).collect();
+    let tags: Result<Vec<String>, FieldCode> = text.split(',').map(parse_tag).collect();
     let tags = Tags::of(tags?).ok_or(FieldCode::TagInvalid)?;
     if tags.as_slice().len() > TAGS_MAX {
         return Err(FieldCode::TooManyTags);

@@ -12,7 +12,7 @@ use crate::{
     operations::{
         audit::{self, OperationOutcome},
         figures::counted,
-        parked::{RetriedAccount, parkings, retry},
+        parked::{RetriedAccount, list, retry},
     },
     surfaces::cli::{OperatorArgs, Options},
 };
@@ -68,7 +68,7 @@ pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
 }
 
 async fn dry_run(pool: &PgPool, command: &Retry) -> anyhow::Result<()> {
-    let parked = parkings(pool, command.account, DRY_RUN_MAX).await?;
+    let parked = list(pool, command.account, DRY_RUN_MAX).await?;
     let accounts = parked.iter().map(|it| it.parking.account.account_id);
     let shown = Preview {
         dry_run: true,

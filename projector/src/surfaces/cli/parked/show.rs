@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     operations::figures::counted,
-    operations::parked::{PARKINGS_OF_ACCOUNT_MAX, parkings},
+    operations::parked::{PARKINGS_OF_ACCOUNT_MAX, list},
     pipeline::parking::{
         skipped::{self, ListedSkip},
         table::waiting,
@@ -76,7 +76,7 @@ pub(super) async fn run(command: Show) -> anyhow::Result<()> {
 
 async fn show(databases: &Databases, account_id: AccountId, limit: u16) -> anyhow::Result<Shown> {
     let pool = &databases.read;
-    let parked = parkings(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
+    let parked = list(pool, Some(account_id), PARKINGS_OF_ACCOUNT_MAX).await?;
     let mut waits = BTreeMap::<Position, Wait>::new();
     for listed in &parked {
         let (account, cause) = (listed.parking.account, &listed.parking.cause);

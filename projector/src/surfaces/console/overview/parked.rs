@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use crate::{
-    operations::{figures::grouped, parked::ParkedReport},
-    surfaces::console::figures::{account, sentence, stamp},
+    operations::figures::grouped,
+    pipeline::parking::{Parking, listing::ListedParking},
+    surfaces::console::figures::{account, instant, sentence},
 };
 
 /// Shows the parked accounts with the reason and the number of waiting events.
-pub(in crate::surfaces::console) fn table(parkings: &[ParkedReport]) -> Markup {
+pub(in crate::surfaces::console) fn table(parkings: &[ListedParking]) -> Markup {
     html! {
         table {
             caption.visually-hidden { "Parked accounts" }
@@ -22,17 +23,21 @@ pub(in crate::surfaces::console) fn table(parkings: &[ParkedReport]) -> Markup {
     }
 }
 
-fn row(it: &ParkedReport) -> Markup {
+fn row(it: &ListedParking) -> Markup {
+    let Parking {
+        account: parked,
+        cause,
+    } = &it.parking;
     html! {
         tr {
-            td data-label="Account" { (account(it.account_id)) }
-            td data-label="Projection" { (it.projection) }
-            td.when data-label="Since" { (stamp(&it.parked_at)) }
+            td data-label="Account" { (account(parked.account_id)) }
+            td data-label="Projection" { (parked.projection) }
+            td.when data-label="Since" { (instant(it.parked_at)) }
             td.number data-label="Waiting" { (grouped(it.waiting)) }
             td data-label="For the event" { div {
-                (it.event_type) " at " (it.shard) "/" (it.position)
+                (cause.event_type) " at " (parked.shard) "/" (cause.position)
             } }
-            td.what data-label="Why" { div { (sentence(&it.detail)) } }
+            td.what data-label="Why" { div { (sentence(&cause.poison.detail)) } }
         }
     }
 }

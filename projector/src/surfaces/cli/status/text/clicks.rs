@@ -42,9 +42,7 @@ fn counting_line(it: &ClickStatus) -> String {
     }
     if let Some(since) = it.paused_at {
         line.extend([", paused since ", &timestamp::format(since)]);
-        let by = it.paused_by.iter().flat_map(|operator| [" by ", operator]);
-        let reason = it.pause_reason.iter().flat_map(|reason| [": ", reason]);
-        line.extend(by.chain(reason));
+        line.extend(it.paused_by.iter().map(|by| format!(" {by}")));
     }
     line
 }

@@ -9,12 +9,8 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linkledger_core::figures::{grouped, per_second};
 use serde::Serialize;
-
-use crate::operations::{
-    figures::{grouped, per_second},
-    progress::ProgressSink,
-};
 
 /// Template of the bar; the bar takes the width that the words leave.
 const BAR: &str = "{prefix} {wide_bar} {msg}";
@@ -99,6 +95,36 @@ impl ProgressReport {
         }
     }
 
+    /// Begins a phase of `total` units; 0 if the total is not known.
+    pub fn enter(&self, phase: &str, total: u64, unit: &'static str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_end(&mut state);
+        *state = State::begun(phase, total, unit);
+        if let Show::Bar(bar) = &self.show {
+            draw(bar, &state.line());
+        } else {
+            self.tell(&mut state);
+        }
+    }
+
+    /// Sets the number of units that are still to be done.
+    pub fn set_remaining(&self, remaining: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.total = state.done + remaining;
+    }
+
+    /// Adds to the number of units that are done.
+    pub fn advance(&self, done: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done += done;
+        state.total = state.total.max(state.done);
+        if let Show::Bar(bar) = &self.show {
+            draw(bar, &state.line());
+        } else if state.told_at.elapsed() >= LINE_INTERVAL {
+            self.tell(&mut state);
+        }
+    }
+
     /// Writes a last line if the previous line is out of date.
     fn tell_end(&self, state: &mut State) {
         if state.done > state.told {
@@ -116,35 +142,6 @@ impl ProgressReport {
         };
         // A failure of standard error does not end the command.
         writeln!(std::io::stderr(), "{text}").ok();
-    }
-}
-
-impl ProgressSink for ProgressReport {
-    fn enter(&self, phase: &str, total: u64, unit: &'static str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_end(&mut state);
-        *state = State::begun(phase, total, unit);
-        if let Show::Bar(bar) = &self.show {
-            draw(bar, &state.line());
-        } else {
-            self.tell(&mut state);
-        }
-    }
-
-    fn set_remaining(&self, remaining: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.total = state.done + remaining;
-    }
-
-    fn advance(&self, done: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.done += done;
-        state.total = state.total.max(state.done);
-        if let Show::Bar(bar) = &self.show {
-            draw(bar, &state.line());
-        } else if state.told_at.elapsed() >= LINE_INTERVAL {
-            self.tell(&mut state);
-        }
     }
 }
 
