@@ -9,7 +9,6 @@ import os
 import pathlib
 import sys
 import tempfile
-from datetime import UTC, datetime
 
 import console_scene
 from chromium import browser, complaints, elsewhere, emulate, requested, save_screenshot
@@ -33,8 +32,8 @@ def pages(link, account):
         "events-of-account": (f"/events?account={account}", ["CreditsGranted", "AccountPainted"], 200),
         "events-of-type": ("/events?type=LinkDeleted", ["LinkDeleted", "events were read"], 200),
         "no-events": (f"/events?type=LinkPainted&before={zeros}", ["There is no such event"], 200),
-        "account": (f"/accounts/{account}", ["<b>Acme</b> & Söhne", "Parked", "invoice 7", "1,000 credits", "✓ yes", "waits, because"], 200),
-        "link": (f"/links/{link}?on={datetime.now(UTC):%Y-%m-%d}", ["Spring-Sale", "it was not created yet", "nowhere: out of service", "phishing, ticket 481", "✓ yes"], 200),
+        "account": (f"/accounts/{account}", ["<b>Acme</b> & Söhne", "Parked", "invoice 7", "1,000 credits"], 200),
+        "link": (f"/links/{link}", ["Spring-Sale", "✓ the same", "phishing, ticket 481"], 200),
         "bad-id": ("/links/lnk_<script>alert(1)", ["That is no id"], 400),
         "bad-filter": ("/events?account=acme", ["acc_ and 26"], 400),
         "not-found": ("/find?q=no-such-slug", ["No link has the slug no-such-slug"], 404),

@@ -84,7 +84,6 @@
 //! - `kafka`: classification of Kafka errors, and the close of Kafka clients.
 //! - `clicks`: classification of clicks by their requests.
 //! - `qr-codes`: QR codes of short addresses.
-//! - `schema`: JSON Schemas of the events.
 //! - `tls`: TLS and SCRAM for Kafka.
 
 #![warn(missing_docs)]

@@ -233,6 +233,12 @@ async fn adjustment_applies_once_and_never_below_zero() {
         error(url, &[&base[..], &["0"]].concat(), 1),
         "error: the amount must not be 0\n"
     );
+    let mut grant = [&base[..], &["0"]].concat();
+    grant[1] = "grant";
+    assert_eq!(
+        error(url, &grant, 1),
+        "error: the amount must be at least 1\n"
+    );
     assert_eq!(app.balance(account_id).await, 2);
     assert_eq!(count(&app).await, 1);
 }

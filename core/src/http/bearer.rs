@@ -4,9 +4,11 @@
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 
 /// Returns the token without surrounding white space; `None` without the header, or with another scheme
-/// than Bearer. A token that is not text is empty. The scheme is case-insensitive, and any number of spaces and tabs may surround
-/// the token. Characters that are not allowed in a token68 (RFC 9110, 11.2) are left for the parser
-/// of the token, which refuses them.
+/// than Bearer. A token that is not text is empty.
+///
+/// The scheme is case-insensitive, and any number of spaces and tabs may surround the token. Characters
+/// that are not allowed in a token68 (RFC 9110, 11.2) are left for the parser of the token, which refuses
+/// them.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let value = value.unwrap_or_default();

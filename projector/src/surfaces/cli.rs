@@ -39,9 +39,8 @@ pub enum OperatorSubcommand {
     Rollback(rebuild::Rollback),
     /// Drop a generation that is not served; at the earliest a minute after it was served.
     Drop(drop::DropGeneration),
-    /// Compare every row of the read tables with the log, in SQL that shares nothing with the
-    /// projections, and add up the credits; or the rows of one link or account, with what the log
-    /// says. Exit code 1 if a row is wrong.
+    /// Compare every row of the read tables, or those of one link or account, with the log, in SQL
+    /// that shares nothing with the projections. Exit code 1 if a row is wrong.
     Verify(verify::Verify),
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]

@@ -21,7 +21,7 @@ mod parameters;
 mod sparkline;
 mod wording;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -37,6 +37,7 @@ use linkledger_core::{
     lifecycle::Tasks,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions};
+use tokio::sync::Semaphore;
 
 use self::{error_page::ErrorPage, lag_samples::LagSamples};
 
@@ -52,6 +53,9 @@ const SCRIPT: &str = include_str!("console/console.js");
 struct Console {
     databases: Databases,
     samples: LagSamples,
+    /// A comparison with the log holds one session and takes a second one: one at a time, so that the pool is never
+    /// empty for both.
+    comparison: Arc<Semaphore>,
 }
 
 /// Starts the tasks of the console among `tasks`, and returns its pages. `hosts` are the host names under
@@ -67,6 +71,7 @@ pub fn start(
     let console = Console {
         databases: settings.pools_by(pool)?,
         samples: LagSamples::default(),
+        comparison: Arc::new(Semaphore::new(1)),
     };
     let (samples, databases) = (console.samples.clone(), console.databases.clone());
     tasks.spawn_housekeeping("console: samples of the lag", move |shutdown| {

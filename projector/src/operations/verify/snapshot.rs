@@ -39,9 +39,8 @@ pub struct LogBucket {
 const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL idle_in_transaction_session_timeout = '30s'";
 
-/// Begins a transaction that locks checkpoints, and is idle while the log is read in another session: for
-/// longer than the `statement_timeout` of that session, five seconds, but a frozen process must not hold the
-/// locks for long. The commit waits for the disk: rows behind a checkpoint that stays are not written again
+/// Begins a transaction that locks checkpoints, and is idle while the log is read in another session, by one or
+/// two statements of at most five seconds each; a frozen process must not hold the locks for long. The commit waits for the disk: rows behind a checkpoint that stays are not written again
 /// after a crash of Postgres.
 const BEGIN_LOCKING: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '7s'; \
                              SET LOCAL synchronous_commit = on";

@@ -49,7 +49,8 @@ pub struct Verify {
     /// Verify only the rows of this account (acc_…).
     #[arg(long, conflicts_with = "generation")]
     account: Option<AccountId>,
-    /// Project the wrong rows again, delete rows that no event explains, and verify again.
+    /// Project the wrong rows again, and verify again; without `--link` and `--account` also delete
+    /// rows that no event explains.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -76,7 +77,7 @@ struct ProjectionOutput {
     applied_up_to: Option<Position>,
     /// Rows of a link before a repair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rows: Vec<SubjectRow>,
+    compared_rows: Vec<SubjectRow>,
     /// Verification before a repair.
     #[serde(flatten)]
     found: VerificationReport,
@@ -122,7 +123,7 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     let projections = if repairs {
         let id = subject.map(VerifiedSubject::id);
         let operation = audit::OperatorCommand {
-            name: "verify --repair",
+            name: command.repair_name(),
             projections: &one_or_all(command.projection),
             subject: id.as_deref(),
             operator: &command.operator.operator(),
@@ -164,6 +165,17 @@ pub(super) async fn run(command: Verify) -> anyhow::Result<()> {
     }
 }
 
+impl Verify {
+    /// Returns the name of a repair for the audit record.
+    const fn repair_name(&self) -> &'static str {
+        match (&self.link, &self.account) {
+            (Some(_), _) => "verify --repair --link",
+            (None, Some(_)) => "verify --repair --account",
+            (None, None) => "verify --repair",
+        }
+    }
+}
+
 async fn targets(pool: &PgPool, command: &Verify) -> anyhow::Result<Vec<GenerationTarget>> {
     if let (Some(projection), Some(generation)) = (command.projection, command.generation) {
         return Ok(vec![GenerationTarget {
@@ -187,20 +199,20 @@ async fn verify_one(
 ) -> anyhow::Result<ProjectionOutput> {
     let projection = target.projection;
     let on_progress = |events| progress.advance(events);
-    let events = verify::event_count(&databases.read, target).await?;
     let mut shown = if let Some(subject) = subject {
         let report = verify_subject(databases, target, subject).await?;
         ProjectionOutput {
             applied_up_to: Some(report.applied_up_to),
-            rows: report.rows,
+            compared_rows: report.rows,
             found: report.found,
             repaired: None,
         }
     } else {
+        let events = verify::event_count(&databases.read, target).await?;
         progress.enter(&format!("verifying {projection}"), events, "events");
         ProjectionOutput {
             applied_up_to: None,
-            rows: Vec::new(),
+            compared_rows: Vec::new(),
             found: verify::verify_generation(databases, target, &on_progress).await?,
             repaired: None,
         }
@@ -209,7 +221,10 @@ async fn verify_one(
         return Ok(shown);
     }
     if command.repair && !shown.found.findings.is_empty() {
-        progress.enter(&format!("repairing {projection}"), events, "events");
+        if subject.is_none() {
+            let events = shown.found.events;
+            progress.enter(&format!("repairing {projection}"), events, "events");
+        }
         let repaired = verify::repair(databases, target, subject, &shown.found, &on_progress);
         shown.repaired = Some(repaired.await?);
     }
@@ -267,23 +282,19 @@ impl VerifyOutput {
                 repaired,
                 ..
             } = output;
-            let of_rows = found.lines().into_iter().enumerate();
-            lines.extend(of_rows.map(|(nth, line)| match applied_up_to {
-                Some(position) if nth == 0 => {
-                    format!("{line} Applied up to position {}.", grouped(*position))
-                }
-                _ => line,
-            }));
+            lines.extend(found.lines(*applied_up_to));
             if let Some(repaired) = repaired {
                 let rows = counted(repaired.rows, "row");
                 lines.push(format!("Repaired: {rows}; verified again:"));
-                lines.extend(repaired.left.lines());
+                lines.extend(repaired.left.lines(None));
             } else if is_repair && self.dry_run && !found.findings.is_empty() {
                 let rows = counted(found.findings.mismatches, "row");
                 lines.push(format!("Would repair {rows}; nothing was changed."));
             }
         }
-        let rows = self.projections.iter().flat_map(|it| &it.rows);
+        // After a repair the rows are out of date.
+        let unchanged = self.projections.iter().filter(|it| it.repaired.is_none());
+        let rows = unchanged.flat_map(|it| &it.compared_rows);
         let rows: Vec<&SubjectRow> = rows.collect();
         if !rows.is_empty() {
             lines.push(String::new());
@@ -299,13 +310,16 @@ impl VerifyOutput {
 }
 
 impl VerificationReport {
-    fn lines(&self) -> Vec<String> {
+    fn lines(&self, applied_up_to: Option<Position>) -> Vec<String> {
         let (projection, generation) = (self.projection, self.generation);
+        let up_to = applied_up_to.map(|it| format!(", applied up to position {}", grouped(it)));
+        let up_to = up_to.unwrap_or_default();
         let (events, rows) = (
             counted(self.events, "event"),
             counted(self.rows_expected, "row"),
         );
-        let compared = format!("`{projection}`, generation {generation}: {events} make {rows}");
+        let compared =
+            format!("`{projection}`, generation {generation}{up_to}: {events} make {rows}");
         let findings = &self.findings;
         if findings.is_empty() {
             return vec![format!("{compared}; nothing is wrong.")];

@@ -16,6 +16,7 @@ use maud::{Markup, html};
 use sqlx::PgPool;
 
 use super::{error_page::ErrorPage, parameters::Parameters, wording};
+
 /// Events of a history on a page.
 const PAGE_EVENTS: i64 = 50;
 

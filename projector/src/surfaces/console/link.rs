@@ -1,11 +1,15 @@
 //! `/links/{id}`: state, rows and history of a link.
 
+use std::time::Duration;
+
+use anyhow::Context as _;
 use axum::{extract::State, http::Uri, response::Response};
 use linkledger_core::{
     databases::Databases, envelope::RecordedEvent, event::Subject, id::LinkId, link::LinkState,
     shard::Shard,
 };
 use maud::{Markup, html};
+use tokio::time::timeout;
 
 use super::{
     Console,
@@ -23,6 +27,9 @@ use crate::{
     read_models::Projection,
 };
 
+/// Longest time for the comparison of a link's rows with the log: some statements by key.
+const COMPARISON_TIME_MAX: Duration = Duration::from_secs(3);
+
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     let link_id: LinkId = history::id_of(&uri, "a link", LinkId::PREFIX)?;
     let mut parameters = Parameters::of(&uri, &["before"])?;
@@ -35,7 +42,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         None => newest.clone(),
         Some(_) => history::read(&databases.log, subject.account_id, link, before).await?,
     };
-    let rows = rows(databases, &subject).await;
+    let rows = rows_in_time(&console, &subject).await;
     let page = format!("/links/{link_id}");
     let content = html! {
         @if let Some(last) = newest.first() { (facts(link_id, last)) }
@@ -56,6 +63,19 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
         Nav::Elsewhere,
         &content,
     ))
+}
+
+/// Compares the rows after other comparisons, within [`COMPARISON_TIME_MAX`].
+async fn rows_in_time(
+    console: &Console,
+    subject: &VerifiedSubject,
+) -> anyhow::Result<Vec<SubjectRow>> {
+    let comparison = async {
+        let _permit = console.comparison.acquire().await?;
+        rows(&console.databases, subject).await
+    };
+    let compared = timeout(COMPARISON_TIME_MAX, comparison).await;
+    compared.context("the comparison takes too long")?
 }
 
 /// Compares the rows of the link in the served generations with the log.
@@ -111,8 +131,8 @@ fn table(rows: &[SubjectRow]) -> Markup {
                 th scope="col" { "Table" } th scope="col" { "Column" }
                 th scope="col" { "According to the log" } th scope="col" { "In the table" }
             } }
-            tbody { @for row in rows { @for column in &row.columns { tr {
-                td data-label="Table" { (row.table) }
+            tbody { @for row in rows.iter().filter(|row| row.is_expected || row.is_found) { @for column in &row.columns { tr {
+                th scope="row" { (row.table) }
                 td data-label="Column" { (column.name) }
                 td.what data-label="According to the log" {
                     div { (value(row.is_expected, column.log.as_ref())) }

@@ -81,7 +81,7 @@ pub(super) struct LinkArrays {
     pub(super) created_at: Vec<OffsetDateTime>,
     pub(super) titles: Vec<Option<String>>,
     pub(super) external_ids: Vec<Option<String>>,
-    /// Tags separated by spaces, which no tag contains: arrays of different lengths cannot be elements of an array.
+    /// Tags separated by commas, which no tag contains: arrays of different lengths cannot be elements of an array.
     pub(super) tags: Vec<Option<String>>,
     pub(super) expires_at: Vec<Option<OffsetDateTime>>,
     pub(super) expired_urls: Vec<Option<String>>,

@@ -37,6 +37,8 @@ const COLUMNS: &[(&str, Layout)] = &[
     ("LOG", Layout::Text),
     ("ROW", Layout::Text),
 ];
+/// Columns with ids, as Postgres has them.
+const IDS: [&str; 3] = ["account_id", "link_id", "entry_id"];
 /// Most characters of a value; the JSON has all of it.
 const SHOWN_MAX: usize = 200;
 
@@ -63,9 +65,7 @@ pub(super) async fn find(
         (Some(name), _) => {
             let found = names::find_link(log, name).await;
             let found = found.context("cannot look up the link")?;
-            Subject::Link(
-                found.with_context(|| format!("{name} does not exist: the log has none"))?,
-            )
+            Subject::Link(found.with_context(|| format!("there is no link {name}"))?)
         }
         (None, Some(account_id)) => Subject::Account(account_id),
         (None, None) => return Ok(None),
@@ -130,7 +130,7 @@ impl SubjectOutput {
             let Parking { account, cause } = &parked.parking;
             lines.push(format!(
                 "`{}` has parked the account since {}: {} at position {}: {} \
-                 (`projector parked show`)",
+                 (`projector parked show {account_id}`)",
                 account.projection,
                 timestamp::format(parked.parked_at),
                 cause.event_type,
@@ -144,11 +144,14 @@ impl SubjectOutput {
 
 /// Returns a table of the rows, with a line for each column.
 pub(super) fn rows_table(rows: &[&SubjectRow]) -> Vec<String> {
-    let cells = rows.iter().copied().flat_map(row_cells);
+    let rows = rows.iter().copied();
+    let cells = rows
+        .filter(|row| row.is_expected || row.is_found)
+        .flat_map(row_cells);
     table(Screen::of_stdout(), COLUMNS, cells)
 }
 
-/// Returns a line of [`COLUMNS`] for each column of a row.
+/// Returns a line of [`COLUMNS`] for each column of a row, without ids that people know in another form.
 fn row_cells(row: &SubjectRow) -> Vec<Vec<String>> {
     let cell = |is_there: bool, value: &Option<String>| {
         if is_there {
@@ -157,14 +160,20 @@ fn row_cells(row: &SubjectRow) -> Vec<Vec<String>> {
             "no row".to_owned()
         }
     };
-    let columns = row.columns.iter().map(|column| {
-        let is_same = row.is_expected == row.is_found && column.log == column.row;
+    let is_same =
+        |column: &ComparedColumn| row.is_expected == row.is_found && column.log == column.row;
+    let is_shown = |column: &&ComparedColumn| !IDS.contains(&column.name) || !is_same(column);
+    let columns = row.columns.iter().filter(is_shown).map(|column| {
         let found = cell(row.is_found, &column.row);
         vec![
             row.table.to_owned(),
             column.name.to_owned(),
             cell(row.is_expected, &column.log),
-            if is_same { "same".to_owned() } else { found },
+            if is_same(column) {
+                "same".to_owned()
+            } else {
+                found
+            },
         ]
     });
     columns.collect()
