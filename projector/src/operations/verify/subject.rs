@@ -149,6 +149,11 @@ impl SubjectRow {
             columns: row.columns().collect(),
         }
     }
+
+    /// Returns true if the column has the value that the log expects.
+    pub fn is_right(&self, column: &ComparedColumn) -> bool {
+        self.is_expected == self.is_found && column.log == column.row
+    }
 }
 
 /// Compares the rows of a link or an account in one generation with the log.

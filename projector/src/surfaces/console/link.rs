@@ -122,7 +122,7 @@ fn now(state: &LinkState) -> Markup {
     }
 }
 
-/// Shows each column of the rows: what the log says, and the value of the table if it differs.
+/// Shows one line for a row that is what the log says, and otherwise one for each column that differs.
 fn table(rows: &[SubjectRow]) -> Markup {
     html! {
         table {
@@ -131,20 +131,33 @@ fn table(rows: &[SubjectRow]) -> Markup {
                 th scope="col" { "Table" } th scope="col" { "Column" }
                 th scope="col" { "According to the log" } th scope="col" { "In the table" }
             } }
-            tbody { @for row in rows.iter().filter(|row| row.is_expected || row.is_found) { @for column in &row.columns { tr {
-                th scope="row" { (row.table) }
-                td data-label="Column" { (column.name) }
-                td.what data-label="According to the log" {
-                    div { (value(row.is_expected, column.log.as_ref())) }
-                }
-                td.what data-label="In the table" { div {
-                    @if (row.is_expected, &column.log) == (row.is_found, &column.row) {
-                        span.good { "✓ the same" }
-                    } @else {
-                        span.bad { "✗ " (value(row.is_found, column.row.as_ref())) }
+            tbody {
+                @for row in rows.iter().filter(|row| row.is_expected || row.is_found) {
+                    @if row.columns.iter().all(|column| row.is_right(column)) {
+                        (line(row, "all", &html! {}, &html! { span.good { "✓ the same" } }))
                     }
-                } }
-            } } } }
+                    @for column in row.columns.iter().filter(|column| !row.is_right(column)) {
+                        (line(
+                            row,
+                            column.name,
+                            &value(row.is_expected, column.log.as_ref()),
+                            &html! { span.bad { "✗ " (value(row.is_found, column.row.as_ref())) } },
+                        ))
+                    }
+                }
+            }
+        }
+        p.summary { "Every value: " code { "projector verify --link" } "." }
+    }
+}
+
+fn line(row: &SubjectRow, column: &str, log: &Markup, found: &Markup) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (row.table) }
+            td data-label="Column" { (column) }
+            td.what data-label="According to the log" { div { (log) } }
+            td.what data-label="In the table" { div { (found) } }
         }
     }
 }

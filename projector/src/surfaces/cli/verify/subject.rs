@@ -160,16 +160,14 @@ fn row_cells(row: &SubjectRow) -> Vec<Vec<String>> {
             "no row".to_owned()
         }
     };
-    let is_same =
-        |column: &ComparedColumn| row.is_expected == row.is_found && column.log == column.row;
-    let is_shown = |column: &&ComparedColumn| !IDS.contains(&column.name) || !is_same(column);
+    let is_shown = |column: &&ComparedColumn| !IDS.contains(&column.name) || !row.is_right(column);
     let columns = row.columns.iter().filter(is_shown).map(|column| {
         let found = cell(row.is_found, &column.row);
         vec![
             row.table.to_owned(),
             column.name.to_owned(),
             cell(row.is_expected, &column.log),
-            if is_same(column) {
+            if row.is_right(column) {
                 "same".to_owned()
             } else {
                 found
