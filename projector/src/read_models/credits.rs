@@ -4,13 +4,10 @@ pub(crate) mod expected;
 pub mod projection;
 
 use self::expected::IS_CREDIT_EVENT;
-use super::description::{CacheEntry, Column, Explanation, ReadTable, RowId};
+use super::description::{ACCOUNT_OF_KEY, CacheEntry, Column, Explanation, ReadTable, RowId};
 
 /// Tables of the read model.
 pub static TABLES: &[ReadTable] = &[BALANCES, ENTRIES];
-
-/// Shard of the row's account.
-const OWNER: &str = "event_store.accounts AS owner ON owner.account_id = page.account_id";
 
 /// Balance of each account.
 const BALANCES: ReadTable = ReadTable {
@@ -24,7 +21,7 @@ const BALANCES: ReadTable = ReadTable {
     expected: expected::balances,
     events_of_row: expected::entry_and_last_event,
     explanation: Explanation {
-        owner: OWNER,
+        owner: ACCOUNT_OF_KEY,
         event: || format!("e.stream_id = page.account_id AND {IS_CREDIT_EVENT}"),
     },
     invalidates: CacheEntry::None,
@@ -49,7 +46,7 @@ pub(crate) const ENTRIES: ReadTable = ReadTable {
     expected: expected::entries,
     events_of_row: expected::entry_and_last_event,
     explanation: Explanation {
-        owner: OWNER,
+        owner: ACCOUNT_OF_KEY,
         event: || {
             format!(
                 "e.stream_id = page.account_id AND e.version = page.version AND {IS_CREDIT_EVENT}"

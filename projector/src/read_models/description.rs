@@ -82,6 +82,10 @@ pub struct Explanation {
     pub event: fn() -> String,
 }
 
+/// [`Explanation::owner`] of a row that has the account in its key.
+pub(crate) const ACCOUNT_OF_KEY: &str =
+    "event_store.accounts AS owner ON owner.account_id = page.account_id";
+
 impl ReadTable {
     /// Returns all columns but `generation`, the key first.
     pub fn columns(&self) -> impl Iterator<Item = &'static Column> {

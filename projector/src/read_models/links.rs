@@ -4,7 +4,7 @@ pub(crate) mod expected;
 pub mod projection;
 mod tags;
 
-use super::description::{CacheEntry, Column, Explanation, ReadTable, RowId};
+use super::description::{ACCOUNT_OF_KEY, CacheEntry, Column, Explanation, ReadTable, RowId};
 
 /// Tables of the read model.
 pub static TABLES: &[ReadTable] = &[LINKS, TAGS];
@@ -32,7 +32,7 @@ const LINKS: ReadTable = ReadTable {
     expected: expected_rows,
     events_of_row: expected::last_event,
     explanation: Explanation {
-        owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
+        owner: ACCOUNT_OF_KEY,
         event: || {
             "e.stream_id = page.link_id AND e.account_id = page.account_id
              AND e.stream_id <> e.account_id"
@@ -55,7 +55,7 @@ const TAGS: ReadTable = ReadTable {
     expected: expected_tags,
     events_of_row: expected::last_event,
     explanation: Explanation {
-        owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
+        owner: ACCOUNT_OF_KEY,
         event: expected::leaves_tag,
     },
     invalidates: CacheEntry::None,

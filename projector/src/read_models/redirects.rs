@@ -8,7 +8,7 @@ mod stopped_accounts;
 pub use self::changes::RedirectChanges;
 use self::expected::IS_STATUS_EVENT;
 use super::{
-    description::{CacheEntry, Column, Explanation, ReadTable, RowId},
+    description::{ACCOUNT_OF_KEY, CacheEntry, Column, Explanation, ReadTable, RowId},
     links::expected::last_event,
 };
 
@@ -46,7 +46,7 @@ const STOPPED_ACCOUNTS: ReadTable = ReadTable {
     expected: expected::stopped_accounts,
     events_of_row: last_event,
     explanation: Explanation {
-        owner: "event_store.accounts AS owner ON owner.account_id = page.account_id",
+        owner: ACCOUNT_OF_KEY,
         event: || format!("e.account_id = page.account_id AND {IS_STATUS_EVENT}"),
     },
     invalidates: CacheEntry::Account,

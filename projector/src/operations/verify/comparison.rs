@@ -182,9 +182,8 @@ impl<'a> Comparison<'a> {
 
     /// Returns the first wrong rows, with the columns that differ.
     async fn named(&mut self) -> anyhow::Result<Vec<FoundRow>> {
-        let first = &self.wrong[..self.wrong.len().min(NAMED_MAX)];
-        let (first, indexes) = (first.to_vec(), first.iter().map(|(index, _)| *index));
-        let indexes: Vec<usize> = indexes.collect();
+        let first: Vec<(usize, FindingKind)> = self.wrong.iter().copied().take(NAMED_MAX).collect();
+        let indexes: Vec<usize> = first.iter().map(|(index, _)| *index).collect();
         let rows = self.compared_rows(&indexes).await?;
         let named = first.into_iter().zip(rows);
         let named = named.map(|((index, kind), row)| FoundRow {

@@ -95,22 +95,25 @@ pub struct Findings {
 /// Place of wrong rows.
 #[derive(Debug, Clone)]
 pub(super) enum FindingPlace {
-    /// Rows of a bucket.
-    Shard {
+    /// Rows that some events determine.
+    Rows {
         table: &'static ReadTable,
-        shard: Shard,
-        bucket: LogBucket,
-    },
-    /// Rows of a part of a link's or an account's events.
-    Subject {
-        table: &'static ReadTable,
-        part: SubjectPart,
+        events: EventsPlace,
     },
     /// Rows of a page of the table.
     Page {
         table: &'static ReadTable,
         place: PagePlace,
     },
+}
+
+/// Place of the events that determine rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum EventsPlace {
+    /// A bucket of a shard.
+    Bucket(Shard, LogBucket),
+    /// A part of the events of a link or an account.
+    Subject(SubjectPart),
 }
 
 impl Findings {

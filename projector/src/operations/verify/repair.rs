@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     comparison::{ComparedEvents, Comparison},
     exceptions::Exceptions,
-    findings::{FindingPlace, Findings},
+    findings::{EventsPlace, FindingPlace, Findings},
     orphans::{self, KeyText, PagePlace},
     reprojection::project_and_commit,
     served,
@@ -44,8 +44,8 @@ pub(super) async fn repair_findings(
     let mut rows = 0;
     for place in &findings.places {
         let repaired = match place {
-            FindingPlace::Shard { table, .. } | FindingPlace::Subject { table, .. } => {
-                repair_rows(databases, target, table, place).await
+            FindingPlace::Rows { table, events } => {
+                repair_rows(databases, target, table, *events).await
             }
             FindingPlace::Page { table, place } => {
                 retried(|| delete_orphans(databases, target, table, place)).await
@@ -61,7 +61,7 @@ async fn repair_rows(
     databases: &Databases,
     target: GenerationTarget,
     table: &'static ReadTable,
-    place: &FindingPlace,
+    place: EventsPlace,
 ) -> anyhow::Result<u64> {
     let (mut rows, mut wrong_at_first) = (0, None);
     loop {
@@ -77,7 +77,6 @@ async fn repair_rows(
 }
 
 /// Result of the repair of one chunk.
-#[derive(Default)]
 struct RepairedChunk {
     /// Number of rows written or deleted.
     rows: u64,
@@ -89,11 +88,9 @@ async fn repair_chunk(
     databases: &Databases,
     target: GenerationTarget,
     table: &'static ReadTable,
-    place: &FindingPlace,
+    place: EventsPlace,
 ) -> anyhow::Result<RepairedChunk> {
-    let Some((mut snapshot, exceptions, events)) = lock(databases, target, place).await? else {
-        return Ok(RepairedChunk::default());
-    };
+    let (mut snapshot, exceptions, events) = lock(databases, target, place).await?;
     let comparison = Comparison::make(&mut snapshot, table, &exceptions, &events).await?;
     let wrong_rows = comparison.wrong_count();
     let wrong = comparison
@@ -115,24 +112,23 @@ async fn repair_chunk(
     })
 }
 
-/// Locks the checkpoint of the place, and returns the events to compare; `None` if the place has none.
+/// Locks the checkpoint of the place, and returns the events to compare.
 async fn lock(
     databases: &Databases,
     target: GenerationTarget,
-    place: &FindingPlace,
-) -> anyhow::Result<Option<(ShardSnapshot, Exceptions, ComparedEvents)>> {
+    place: EventsPlace,
+) -> anyhow::Result<(ShardSnapshot, Exceptions, ComparedEvents)> {
     Ok(match place {
-        FindingPlace::Shard { shard, bucket, .. } => {
-            let mut snapshot = ShardSnapshot::lock(databases, target, *shard).await?;
-            let exceptions = Exceptions::of_shard(&mut snapshot.tx, target, *shard).await?;
-            Some((snapshot, exceptions, ComparedEvents::Bucket(*bucket)))
+        EventsPlace::Bucket(shard, bucket) => {
+            let mut snapshot = ShardSnapshot::lock(databases, target, shard).await?;
+            let exceptions = Exceptions::of_shard(&mut snapshot.tx, target, shard).await?;
+            (snapshot, exceptions, ComparedEvents::Bucket(bucket))
         }
-        FindingPlace::Subject { part, .. } => {
+        EventsPlace::Subject(part) => {
             let mut snapshot = ShardSnapshot::lock(databases, target, part.shard()).await?;
             let (exceptions, events) = part.read(&mut snapshot).await?;
-            Some((snapshot, exceptions, events.compared))
+            (snapshot, exceptions, events.compared)
         }
-        FindingPlace::Page { .. } => None,
     })
 }
 

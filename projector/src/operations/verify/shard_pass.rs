@@ -20,7 +20,7 @@ use super::{
     VerificationReport,
     comparison::{ComparedEvents, Comparison},
     exceptions::Exceptions,
-    findings::FindingPlace,
+    findings::{EventsPlace, FindingPlace},
     snapshot::{GenerationTarget, LogBucket, ShardSnapshot},
     step_size::StepSize,
 };
@@ -162,12 +162,8 @@ impl ShardPass {
         for table in tables(self.target.projection) {
             let compared = ComparedEvents::Bucket(bucket);
             let comparison = Comparison::make(&mut snapshot, table, &exceptions, &compared).await?;
-            let shard = self.shard;
-            let place = FindingPlace::Shard {
-                table,
-                shard,
-                bucket,
-            };
+            let events = EventsPlace::Bucket(self.shard, bucket);
+            let place = FindingPlace::Rows { table, events };
             comparison.report(Some(bucket), place, &mut report).await?;
         }
         self.passed_over.read(&mut snapshot, bucket).await?;

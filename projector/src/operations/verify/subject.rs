@@ -20,7 +20,7 @@ use super::{
     GenerationTarget, VerificationReport,
     comparison::{ComparedEvents, ComparedRow, Comparison},
     exceptions::Exceptions,
-    findings::{ComparedColumn, FindingPlace},
+    findings::{ComparedColumn, EventsPlace, FindingPlace},
     snapshot::ShardSnapshot,
 };
 use crate::{
@@ -206,8 +206,10 @@ async fn verify_part(
             let all = comparison.all_rows().await?;
             rows.extend(all.iter().map(|row| SubjectRow::of(table, row)));
         }
-        let part = *part;
-        let place = FindingPlace::Subject { table, part };
+        let place = FindingPlace::Rows {
+            table,
+            events: EventsPlace::Subject(*part),
+        };
         comparison.report(None, place, &mut found).await?;
     }
     let applied_up_to = snapshot.checkpoint;
