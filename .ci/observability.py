@@ -113,9 +113,11 @@ def check_alerts(rules, known, values):
 
 def check_reasons():
     """Checks that every reason for which the relay refuses to publish is in a runbook."""
-    names = re.search(r"fn reason\(.*?\n    }", pathlib.Path("command-api/src/relay/refusal.rs").read_text(), re.S)[0]
+    relay = "".join(file.read_text() for file in sorted(pathlib.Path("command-api/src/relay").rglob("*.rs")))
+    names = re.findall(r'(?:RelayRefusal|Self)::new\("(\w+)"', relay)
+    check(names, "no reason is found in command-api/src/relay")
     described = section(RUNBOOKS, "relay-refuses") + (FOLDER / "alerts.yml").read_text()
-    for reason in re.findall(r'"(\w+)"', names):
+    for reason in names:
         check(reason in described, f"{RUNBOOKS}#relay-refuses lacks the reason {reason}")
 
 

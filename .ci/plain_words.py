@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Checks comments and test names of Rust code against limits (CONTRIBUTING.md).
 
-usage: plain_words.py [--list riddles|pronouns|tests] [PATH ...]     default: all Rust files that git tracks
+usage: plain_words.py [--list riddles|tests] [PATH ...]     default: all Rust files that git tracks
 
 - riddles: doc comments of non-test code that begin with What, Whether, How, Who, Where, Which, Whose
-- pronouns: words like it, that, what, this, they among the words of comments of non-test code
 - tests: names of test functions over 70 characters, and the median number of words in one
 """
 import re
@@ -12,15 +11,8 @@ import statistics
 import subprocess
 import sys
 
-RIDDLE_MAX, PRONOUN_MAX, NAME_MAX, NAME_WORDS_MEDIAN_MAX = 0.03, 0.05, 70, 7
+RIDDLE_MAX, NAME_MAX, NAME_WORDS_MEDIAN_MAX = 0.03, 70, 7
 RIDDLE = re.compile(r"(What|Whether|How|Who|Whom|Whose|Where|Which)\b")
-PRONOUN = set(
-    "it its itself that this these those what whatever which whichever who whom whose whoever they them their theirs "
-    "he him his she her one ones somebody someone anybody anyone nobody everybody everyone something anything "
-    "nothing everything we us our ours you your others another all none both such".split()
-)
-# Quantifiers and the like are no riddles: only words that stand for a noun said elsewhere count.
-PRONOUN -= set("all none both such we us our ours you your one another".split())
 
 
 def is_test_file(path):
@@ -49,18 +41,6 @@ def doc_blocks(text):
         yield begin, " ".join(block)
 
 
-def comment_lines(text):
-    for number, line in enumerate(text.splitlines(), 1):
-        found = re.match(r"\s*//[/!]? ?(.*)", line)
-        if found:
-            # Code, links and quotations are not prose.
-            yield number, re.sub(r"`[^`]*`|\]\([^)]*\)|https?://\S+", " ", found[1])
-
-
-def words(text):
-    return re.findall(r"[A-Za-z][A-Za-z'’-]*", text)
-
-
 def main():
     args = sys.argv[1:]
     listed = None
@@ -70,7 +50,7 @@ def main():
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *(args or ["*.rs"])],
         check=True, capture_output=True, text=True,
     ).stdout.split()
-    blocks = riddles = total = pronouns = 0
+    blocks = riddles = 0
     names = []
     for path in paths:
         if not path.endswith(".rs"):
@@ -94,20 +74,11 @@ def main():
                 riddles += 1
                 if listed == "riddles":
                     print(f"{path}:{number}: {block}")
-        for number, line in comment_lines(text):
-            found = words(line)
-            total += len(found)
-            here = [word for word in found if word.lower() in PRONOUN]
-            pronouns += len(here)
-            if listed == "pronouns" and here:
-                print(f"{path}:{number}: {line}   [{', '.join(here)}]")
     median = statistics.median([len(name.split("_")) for name in names]) if names else 0
     long = [name for name in names if len(name) > NAME_MAX]
     checks = [
         (f"doc comments that begin like a riddle: {riddles} of {blocks} ({riddles / max(blocks, 1):.1%}, at most {RIDDLE_MAX:.0%})",
          riddles <= RIDDLE_MAX * blocks),
-        (f"pronouns among the words of comments: {pronouns} of {total} ({pronouns / max(total, 1):.1%}, at most {PRONOUN_MAX:.0%})",
-         pronouns <= PRONOUN_MAX * total),
         (f"test names over {NAME_MAX} characters: {len(long)} of {len(names)}; median words {median:g} (at most {NAME_WORDS_MEDIAN_MAX})",
          not long and median <= NAME_WORDS_MEDIAN_MAX),
     ]

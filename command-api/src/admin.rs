@@ -23,7 +23,6 @@ use linkledger_core::{
     failure,
     migrations::{self, Schema},
     printable::printable,
-    shard::Shard,
 };
 use serde::Serialize;
 use sqlx::PgPool;
@@ -61,24 +60,29 @@ pub enum AdminCommand {
     Log(log::Log),
 }
 
-/// Options of all commands.
+/// Options of all commands, with the addresses that a command needs.
 #[derive(Debug, Clone, Args)]
-pub struct AdminCommandOptions {
+pub struct Options<D: Args> {
     #[command(flatten)]
-    pub database: DatabaseConfig,
+    pub database: D,
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
 }
 
+/// Options of a command on the log.
+pub type AdminCommandOptions = Options<DatabaseConfig>;
+
 /// Options of a command on the log and on the read tables.
+pub type LogAndReadOptions = Options<DatabaseSettings>;
+
+/// Arguments of a command, and the options of all commands.
 #[derive(Debug, Clone, Args)]
-pub struct LogAndReadOptions {
+pub struct WithOptions<T: Args> {
     #[command(flatten)]
-    pub databases: DatabaseSettings,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    pub json: bool,
+    pub request: T,
+    #[command(flatten)]
+    pub options: AdminCommandOptions,
 }
 
 /// Runs the command and prints its result.
@@ -101,16 +105,16 @@ pub async fn run(command: AdminCommand, clock: &dyn Clock) -> anyhow::Result<()>
 impl AdminCommandOptions {
     /// Returns a pool on a database that is reachable and has all migrations.
     async fn pool(&self) -> anyhow::Result<PgPool> {
-        let url = self.database.log_url();
-        let pool = connect(url, SessionKind::Writer, CONNECTIONS_MAX).await?;
-        migrations::check(&pool, &[Schema::EventStore]).await?;
-        Ok(pool)
+        self.pool_of(SessionKind::Writer, CONNECTIONS_MAX).await
     }
 
     /// Returns such a pool for commands that read much of the log.
     async fn reader_pool(&self, connections_max: u32) -> anyhow::Result<PgPool> {
-        let url = self.database.log_url();
-        let pool = connect(url, SessionKind::Reader, connections_max).await?;
+        self.pool_of(SessionKind::Reader, connections_max).await
+    }
+
+    async fn pool_of(&self, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
+        let pool = connect(self.database.log_url(), kind, connections_max).await?;
         migrations::check(&pool, &[Schema::EventStore]).await?;
         Ok(pool)
     }
@@ -119,8 +123,8 @@ impl AdminCommandOptions {
 impl LogAndReadOptions {
     /// Returns pools on databases that are reachable and have all migrations.
     async fn pools(&self) -> anyhow::Result<Databases> {
-        admission::check(&self.databases).await?;
-        let pools = self.databases.pools(SessionKind::Writer, CONNECTIONS_MAX);
+        admission::check(&self.database).await?;
+        let pools = self.database.pools(SessionKind::Writer, CONNECTIONS_MAX);
         pools.context("invalid address of a database")
     }
 }
@@ -134,19 +138,11 @@ async fn connect(url: &str, kind: SessionKind, connections_max: u32) -> anyhow::
 
 /// Prints a result: `text` for people, or `value` as JSON for programs.
 fn print(json: bool, value: &impl Serialize, text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout();
-    if json {
-        let json = serde_json::to_string(value).context("cannot serialise the result")?;
-        writeln!(stdout, "{json}").context("cannot print the result")
+    let printed = if json {
+        serde_json::to_string(value).context("cannot serialise the result")?
     } else {
         // Names and reasons were given by others.
-        let lines: Vec<_> = text.lines().map(printable).collect();
-        writeln!(stdout, "{}", lines.join("\n")).context("cannot print the result")
-    }
-}
-
-/// Parses the number of a shard.
-fn parse_shard(text: &str) -> Result<Shard, String> {
-    let shard = text.parse().ok().and_then(Shard::new);
-    shard.ok_or_else(|| "give the number of a shard, from 0 to 15".to_owned())
+        text.lines().map(printable).collect::<Vec<_>>().join("\n")
+    };
+    writeln!(std::io::stdout(), "{printed}").context("cannot print the result")
 }

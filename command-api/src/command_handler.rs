@@ -1,7 +1,6 @@
 //! Runs one batch of commands in one transaction: locks the accounts, loads, reserves slugs, decides, appends and commits.
 
 mod batch_failure;
-mod uncommitted_batch;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,12 +10,12 @@ use std::{
 
 use linkledger_core::{
     batch::{
-        CommandBatch, DecisionIds, EVENTS_MAX, IdempotencyKey, LinkCommand, LoadedState, Pricing,
-        SlugPlan, SlugPlanInput, with_ids,
+        CommandBatch, CommandOutcome, CreateTerms, DecisionInput, EVENTS_MAX, IdempotencyKey,
+        LinkCommand, LoadedState, SlugPlan, SlugPlanInput, with_ids,
     },
     clock::{Clock, new_uuid},
     credits::Credits,
-    envelope::NewEvent,
+    envelope::{NewEvent, RecordedEvent},
     event_store::{
         accounts, append,
         errors::{ends_session, is_lock_timeout},
@@ -35,10 +34,8 @@ use linkledger_core::{
 use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
 
-use crate::{committed_events::CommittedEvents, renderer};
+use crate::{command_reply::Decision, committed_events::CommittedEvents, renderer};
 pub(crate) use batch_failure::BatchFailure;
-pub(crate) use uncommitted_batch::AttemptResult;
-use uncommitted_batch::{DecidedCommand, UncommittedBatch};
 
 /// Timeout of COMMIT, in seconds. A batch that turns out not to be committed must be retried before
 /// the deadlines of its commands.
@@ -56,7 +53,7 @@ pub struct CommandHandler {
     /// Sessions of kind `Writer`.
     pub pool: PgPool,
     /// Price and short host.
-    pub pricing: Pricing,
+    pub terms: CreateTerms,
     /// Clock of the decisions, read once for each command.
     pub clock: Arc<dyn Clock>,
     /// Gets the events of each commit.
@@ -71,6 +68,28 @@ pub(crate) enum AccountLocks {
     /// One account, after the other transactions that wait for the account. Postgres serves the
     /// waiting transactions in the order of their arrival.
     WaitFor(AccountId),
+}
+
+/// Result of an attempt, for one command of the batch.
+pub(crate) enum AttemptResult {
+    /// The command is decided.
+    Decided(Decision),
+    /// The command has not run: another process locks the account.
+    AccountLockedElsewhere,
+    /// The command has not run: no slug was reserved. A retry reserves one.
+    SlugNotReserved,
+}
+
+/// A batch that is decided and appended, but perhaps not committed.
+struct UncommittedBatch {
+    /// Result of each command of the batch, in order.
+    results: Vec<AttemptResult>,
+    /// Accounts that this batch locks.
+    account_ids: Vec<AccountId>,
+    /// Appended events, which are in the log if and only if the batch is committed.
+    events: Vec<RecordedEvent>,
+    /// Instant at which the accounts were locked.
+    locked_at: Instant,
 }
 
 impl CommandHandler {
@@ -108,10 +127,8 @@ impl CommandHandler {
                 return Err(BatchFailure::Transient(error));
             }
         }
-        let locked_at = batch.locked_at;
-        let (events, results) = batch.into_events_and_results();
-        self.committed.add(events, locked_at);
-        Ok(results)
+        self.committed.add(batch.events, batch.locked_at);
+        Ok(batch.results)
     }
 
     /// Runs the transaction of a batch. Returns the error of COMMIT, if any, with the batch.
@@ -167,34 +184,39 @@ impl CommandHandler {
         let ids = self.new_ids(&commands);
         let state = self.load(tx, &commands, &ids, credits).await?;
         histogram!(APPEND_LOAD_SECONDS).record(locked_at.elapsed());
-        let mut decisions = CommandBatch::new(&self.pricing, renderer::CURRENT, state);
-        let mut decided = with_ids(&commands, &ids).map(|(command, ids)| DecidedCommand {
-            outcome: decisions.decide(command, ids),
-            credits: decisions.credits(command.account_id()),
+        let mut decisions = CommandBatch::new(&self.terms, renderer::CURRENT, state);
+        let mut decided = with_ids(&commands, &ids).map(|(command, ids)| {
+            let Some(outcome) = decisions.decide(command, ids) else {
+                return AttemptResult::SlugNotReserved;
+            };
+            let credits = decisions.credits(command.account_id());
+            AttemptResult::Decided(Decision { outcome, credits })
         });
-        let outcomes = are_locked
-            .into_iter()
-            .map(|is_locked| if is_locked { decided.next() } else { None })
-            .collect();
+        let result = |is_locked: bool| is_locked.then(|| decided.next()).flatten();
+        let results = are_locked.into_iter().map(result);
+        let results = results.map(|result| result.unwrap_or(AttemptResult::AccountLockedElsewhere));
+        let mut results: Vec<AttemptResult> = results.collect();
         drop(decided);
-        let mut decided = decisions.finish();
-        let events: Vec<&NewEvent> = decided
-            .accepted
-            .iter()
-            .flat_map(|accepted| &accepted.events)
-            .collect();
+        let decided = decisions.finish();
         let mut appended = Vec::new();
-        if !events.is_empty() {
-            let unused_slugs: Vec<String> = decided.unused_slugs.drain().collect();
-            if !unused_slugs.is_empty() {
-                slugs::release_in_tx(tx, &unused_slugs).await?;
+        if !decided.events.is_empty() {
+            if !decided.unused_slugs.is_empty() {
+                slugs::release_in_tx(tx, &decided.unused_slugs).await?;
             }
+            let events: Vec<&NewEvent> = decided.events.iter().collect();
             appended = append::append_in_tx(tx, &events, &decided.credits).await?;
-            decided.set_positions(&appended);
+            let outcomes = results.iter_mut().filter_map(|result| match result {
+                AttemptResult::Decided(decision) => Some(&mut decision.outcome),
+                AttemptResult::AccountLockedElsewhere | AttemptResult::SlugNotReserved => None,
+            });
+            CommandOutcome::set_positions(outcomes, &appended);
         }
-        Ok(UncommittedBatch::new(
-            decided, appended, outcomes, locked_at,
-        ))
+        Ok(UncommittedBatch {
+            results,
+            account_ids: decided.credits.into_keys().collect(),
+            events: appended,
+            locked_at,
+        })
     }
 
     /// Loads the state that the commands need, and reserves the slugs of their creates.
@@ -202,7 +224,7 @@ impl CommandHandler {
         &self,
         tx: &mut PgConnection,
         commands: &[&LinkCommand],
-        ids: &[DecisionIds],
+        ids: &[DecisionInput],
         credits: HashMap<AccountId, Credits>,
     ) -> sqlx::Result<LoadedState> {
         let stored = idempotency::find_creates_in_tx(tx, &keys(commands)).await?;
@@ -212,7 +234,7 @@ impl CommandHandler {
             credits: &credits,
             stored: &stored,
             taken: &taken,
-            price: self.pricing.link_price,
+            price: self.terms.link_price,
         };
         let plan = SlugPlan::new(commands, ids, input);
         // Looked up before the reservation: the slug is still free for commands before the one that
@@ -267,11 +289,11 @@ impl CommandHandler {
     }
 
     /// Draws the ids of all decisions on the commands.
-    fn new_ids(&self, commands: &[&LinkCommand]) -> Vec<DecisionIds> {
+    fn new_ids(&self, commands: &[&LinkCommand]) -> Vec<DecisionInput> {
         let sizes = commands.iter().map(|command| command.size());
         let ids = || {
             let now = self.clock.now();
-            DecisionIds {
+            DecisionInput {
                 now,
                 link_id: LinkId::from_uuid(new_uuid(now)),
                 event_ids: [(); EVENTS_MAX].map(|()| EventId::from_uuid(new_uuid(now))),

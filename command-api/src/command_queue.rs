@@ -16,14 +16,14 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{KeyedCreate, LinkChange, LinkCommand},
+    batch::{CommandOutcome, Created, KeyedCreate, LinkChange, LinkCommand, Outcome, SettledLink},
     metrics::COMMANDS_EXPIRED_TOTAL,
 };
 use metrics::counter;
 
 use crate::{
     command_handler::CommandHandler,
-    command_reply::{CommandRefusal, CommandReply},
+    command_reply::{Decision, Reply, Unavailable},
 };
 use in_flight::{CreateInFlight, CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
 pub use writer::Writer;
@@ -63,7 +63,7 @@ impl QueuedCommand {
     }
 
     /// Replies to all requests that wait for the command.
-    pub(crate) fn answer(self, reply: CommandReply) {
+    pub(crate) fn answer(self, reply: Reply) {
         self.pending_reply.answer(reply);
     }
 }
@@ -105,13 +105,16 @@ impl CommandQueue {
 
     /// Queues the create and waits for the reply. A create joins an earlier create with the same key
     /// that is still in flight.
-    pub async fn submit_create(&self, create: KeyedCreate) -> CommandReply {
+    ///
+    /// # Errors
+    /// Returns why there is no decision now.
+    pub async fn submit_create(&self, create: KeyedCreate) -> Reply<Outcome<Created>> {
         let join_until = tokio::time::Instant::now() + JOIN_TIME_MAX;
         loop {
             let joined = match self.creates_in_flight.enter(&create) {
                 KeyEntry::First(pending_reply) => {
                     let command = LinkCommand::Create(create);
-                    return self.submit(command, pending_reply).await;
+                    return of_create(self.submit(command, pending_reply).await);
                 }
                 KeyEntry::Joined(joined) => joined,
             };
@@ -122,22 +125,30 @@ impl CommandQueue {
     }
 
     /// Queues the change and waits for the reply.
-    pub async fn submit_change(&self, change: LinkChange) -> CommandReply {
-        self.submit(LinkCommand::Change(change), PendingReply::unkeyed())
-            .await
+    ///
+    /// # Errors
+    /// Returns why there is no decision now.
+    pub async fn submit_change(&self, change: LinkChange) -> Reply<Outcome<Arc<SettledLink>>> {
+        let command = LinkCommand::Change(change);
+        let reply = self.submit(command, PendingReply::unkeyed()).await;
+        let Decision { outcome, credits } = reply?;
+        let CommandOutcome::Change(outcome) = outcome else {
+            unreachable!("a change is decided as a change");
+        };
+        Ok(Decision { outcome, credits })
     }
 
-    async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> CommandReply {
+    async fn submit(&self, command: LinkCommand, pending_reply: PendingReply) -> Reply {
         let reply = pending_reply.subscribe();
         let queued = QueuedCommand::new(command, pending_reply);
-        // A refused command is answered.
-        drop(self.enqueue(vec![queued]));
+        // A command without room is answered.
+        self.enqueue(vec![queued]).ok();
         reply_in_time(reply, tokio::time::Instant::now() + ANSWER_TIME_MAX).await
     }
 
     /// Queues the commands of an account with the writer of the account: all of them, or none if there
-    /// is no room. Then all are answered with the returned refusal.
-    fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), CommandRefusal> {
+    /// is no room. Then all are answered with the returned reason.
+    fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), Unavailable> {
         let Some(first) = commands.first() else {
             return Ok(());
         };
@@ -155,15 +166,24 @@ async fn join(
     joined: CreateInFlight,
     create: &KeyedCreate,
     join_until: tokio::time::Instant,
-) -> Option<CommandReply> {
+) -> Option<Reply<Outcome<Created>>> {
     let Some(reply) = joined.reply.clone().receive(join_until).await else {
-        return Some(CommandReply::undecided(CommandRefusal::KeyInUse));
+        return Some(Err(Unavailable::KeyInUse));
     };
     joined.reply_to_joined(reply, create.fingerprint)
 }
 
+/// Returns the reply to a create, by the kind of its outcome.
+fn of_create(reply: Reply) -> Reply<Outcome<Created>> {
+    let Decision { outcome, credits } = reply?;
+    let CommandOutcome::Create(outcome) = outcome else {
+        unreachable!("a create is decided as a create");
+    };
+    Ok(Decision { outcome, credits })
+}
+
 /// Waits for the reply to a queued command until the deadline.
-async fn reply_in_time(reply: ReplyReceiver, deadline: tokio::time::Instant) -> CommandReply {
+async fn reply_in_time(reply: ReplyReceiver, deadline: tokio::time::Instant) -> Reply {
     let reply = reply.receive(deadline).await;
-    reply.unwrap_or(CommandReply::undecided(CommandRefusal::OutcomeUnknown))
+    reply.unwrap_or(Err(Unavailable::OutcomeUnknown))
 }

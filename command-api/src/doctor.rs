@@ -15,7 +15,7 @@ use crate::{
     admin::topic::{self, CheckedTopic, RETENTION_DAYS, WantedTopics},
     command_queue::SESSIONS_PER_WRITER,
     config::CommandApiSettings,
-    relay::topic::judgement::{CheckedSetting, SettingVerdict},
+    relay::topic::check_settings::{CheckedSetting, SettingVerdict},
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.

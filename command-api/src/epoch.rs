@@ -5,6 +5,7 @@
 //! former epoch, until a refill moves the cursors and a rebuild replaces the read tables.
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use linkledger_core::{
     databases::Databases,
     event_store::{
@@ -12,25 +13,29 @@ use linkledger_core::{
         log_meta,
         transaction::PoolTransaction,
     },
+    operator::parse_text,
     shard::{Position, Shard},
     timestamp,
 };
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
 
 use crate::relay::cursor;
 
 /// Request to raise the epoch of the log.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Raise {
-    /// Epoch that was published already; the new epoch is higher.
-    pub above: i32,
-    /// Operator who asks for the raise.
-    pub by: String,
-    /// Reason of the raise.
+    /// Reason, recorded in the history of epochs.
+    #[arg(long, value_parser = parse_text)]
     pub reason: String,
-    /// True if nothing is to be changed.
-    pub is_dry_run: bool,
+    /// Make the new epoch higher than this one, which was published but is missing in the restored
+    /// database. Only needed for an epoch that neither the database nor the relay knows.
+    #[arg(long, value_name = "EPOCH", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..i64::from(i32::MAX)))]
+    pub above: i32,
+    /// Show the result, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Result of a raise, or of a dry run.
@@ -58,9 +63,11 @@ pub struct PastRaise {
     /// Epoch before the raise.
     pub former_epoch: i32,
     /// Time of the raise.
-    pub at: String,
+    #[serde(rename = "at", serialize_with = "timestamp::serialize")]
+    pub raised_at: OffsetDateTime,
     /// Operator who raised the epoch.
-    pub by: String,
+    #[serde(rename = "by")]
+    pub raised_by: String,
     /// Reason of the raise.
     pub reason: String,
     /// Head of each shard at the raise.
@@ -102,11 +109,11 @@ pub struct Epochs {
     pub remedies: Vec<String>,
 }
 
-/// Raises the epoch above every known epoch.
+/// Raises the epoch above every known epoch, in the name of an operator.
 ///
 /// # Errors
 /// Returns an error if a relay publishes, or the database fails.
-pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised> {
+pub async fn raise(databases: &Databases, raise: Raise, by: String) -> anyhow::Result<Raised> {
     // Read before the lock of the log, which must not wait for another server.
     let projected = projected_epoch(&databases.read).await?;
     let mut tx = PoolTransaction::begin(&databases.log)
@@ -121,7 +128,7 @@ pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised
     let epoch = highest.max(raise.above) + 1;
     let heads = log::heads(&mut *tx).await;
     let heads = heads.context("cannot read the heads of the log")?;
-    if !raise.is_dry_run {
+    if !raise.dry_run {
         sqlx::query!("UPDATE event_store.log_meta SET epoch = $1", epoch)
             .execute(&mut *tx)
             .await
@@ -131,7 +138,7 @@ pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised
              VALUES ($1, $2, $3, $4, $5)",
             epoch,
             former_epoch,
-            raise.by,
+            by,
             raise.reason,
             &heads
         )
@@ -145,8 +152,8 @@ pub async fn raise(databases: &Databases, raise: Raise) -> anyhow::Result<Raised
     Ok(Raised {
         epoch,
         former_epoch,
-        raised: !raise.is_dry_run,
-        by: raise.by,
+        raised: !raise.dry_run,
+        by,
         reason: raise.reason,
         heads,
     })
@@ -193,7 +200,8 @@ pub async fn read(databases: &Databases) -> anyhow::Result<Epochs> {
     let pool = &databases.log;
     let epoch = log_meta::epoch(pool).await;
     let epoch = epoch.context("cannot read the epoch of the log")?;
-    let raises = sqlx::query!(
+    let raises = sqlx::query_as!(
+        PastRaise,
         "SELECT epoch, former_epoch, raised_at, raised_by, reason, heads
          FROM event_store.log_epochs ORDER BY epoch DESC"
     )
@@ -216,17 +224,9 @@ pub async fn read(databases: &Databases) -> anyhow::Result<Epochs> {
     .fetch_all(&databases.read)
     .await
     .context("cannot read the checkpoints")?;
-    let raises = raises.into_iter().map(|row| PastRaise {
-        epoch: row.epoch,
-        former_epoch: row.former_epoch,
-        at: timestamp::format(row.raised_at),
-        by: row.raised_by,
-        reason: row.reason,
-        heads: row.heads,
-    });
     Ok(Epochs {
         epoch,
-        raises: raises.collect(),
+        raises,
         remedies: remedies(epoch, &published, &projected),
         published,
         projected,

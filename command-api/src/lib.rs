@@ -25,7 +25,7 @@ use axum::Router;
 use futures::future::BoxFuture;
 use linkledger_core::{
     api_key::Scope,
-    batch::Pricing,
+    batch::CreateTerms,
     clock::Clock,
     doctor::{same_database, server},
     event_store::{
@@ -111,7 +111,7 @@ async fn start_unboxed(
         let pool = event_store::pool(url, SessionKind::Writer, SESSIONS_PER_WRITER)?;
         Ok(CommandHandler {
             pool,
-            pricing: Pricing {
+            terms: CreateTerms {
                 link_price: config.link_price,
                 short_base_url: config.short_base_url.as_str().to_owned(),
             },
@@ -128,10 +128,8 @@ async fn start_unboxed(
     let relay_url = config.relay_database_url();
     // `SessionKind::Reader` fits sessions that read, and that write single rows.
     let relay_pool = event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
-    let owner = config
-        .instance_id
-        .clone()
-        .unwrap_or_else(default_instance_id);
+    let owner = config.instance_id.clone();
+    let owner = owner.unwrap_or_else(|| format!("{}:command-api", lifecycle::host_name()));
     let mut relay = Relay::new(relay_pool, publisher, owner, committed);
     relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
     tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
@@ -244,8 +242,4 @@ pub fn serve(
         lifecycle::serve_behind_ingress(&mut tasks, "api listener", listeners.api, service.router);
         tasks.join().await
     })
-}
-
-fn default_instance_id() -> String {
-    format!("{}:command-api", lifecycle::host_name())
 }

@@ -19,6 +19,7 @@ use linkledger_core::{
 };
 use metrics::gauge;
 use sqlx::PgPool;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Interval between two reads of the end of the log.
@@ -57,10 +58,7 @@ pub async fn follow(
 ) -> anyhow::Result<()> {
     while !shutdown.is_cancelled() {
         report_end(&pool, &epoch).await;
-        tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            () = shutdown.cancelled() => {}
-        }
+        timeout(INTERVAL, shutdown.cancelled()).await.ok();
     }
     Ok(())
 }

@@ -5,16 +5,13 @@
 //! Invariant: a cursor never passes an event that the broker has not acknowledged, so
 //! earlier records may be repeated on the topic, but no record is ever missing.
 
-mod announcements;
 mod backlog;
 mod batch_interval;
-pub mod binding;
-mod connect;
-mod continuity;
 pub mod cursor;
 mod delivery;
 pub mod lease;
 mod leased;
+mod log_divergence;
 mod outage;
 pub mod pause;
 pub mod producers;
@@ -25,6 +22,7 @@ pub mod refusal;
 pub mod status;
 mod stopped_shards;
 pub mod topic;
+mod topic_identity;
 
 use std::{
     sync::Arc,
@@ -38,7 +36,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event_store::{
         errors::is_of_stored_data,
-        log::{self, ReadFrom},
+        log::{self, EventPlace, ReadFrom},
         log_meta,
         time_limit::within,
     },
@@ -51,17 +49,15 @@ use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::committed_events::CommittedEvents;
-use announcements::Announcements;
 use backlog::Backlog;
 use batch_interval::interval_after;
-use continuity::Watched;
 use cursor::Cursor;
 use lease::LeaseTable;
 use leased::LeasedShards;
 use outage::Outage;
 use producers::ProducerRegistration;
 use publisher::EventPublisher;
-use refusal::RelayRefusal;
+use refusal::{RefusalLog, RelayRefusal};
 use stopped_shards::StoppedShards;
 
 /// Interval at which an idle relay looks for new events, if no writer wakes the relay.
@@ -108,7 +104,7 @@ pub struct Relay {
     backlog: Backlog,
     wall_clock: SetBackWatch,
     outage: Outage,
-    announcements: Announcements,
+    refusal_log: RefusalLog,
 }
 
 impl Relay {
@@ -135,7 +131,7 @@ impl Relay {
             backlog: Backlog::default(),
             wall_clock: SetBackWatch::new(Arc::new(SystemClock)),
             outage: Outage::default(),
-            announcements: Announcements::default(),
+            refusal_log: RefusalLog::default(),
         }
     }
 
@@ -158,9 +154,8 @@ impl Relay {
         let mut published_at = Instant::now();
         while !shutdown.is_cancelled() {
             let begun = Instant::now();
-            let step = tokio::select! {
-                step = self.step() => step,
-                () = shutdown.cancelled() => break,
+            let Some(step) = shutdown.run_until_cancelled(self.step()).await else {
+                break;
             };
             match step {
                 Ok(published) => {
@@ -172,13 +167,10 @@ impl Relay {
                         }
                         Some(_) | None => self.outage.published(self.backlog, published),
                     }
-                    if self.shards.lease().is_some() {
-                        self.announcements.announce_recovery();
-                    } else {
-                        self.announcements.forget_refusal();
-                    }
+                    self.refusal_log.end_refusal(self.shards.lease.is_some());
                     if published == 0 {
-                        self.wait_for_events(&shutdown).await;
+                        let commit = timeout(POLL_INTERVAL, self.committed.next_commit());
+                        shutdown.run_until_cancelled(commit).await;
                     } else {
                         let (since, max) = (begun - published_at, self.batch_interval_max);
                         let interval = interval_after(published, since, max);
@@ -209,14 +201,6 @@ impl Relay {
         answered(self.shards.hand_over()).await
     }
 
-    async fn wait_for_events(&self, shutdown: &CancellationToken) {
-        tokio::select! {
-            () = self.committed.next_commit() => {}
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
-            () = shutdown.cancelled() => {}
-        }
-    }
-
     /// Publishes the next batch of unpublished events, and returns their number; 0 without the
     /// lease.
     ///
@@ -228,7 +212,7 @@ impl Relay {
         if self.renewed_at.is_none_or(is_due) {
             self.renew().await?;
         }
-        let Some(lease) = self.shards.lease() else {
+        let Some(lease) = self.shards.lease else {
             self.end_producer().await?;
             return Ok(0);
         };
@@ -265,19 +249,18 @@ impl Relay {
             self.record_key = None;
         }
         if self.shards.log_epoch == Some(end.epoch) {
-            self.watch(end.epoch).await?;
+            self.compare_published(end.epoch).await?;
         }
         let cursors = answered(cursor::read(&self.pool)).await?;
-        self.announcements
-            .announce_pause(cursors.iter().find_map(Cursor::pause));
-        let judged = answered(continuity::judge(&self.pool, &cursors)).await;
-        if judged
-            .as_ref()
-            .is_err_and(anyhow::Error::is::<RelayRefusal>)
-        {
-            self.end_producer().await?;
+        self.refusal_log
+            .log_pause(cursors.iter().find_map(Cursor::pause));
+        let checked = answered(log_divergence::check_cursors(&self.pool, &cursors)).await;
+        if let Err(error) = checked {
+            if error.is::<RelayRefusal>() {
+                self.end_producer().await?;
+            }
+            return Err(error);
         }
-        judged?;
         self.shards.log_epoch = Some(end.epoch);
         self.backlog = self.measure().await?;
         self.renewed_at = Some(Instant::now());
@@ -321,9 +304,11 @@ impl Relay {
             self.renew().await?;
             return Ok((Vec::new(), end.epoch));
         }
-        let mut from = self.shards.with_unpublished_events(&end.heads);
-        from.retain(|from| self.stopped.admits(from.shard));
-        if from.is_empty() && self.shards.are_compared() {
+        let mut from = self.shards.acknowledged();
+        from.retain(|from| {
+            end.heads[from.shard.index()] > from.after && self.stopped.admits(from.shard)
+        });
+        if from.is_empty() && self.shards.are_compared {
             return Ok((Vec::new(), end.epoch));
         }
         let mut events = match answered(log::read_after(&self.pool, &from, SHARD_EVENTS_MAX)).await
@@ -333,7 +318,7 @@ impl Relay {
         };
         // Compared after the events are read: what the log had lost before, it lacks now. Otherwise events that took
         // the positions of published ones could be followed by others, and nobody would notice.
-        let Watched::Present(mut unreadable) = self.watch(end.epoch).await? else {
+        let Some(mut unreadable) = self.compare_published(end.epoch).await? else {
             self.renew().await?;
             return Ok((Vec::new(), end.epoch));
         };
@@ -357,14 +342,18 @@ impl Relay {
         Ok((events, end.epoch))
     }
 
-    /// Compares the published events with the log.
-    async fn watch(&mut self, epoch: i32) -> anyhow::Result<Watched> {
+    /// Compares the published events with the log. Returns those that cannot be read; `None` if the log lacks one.
+    async fn compare_published(
+        &mut self,
+        epoch: i32,
+    ) -> anyhow::Result<Option<Vec<(EventPlace, sqlx::Error)>>> {
         let published = self.shards.published();
-        let watched = answered(continuity::watch(&self.pool, &published, epoch)).await?;
-        if let Watched::Present(_) = watched {
+        let comparing = log_divergence::compare_published(&self.pool, &published, epoch);
+        let unreadable = answered(comparing).await?;
+        if unreadable.is_some() {
             self.shards.record_compared();
         }
-        Ok(watched)
+        Ok(unreadable)
     }
 
     async fn record_key(&mut self) -> anyhow::Result<RecordKey> {

@@ -3,15 +3,16 @@
 mod answer;
 pub mod body;
 pub mod change_link;
+pub mod command_request;
 pub mod create_link;
 pub mod create_links;
 pub mod delete_link;
-mod problem_of_refusal;
+mod problem_of_rejection;
 
 use std::sync::Arc;
 
 use axum::{
-    Router, middleware,
+    Router,
     routing::{patch, post},
 };
 use linkledger_core::{
@@ -59,96 +60,57 @@ pub struct WriteState {
 ))]
 struct Operations;
 
-/// Problems of each operation, without the problems that every operation has.
-const PROBLEMS: &[(&str, &[Code])] = &[
-    (
-        "create_link",
-        &[
-            Code::MalformedJson,
-            Code::BodyNotObject,
-            Code::IdempotencyKeyMissing,
-            Code::IdempotencyKeyInvalid,
-            Code::InsufficientCredits,
-            Code::SlugTaken,
-            Code::ExternalIdTaken,
-            Code::IdempotencyKeyInUse,
-            Code::ContentTooLarge,
-            Code::UnsupportedMediaType,
-            Code::UnsupportedContentEncoding,
-            Code::ValidationFailed,
-            Code::IdempotencyKeyReused,
-            Code::DeadlineExceeded,
-        ],
-    ),
-    (
-        "create_links",
-        &[
-            Code::MalformedJson,
-            Code::BodyNotObject,
-            Code::InsufficientCredits,
-            Code::SlugTaken,
-            Code::ExternalIdTaken,
-            Code::IdempotencyKeyInUse,
-            Code::ContentTooLarge,
-            Code::UnsupportedMediaType,
-            Code::UnsupportedContentEncoding,
-            Code::ValidationFailed,
-            Code::IdempotencyKeyReused,
-            Code::DeadlineExceeded,
-        ],
-    ),
-    (
-        "change_link",
-        &[
-            Code::MalformedJson,
-            Code::BodyNotObject,
-            Code::LinkNotFound,
-            Code::LinkDisabledByOperator,
-            Code::ExternalIdTaken,
-            Code::EtagMismatch,
-            Code::ContentTooLarge,
-            Code::UnsupportedMediaType,
-            Code::UnsupportedContentEncoding,
-            Code::ValidationFailed,
-            Code::DeadlineExceeded,
-        ],
-    ),
-    (
-        "delete_link",
-        &[
-            Code::LinkNotFound,
-            Code::EtagMismatch,
-            Code::DeadlineExceeded,
-        ],
-    ),
+/// Problems of operations with a body.
+const BODY: &[Code] = &[
+    Code::MalformedJson,
+    Code::BodyNotObject,
+    Code::ContentTooLarge,
+    Code::UnsupportedMediaType,
+    Code::UnsupportedContentEncoding,
+    Code::ValidationFailed,
 ];
+const KEY_HEADER: &[Code] = &[Code::IdempotencyKeyMissing, Code::IdempotencyKeyInvalid];
+const CREATE: &[Code] = &[
+    Code::InsufficientCredits,
+    Code::SlugTaken,
+    Code::ExternalIdTaken,
+    Code::IdempotencyKeyInUse,
+    Code::IdempotencyKeyReused,
+    Code::DeadlineExceeded,
+];
+const DELETE: &[Code] = &[
+    Code::LinkNotFound,
+    Code::EtagMismatch,
+    Code::DeadlineExceeded,
+];
+/// Problems of a change, beyond those of a deletion.
+const CHANGE: &[Code] = &[Code::LinkDisabledByOperator, Code::ExternalIdTaken];
 
 /// Returns the OpenAPI document of the operations of command-api.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    openapi::complete(Operations::openapi(), PROBLEMS)
+    openapi::complete(
+        Operations::openapi(),
+        &[
+            ("create_link", &[BODY, KEY_HEADER, CREATE].concat()[..]),
+            ("create_links", &[BODY, CREATE].concat()[..]),
+            ("change_link", &[BODY, DELETE, CHANGE].concat()[..]),
+            ("delete_link", DELETE),
+        ],
+    )
 }
 
 /// Returns all routes, with the checks before their handlers and the form of their answers.
 pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> Router {
     let mut batch_gate = gate.clone();
     batch_gate.class = RequestClass::Batch;
-    let guarded = middleware::from_fn_with_state(gate, RouteGate::pass);
-    let guarded_batch = middleware::from_fn_with_state(batch_gate, RouteGate::pass);
+    let write_gate = gate;
+    let link = patch(change_link::change_link).delete(delete_link::delete_link);
+    let links = post(create_link::create_link);
+    let batch = post(create_links::create_links);
     let routes = Router::new()
-        .route(
-            route_table::LINKS,
-            post(create_link::create_link).route_layer(guarded.clone()),
-        )
-        .route(
-            route_table::LINK_BATCH,
-            post(create_links::create_links).route_layer(guarded_batch),
-        )
-        .route(
-            route_table::LINK,
-            patch(change_link::change_link)
-                .delete(delete_link::delete_link)
-                .route_layer(guarded),
-        )
+        .route(route_table::LINKS, write_gate.guard(links))
+        .route(route_table::LINK_BATCH, batch_gate.guard(batch))
+        .route(route_table::LINK, write_gate.guard(link))
         .with_state(state);
     with_problem_details(routes, settings)
 }

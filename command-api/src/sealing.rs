@@ -191,15 +191,14 @@ impl Sealer {
         if !self.logged_failures.insert(error.to_string()) {
             return;
         }
-        match error {
-            SealError::Unsound { .. } => tracing::error!(%error, "the log is damaged"),
-            SealError::Database(_) | SealError::Epoch { .. } => {
-                tracing::warn!(
-                    %error,
-                    source = error.source(),
-                    "the segment could not be sealed; the next round retries"
-                );
-            }
+        if reason == UNSOUND {
+            tracing::error!(%error, "the log is damaged");
+        } else {
+            tracing::warn!(
+                %error,
+                source = error.source(),
+                "the segment could not be sealed; the next round retries"
+            );
         }
     }
 }

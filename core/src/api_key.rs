@@ -73,41 +73,17 @@ fn checksum(body: &str) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
-/// A permission of an API key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Permission to create, change and delete links.
-    LinksWrite,
-    /// Permission to read links.
-    LinksRead,
-    /// Permission to read the balance and the ledger.
-    CreditsRead,
-    /// Permission to read figures of clicks.
-    ClicksRead,
-}
-
-impl Scope {
-    /// All scopes.
-    pub const ALL: [Self; 4] = [
-        Self::LinksWrite,
-        Self::LinksRead,
-        Self::CreditsRead,
-        Self::ClicksRead,
-    ];
-
-    /// Returns the name of the scope, as stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::LinksWrite => "link:links.write",
-            Self::LinksRead => "link:links.read",
-            Self::CreditsRead => "link:credits.read",
-            Self::ClicksRead => "link:clicks.read",
-        }
-    }
-
-    /// Parses the name of a scope.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+crate::named_enum! {
+    /// A permission of an API key.
+    pub enum Scope {
+        /// Permission to create, change and delete links.
+        LinksWrite = "link:links.write",
+        /// Permission to read links.
+        LinksRead = "link:links.read",
+        /// Permission to read the balance and the ledger.
+        CreditsRead = "link:credits.read",
+        /// Permission to read figures of clicks.
+        ClicksRead = "link:clicks.read",
     }
 }
 

@@ -5,42 +5,41 @@
 //! Invariant: the outcomes equal those of the same commands decided one after the other, first the
 //! commands that are not retried.
 
-pub mod accepted;
 pub mod bulk_create;
 pub mod bulk_request;
 pub mod command;
-pub mod decided;
 mod external_ids;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
 pub mod slug_plan;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use time::OffsetDateTime;
 
 use crate::{
     credits::{Credits, CreditsEvent},
+    envelope::NewEvent,
     id::{AccountId, EventId, LinkId},
-    json::Fingerprint,
     link::{CreateLink, CreateLinkError, LinkDraft, Slug},
 };
 
-pub use accepted::{AcceptedCommand, SettledCommand};
-pub use bulk_create::{BulkCreate, BulkMode, DryRunOutcome, with_ids};
+pub use bulk_create::{BulkCreate, BulkMode, with_ids};
 pub use command::LinkCommand;
-pub use decided::DecidedBatch;
 pub use external_ids::ExternalIdKey;
 use external_ids::ExternalIds;
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
-pub use outcome::{CommandOutcome, CommandRejection};
+pub use outcome::{CommandOutcome, Created, Outcome, Rejection};
 pub use slug_plan::{SlugPlan, SlugPlanInput, SlugReservation};
 
 /// Price of a link, and the base address of short links.
 #[derive(Debug, Clone)]
-pub struct Pricing {
+pub struct CreateTerms {
     /// Price of one link, in credits.
     pub link_price: i64,
     /// Start of every short address, without a trailing slash.
@@ -52,7 +51,7 @@ pub const EVENTS_MAX: usize = 3;
 
 /// Ids and time of one decision, drawn right before the decision.
 #[derive(Debug, Clone)]
-pub struct DecisionIds {
+pub struct DecisionInput {
     /// Time of the decision. Recorded as `recorded_at` and `ce_time`, and as `created_at` of a new
     /// link.
     pub now: OffsetDateTime,
@@ -70,7 +69,7 @@ pub struct LoadedState {
     /// Credits of each account of the batch.
     pub credits: HashMap<AccountId, Credits>,
     /// Earlier creates, by account and idempotency key.
-    pub stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
+    pub stored: HashMap<(AccountId, IdempotencyKey), Arc<SettledCreate>>,
     /// Folded slugs that are reserved for this batch, each for one link.
     pub reserved_slugs: HashMap<String, LinkId>,
     /// Folded slugs of other links.
@@ -84,28 +83,37 @@ pub struct LoadedState {
 /// A batch while its commands are decided.
 #[derive(Debug, Clone)]
 pub struct CommandBatch<'a> {
-    pricing: &'a Pricing,
+    terms: &'a CreateTerms,
     renderer: u8,
+    /// State after the commands that were decided so far.
     state: LoadedState,
     external_ids: ExternalIds,
-    accepted: Vec<AcceptedCommand>,
-    accepted_by_key: HashMap<(AccountId, IdempotencyKey), (Fingerprint, usize)>,
-    /// Index in `accepted` of the latest change of each changed link.
-    accepted_by_link: HashMap<LinkId, usize>,
+    events: Vec<NewEvent>,
+}
+
+/// Result of a batch.
+#[derive(Debug)]
+pub struct DecidedBatch {
+    /// Events of the accepted commands, to be appended in this order.
+    pub events: Vec<NewEvent>,
+    /// Credits of each account after the batch.
+    pub credits: HashMap<AccountId, Credits>,
+    /// Folded slugs that were reserved for the batch and are not used by any command: a create was
+    /// rejected for its external id or expiry, or another transaction took a slug of an atomic
+    /// [`BulkCreate`] after the look-up.
+    pub unused_slugs: Vec<String>,
 }
 
 impl<'a> CommandBatch<'a> {
     /// Returns a batch over the loaded state. `renderer` is the version of the code that will render
     /// the answer to a create.
-    pub fn new(pricing: &'a Pricing, renderer: u8, mut state: LoadedState) -> Self {
+    pub fn new(terms: &'a CreateTerms, renderer: u8, mut state: LoadedState) -> Self {
         Self {
-            pricing,
+            terms,
             renderer,
             external_ids: ExternalIds::new(std::mem::take(&mut state.external_ids)),
             state,
-            accepted: Vec::new(),
-            accepted_by_key: HashMap::new(),
-            accepted_by_link: HashMap::new(),
+            events: Vec::new(),
         }
     }
 
@@ -113,65 +121,75 @@ impl<'a> CommandBatch<'a> {
     /// expiry, service, slug, external id, credits (`docs/api.md#order-of-checks`). `ids` has [`LinkCommand::size`]
     /// ids.
     ///
+    /// Returns `None` if the command must be retried: a generated slug is taken, or the account can pay the link only
+    /// because an earlier command of the batch was rejected.
+    ///
     /// # Panics
     /// Panics if the account of a create is not in the loaded state, or if there are no ids.
-    pub fn decide(&mut self, command: &LinkCommand, ids: &[DecisionIds]) -> CommandOutcome {
-        let decided = match command {
-            LinkCommand::Create(create) => self.decide_create(create, &ids[0]),
-            LinkCommand::Bulk(bulk) => match bulk.mode {
-                BulkMode::Atomic => self.decide_atomic(&bulk.creates, ids),
-                BulkMode::DryRun => Ok(self.decide_dry_run(&bulk.creates, ids)),
-            },
-            LinkCommand::Change(change) => self.decide_change(change, &ids[0]),
-        };
-        decided.unwrap_or_else(CommandOutcome::Rejected)
+    pub fn decide(
+        &mut self,
+        command: &LinkCommand,
+        ids: &[DecisionInput],
+    ) -> Option<CommandOutcome> {
+        match command {
+            LinkCommand::Create(create) => {
+                let created = self.decide_create(create, &ids[0]);
+                created.transpose().map(CommandOutcome::Create)
+            }
+            LinkCommand::Bulk(bulk) => {
+                let created = match bulk.mode {
+                    BulkMode::Atomic => self.decide_atomic(&bulk.creates, ids),
+                    BulkMode::DryRun => Ok(self.decide_dry_run(&bulk.creates, ids)),
+                };
+                created.transpose().map(CommandOutcome::Bulk)
+            }
+            LinkCommand::Change(change) => {
+                let changed = self.decide_change(change, &ids[0]);
+                Some(CommandOutcome::Change(changed))
+            }
+        }
     }
 
-    /// Returns the credits of the account after the commands that were decided so far.
-    pub fn credits(&self, account_id: AccountId) -> Option<Credits> {
-        self.state.credits.get(&account_id).copied()
+    /// Returns the credits of an account of the loaded state after the commands that were decided so far.
+    pub fn credits(&self, account_id: AccountId) -> Credits {
+        self.state.credits[&account_id]
     }
 
+    /// Returns `None` if no slug is reserved for the link.
     fn decide_create(
         &mut self,
         create: &KeyedCreate,
-        ids: &DecisionIds,
-    ) -> Result<CommandOutcome, CommandRejection> {
-        if let Some(outcome) = self.answer_for_used_key(create)? {
-            return Ok(outcome);
+        ids: &DecisionInput,
+    ) -> Outcome<Option<Created>> {
+        if let Some(replay) = self.answer_for_used_key(create)? {
+            return Ok(Some(replay));
         }
         match &create.body {
             Ok(draft) => self.create_link(create, draft, ids),
-            Err(errors) => Err(CommandRejection::Invalid(errors.clone())),
+            Err(errors) => Err(Rejection::Invalid(errors.clone())),
         }
     }
 
-    fn answer_for_used_key(
-        &self,
-        create: &KeyedCreate,
-    ) -> Result<Option<CommandOutcome>, CommandRejection> {
+    fn answer_for_used_key(&self, create: &KeyedCreate) -> Outcome<Option<Created>> {
         let scoped_key = (create.account_id, create.key);
-        let (fingerprint, replay) = if let Some(settled) = self.state.stored.get(&scoped_key) {
-            let replay = CommandOutcome::Replay(Box::new(settled.clone()));
-            (settled.fingerprint, replay)
-        } else if let Some((fingerprint, accepted)) = self.accepted_by_key.get(&scoped_key) {
-            (*fingerprint, CommandOutcome::AcceptedBefore(*accepted))
-        } else {
+        let Some(settled) = self.state.stored.get(&scoped_key) else {
             return Ok(None);
         };
-        if fingerprint == create.fingerprint {
-            Ok(Some(replay))
-        } else {
-            Err(CommandRejection::KeyReused)
+        if settled.fingerprint != create.fingerprint {
+            return Err(Rejection::KeyReused);
         }
+        Ok(Some(Created {
+            settled: Arc::clone(settled),
+            is_replay: true,
+        }))
     }
 
     fn create_link(
         &mut self,
         create: &KeyedCreate,
         draft: &LinkDraft,
-        ids: &DecisionIds,
-    ) -> Result<CommandOutcome, CommandRejection> {
+        ids: &DecisionInput,
+    ) -> Outcome<Option<Created>> {
         let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
         let folded_slug = slug.folded();
         let create_link = CreateLink {
@@ -185,79 +203,69 @@ impl<'a> CommandBatch<'a> {
                 &draft.details,
             ),
             now: ids.now,
-            short_url: format!("{}/{slug}", self.pricing.short_base_url),
+            short_url: format!("{}/{slug}", self.terms.short_base_url),
             draft: draft.clone(),
         };
         let link = match create_link.decide() {
             Ok(link) => link,
-            Err(CreateLinkError::Invalid(error)) => {
-                return Err(CommandRejection::Invalid(vec![error]));
-            }
+            Err(CreateLinkError::Invalid(error)) => return Err(Rejection::Invalid(vec![error])),
             Err(CreateLinkError::ExternalIdTaken { holder }) => {
                 let holder = Some(holder);
-                return Err(CommandRejection::ExternalIdTaken { holder });
+                return Err(Rejection::ExternalIdTaken { holder });
             }
             Err(CreateLinkError::SlugTaken) => {
                 return match &draft.slug {
-                    Some(slug) => Err(CommandRejection::SlugTaken(slug.clone())),
-                    None => Ok(CommandOutcome::SlugNotReserved),
+                    Some(slug) => Err(Rejection::SlugTaken(slug.clone())),
+                    None => Ok(None),
                 };
             }
         };
         let credits = self.state.credits.get_mut(&create.account_id);
         let credits = credits.expect("the account is locked");
-        let price = self.pricing.link_price;
+        let price = self.terms.link_price;
         let charge = credits
             .decide_charge(create.account_id, price, ids.link_id, create.key_id)
-            .map_err(CommandRejection::InsufficientCredits)?;
+            .map_err(Rejection::InsufficientCredits)?;
         // A reservation for another link would leave that link's id in the row of the slug.
         if self.state.reserved_slugs.get(&folded_slug) != Some(&ids.link_id) {
-            return Ok(CommandOutcome::SlugNotReserved);
+            return Ok(None);
         }
         self.state.reserved_slugs.remove(&folded_slug);
         self.state.taken_slugs.insert(folded_slug);
         self.external_ids.give(create.account_id, &link);
         *credits = credits.apply(&CreditsEvent::Charged(charge.clone()));
-        let account_version = credits.version;
-        let accepted = self.accepted.len();
-        let scoped_key = (create.account_id, create.key);
-        self.accepted_by_key
-            .insert(scoped_key, (create.fingerprint, accepted));
-        let settled = SettledCreate {
+        let settled = Arc::new(SettledCreate {
             fingerprint: create.fingerprint,
             renderer: self.renderer,
             link,
             charge,
             created_at: ids.now,
             position: 0,
-        };
-        self.accepted.push(AcceptedCommand::create(
-            create,
-            ids,
+        });
+        self.events
+            .extend(create.events(ids, &settled, credits.version));
+        let scoped_key = (create.account_id, create.key);
+        self.state.stored.insert(scoped_key, Arc::clone(&settled));
+        Ok(Some(Created {
             settled,
-            account_version,
-        ));
-        Ok(CommandOutcome::Accepted(accepted))
+            is_replay: false,
+        }))
     }
 
     fn decide_change(
         &mut self,
         change: &LinkChange,
-        ids: &DecisionIds,
-    ) -> Result<CommandOutcome, CommandRejection> {
+        ids: &DecisionInput,
+    ) -> Outcome<Arc<SettledLink>> {
         if let ChangeRequest::Patch(Err(errors)) = &change.request {
-            return Err(CommandRejection::Invalid(errors.clone()));
+            return Err(Rejection::Invalid(errors.clone()));
         }
-        let link_id = change.link_id.ok_or(CommandRejection::LinkNotFound)?;
+        let link_id = change.link_id.ok_or(Rejection::LinkNotFound)?;
         let loaded = self.state.links.get_mut(&(change.account_id, link_id));
-        let loaded = loaded.ok_or(CommandRejection::LinkNotFound)?;
+        let loaded = loaded.ok_or(Rejection::LinkNotFound)?;
         let events = change.request.decide(&loaded.link, ids.now)?;
         if events.is_empty() {
-            let before = self.accepted_by_link.get(&link_id);
-            return Ok(before.map_or_else(
-                || CommandOutcome::Unchanged(Box::new(loaded.clone())),
-                |accepted| CommandOutcome::AcceptedBefore(*accepted),
-            ));
+            return Ok(Arc::new(loaded.clone()));
         }
         let mut link = loaded.link.clone();
         let mut applied = Vec::with_capacity(events.len());
@@ -270,24 +278,20 @@ impl<'a> CommandBatch<'a> {
             .external_ids
             .other_holder(account_id, link_id, &link.state.details);
         if holder.is_some() {
-            return Err(CommandRejection::ExternalIdTaken { holder });
+            return Err(Rejection::ExternalIdTaken { holder });
         }
         self.external_ids
             .change(account_id, link_id, &loaded.link.state, &link.state);
-        loaded.link = link;
-        let settled = loaded.clone();
-        let accepted = self.accepted.len();
-        self.accepted_by_link.insert(link_id, accepted);
-        self.accepted
-            .push(AcceptedCommand::change(change, ids, applied, settled));
-        Ok(CommandOutcome::Accepted(accepted))
+        *loaded = SettledLink { link, position: 0 };
+        self.events.extend(change.events(ids, applied));
+        Ok(Arc::new(loaded.clone()))
     }
 
     /// Ends the batch. Returns the events to append, the new credits of the accounts and the unused
     /// slugs.
     pub fn finish(self) -> DecidedBatch {
         DecidedBatch {
-            accepted: self.accepted,
+            events: self.events,
             credits: self.state.credits,
             unused_slugs: self.state.reserved_slugs.into_keys().collect(),
         }

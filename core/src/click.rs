@@ -36,7 +36,7 @@ use crate::{
 pub use self::{
     agent::{AgentFamilies, AgentTables},
     bots::{BotPatterns, BotPatternsError},
-    client_address::{ForwardingHeaders, TrustedProxy, client_address, is_unlisted_proxy},
+    client_address::{TrustedProxy, client_address, is_unlisted_proxy},
     referrer::referrer_host,
     signals::{asks_for_privacy, is_prefetch},
     visitor::{VisitorSalt, visitor_hash},
@@ -108,53 +108,28 @@ pub struct ClickDetails {
     pub device: Option<Device>,
 }
 
-/// Probable kind of a visitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ClickKind {
-    /// A person.
-    Human,
-    /// A crawler, monitor, link preview, prefetch or HTTP library.
-    Bot,
-}
-
-impl ClickKind {
-    /// Returns the name in records and figures.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Human => "human",
-            Self::Bot => "bot",
-        }
+crate::named_enum! {
+    /// Probable kind of a visitor.
+    #[derive(PartialOrd, Ord)]
+    pub enum ClickKind {
+        /// A person.
+        Human = "human",
+        /// A crawler, monitor, link preview, prefetch or HTTP library.
+        Bot = "bot",
     }
 }
 
-/// Form of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Device {
-    /// Computer.
-    Desktop,
-    /// Phone.
-    Mobile,
-    /// Tablet.
-    Tablet,
-    /// Any other device, such as a television.
-    Other,
-}
-
-impl Device {
-    /// Returns the name in records and figures.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Desktop => "desktop",
-            Self::Mobile => "mobile",
-            Self::Tablet => "tablet",
-            Self::Other => "other",
-        }
-    }
-
-    /// Returns the device with this name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Desktop, Self::Mobile, Self::Tablet, Self::Other]
-            .into_iter()
-            .find(|device| device.name() == name)
+crate::named_enum! {
+    /// Form of a device.
+    #[derive(PartialOrd, Ord)]
+    pub enum Device {
+        /// Computer.
+        Desktop = "desktop",
+        /// Phone.
+        Mobile = "mobile",
+        /// Tablet.
+        Tablet = "tablet",
+        /// Any other device, such as a television.
+        Other = "other",
     }
 }

@@ -46,15 +46,6 @@ impl DatabaseSettings {
         }
     }
 
-    /// Returns the settings of two databases with one schema each.
-    pub fn two(log_url: impl Into<String>, read_url: impl Into<String>) -> Self {
-        Self {
-            database_url: Secret::from(log_url.into()),
-            log_database_url: None,
-            read_database_url: Some(Secret::from(read_url.into())),
-        }
-    }
-
     /// Returns the address of the log.
     pub fn log_url(&self) -> &str {
         let url = self.log_database_url.as_ref();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::Error as _};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -230,20 +230,24 @@ impl RecordedEvent {
         })
     }
 
-    /// Decodes the event, and returns the link after it; `None` if the event is of an account.
+    /// Decodes the event of a link, and returns the link after the event.
     ///
     /// # Errors
-    /// Returns [`DecodeError`] if this release cannot read the payload or the state of the link.
-    pub fn link_after(&self) -> Result<Option<ExistingLink>, DecodeError> {
-        match self.decode()? {
-            Event::Link(event) => Ok(Some(ExistingLink {
-                link_id: event.link_id(),
-                account_id: self.account_id,
-                version: self.version,
-                state: self.state_after(&event)?,
-            })),
-            Event::Account(_) | Event::Credits(_) => Ok(None),
-        }
+    /// Returns [`DecodeError`] if this release cannot read the payload or the state of the link, or the event is
+    /// of an account.
+    pub fn link_after(&self) -> Result<ExistingLink, DecodeError> {
+        let Event::Link(event) = self.decode()? else {
+            return Err(DecodeError::State {
+                event_type: self.event_type.clone(),
+                source: serde_json::Error::custom("an event of an account"),
+            });
+        };
+        Ok(ExistingLink {
+            link_id: event.link_id(),
+            account_id: self.account_id,
+            version: self.version,
+            state: self.state_after(&event)?,
+        })
     }
 }
 
@@ -282,7 +286,7 @@ mod tests {
         let stored = format!(r#"{{"link":{STATE}}}"#);
         let event = enabled(&stored);
         assert_eq!(serde_json::to_string(&event.metadata).unwrap(), stored);
-        let link = event.link_after().unwrap().unwrap();
+        let link = event.link_after().unwrap();
         assert_eq!(link.version, 3);
         assert_eq!(link.state.slug, "Spring");
         assert_eq!(link.state.details, crate::link::LinkDetails::NONE);
@@ -319,7 +323,7 @@ mod tests {
         let event = enabled(&format!(r#"{{"actor":{{"key":7}},"link":{STATE}}}"#));
         let stored = serde_json::to_string(&event.metadata).unwrap();
         assert_eq!(stored, format!(r#"{{"link":{STATE}}}"#));
-        assert_eq!(event.link_after().unwrap().unwrap().state.slug, "Spring");
+        assert_eq!(event.link_after().unwrap().state.slug, "Spring");
     }
 
     #[test]
@@ -334,7 +338,7 @@ mod tests {
         };
         let link = created(r#"{"actor":"operator"}"#).link_after().unwrap();
         let state: LinkState = serde_json::from_str(STATE).unwrap();
-        assert_eq!(link.unwrap().state, state);
+        assert_eq!(link.state, state);
         let later = STATE.replace('{', r#"{"frozen":true,"#);
         let error = created(&format!(r#"{{"link":{later}}}"#)).link_after();
         assert!(matches!(error, Err(DecodeError::State { .. })), "{error:?}");

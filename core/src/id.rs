@@ -61,7 +61,7 @@ macro_rules! typed_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "postgres", derive(sqlx::Type), sqlx(transparent))]
+        #[cfg_attr(feature = "http", derive(sqlx::Type), sqlx(transparent))]
         pub struct $name(Uuid);
 
         impl $name {

@@ -78,10 +78,8 @@
 //! Without features, the crate does no I/O and needs no async runtime: code decides and never
 //! waits.
 //!
-//! - `postgres`: the event store.
-//! - `http`: code shared by the two HTTP services.
-//! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`.
-//! - `kafka`: classification of Kafka errors, and the close of Kafka clients.
+//! - `http`: the event store, and code shared by the two HTTP services.
+//! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`, clients of Kafka.
 //! - `clicks`: classification of clicks by their requests.
 //! - `qr-codes`: QR codes of short addresses.
 //! - `tls`: TLS and SCRAM for Kafka.
@@ -119,15 +117,14 @@ pub mod segment;
 pub mod shard;
 pub mod timestamp;
 
-#[cfg(feature = "postgres")]
+#[cfg(feature = "http")]
 pub mod event_store;
-#[cfg(feature = "postgres")]
-pub mod migrations;
-
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
 pub mod metrics;
+#[cfg(feature = "http")]
+pub mod migrations;
 #[cfg(feature = "http")]
 pub mod openapi;
 
@@ -141,13 +138,13 @@ pub mod failure;
 pub mod figures;
 #[cfg(feature = "service")]
 pub mod internal_listener;
-#[cfg(feature = "kafka")]
+#[cfg(feature = "service")]
 pub mod kafka_close;
 #[cfg(feature = "service")]
 pub mod kafka_config;
-#[cfg(feature = "kafka")]
+#[cfg(feature = "service")]
 pub mod kafka_errors;
-#[cfg(feature = "kafka")]
+#[cfg(feature = "service")]
 pub mod kafka_leaders;
 #[cfg(feature = "service")]
 pub mod lifecycle;

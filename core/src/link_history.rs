@@ -2,42 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    envelope::RecordedEvent,
-    event::DecodeError,
-    link::{
-        ExistingLink, LinkDetails, LinkState,
-        members::{
-            DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS,
-            TITLE,
-        },
+use crate::link::{
+    LinkDetails, LinkState,
+    members::{
+        DESTINATION_URL, DISABLED, DISABLED_BY, EXPIRED_URL, EXPIRES_AT, EXTERNAL_ID, TAGS, TITLE,
     },
 };
-
-/// Reason why an event has no place in the history of a link.
-#[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
-    /// This release cannot read the event, or the state of the link after the event.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// The event is not of a link.
-    #[error("version {version} of the stream is not of a link")]
-    OtherStream {
-        /// Version of the event.
-        version: i64,
-    },
-}
-
-/// Returns the link right after one of its events.
-///
-/// # Errors
-/// Returns [`HistoryError`] if a later release wrote the event, or the event is not of a link.
-pub fn link_after(event: &RecordedEvent) -> Result<ExistingLink, HistoryError> {
-    let version = event.version;
-    event
-        .link_after()?
-        .ok_or(HistoryError::OtherStream { version })
-}
 
 /// Returns each member that an event changed, with its values before and after. Without a state
 /// before, the event created the link: each member that is set changed from null.
@@ -108,12 +78,13 @@ mod tests {
     use time::OffsetDateTime;
 
     use super::*;
+    use crate::link::Destination;
 
     fn after(destination_url: &str, is_disabled: bool, deleted: bool) -> LinkState {
         LinkState {
             slug: "spring".to_owned(),
             created_at: OffsetDateTime::UNIX_EPOCH,
-            destination_url: destination_url.to_owned(),
+            destination_url: Destination::stored(destination_url),
             disabled_by_operator: is_disabled,
             disabled_by_owner: false,
             deleted,

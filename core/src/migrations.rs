@@ -34,32 +34,21 @@ pub enum SchemaError {
     Database(#[from] sqlx::Error),
 }
 
-/// Schema with migrations of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schema {
-    /// The log, accounts, keys and slugs.
-    EventStore,
-    /// The read tables with their checkpoints.
-    ReadModel,
-    /// Figures of clicks, on the server of the read tables.
-    Clicks,
+crate::named_enum! {
+    /// Schema with migrations of its own.
+    pub enum Schema {
+        /// The log, accounts, keys and slugs.
+        EventStore = "event_store",
+        /// The read tables with their checkpoints.
+        ReadModel = "read_model",
+        /// Figures of clicks, on the server of the read tables.
+        Clicks = "clicks",
+    }
 }
 
 impl Schema {
-    /// All schemas.
-    pub const ALL: [Self; 3] = [Self::EventStore, Self::ReadModel, Self::Clicks];
-
     /// Schemas of the server of the read tables.
     pub const READ: [Self; 2] = [Self::ReadModel, Self::Clicks];
-
-    /// Returns the name in SQL.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::EventStore => "event_store",
-            Self::ReadModel => "read_model",
-            Self::Clicks => "clicks",
-        }
-    }
 
     fn migrator(self) -> Migrator {
         let mut migrator = match self {

@@ -6,8 +6,6 @@ mod svg;
 
 use qrcodegen::QrCodeEcc;
 
-use crate::listed::listed;
-
 pub use color::{CONTRAST_MIN, Color};
 
 /// Smallest width and height of an image, in pixels.
@@ -17,9 +15,9 @@ pub const SIZE_MAX: u16 = 4_096;
 /// Largest margin, in modules.
 pub const MARGIN_MAX: u8 = 16;
 
-listed! {
+crate::named_enum! {
     /// Share of a code that may be damaged, at least.
-    pub enum ErrorCorrection: &'static str {
+    pub enum ErrorCorrection {
         /// About 7 %.
         Low = "L",
         /// About 15 %.
@@ -32,17 +30,6 @@ listed! {
 }
 
 impl ErrorCorrection {
-    /// Returns the letter of the level.
-    pub const fn letter(self) -> &'static str {
-        self.row()
-    }
-
-    /// Finds the level with this letter.
-    pub fn of_letter(letter: &str) -> Option<Self> {
-        let mut levels = Self::ALL.iter().copied();
-        levels.find(|level| level.letter() == letter)
-    }
-
     const fn level(self) -> QrCodeEcc {
         match self {
             Self::Low => QrCodeEcc::Low,
@@ -141,14 +128,14 @@ mod tests {
 
     #[test]
     fn letters_name_the_levels() {
-        let letters = ErrorCorrection::ALL.iter().map(|level| level.letter());
+        let letters = ErrorCorrection::ALL.iter().map(|level| level.name());
         assert_eq!(letters.collect::<String>(), "LMQH");
         assert_eq!(
-            ErrorCorrection::of_letter("Q"),
+            ErrorCorrection::of_name("Q"),
             Some(ErrorCorrection::Quartile)
         );
         for text in ["", "q", "LM", "low"] {
-            assert_eq!(ErrorCorrection::of_letter(text), None, "{text}");
+            assert_eq!(ErrorCorrection::of_name(text), None, "{text}");
         }
     }
 

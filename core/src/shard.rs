@@ -1,6 +1,8 @@
 //! Shards and positions: the place of an event in the log.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
+
+use serde::Serialize;
 
 use crate::id::AccountId;
 
@@ -10,7 +12,8 @@ pub const SHARD_COUNT: u8 = 16;
 
 /// One of the [`SHARD_COUNT`] parts of the log. Its number equals the number of the Kafka
 /// partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct Shard(u8);
 
 impl Shard {
@@ -48,6 +51,16 @@ impl Shard {
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Parses the number of a shard.
+impl FromStr for Shard {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let shard = text.parse().ok().and_then(Self::new);
+        shard.ok_or("give the number of a shard, from 0 to 15")
     }
 }
 

@@ -16,6 +16,7 @@ use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
+use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _};
 
 use self::{slow_statements::SlowStatements, span_fields::JsonSpanFields};
@@ -55,7 +56,7 @@ pub enum LogFormat {
 /// Logs and traces of this process. Keep the value until the end of the process.
 #[must_use = "the last spans are sent when the value is dropped"]
 pub struct Telemetry {
-    traces: Option<otlp::Provider>,
+    traces: Option<SdkTracerProvider>,
 }
 
 /// Starts logging, and tracing if there is a collector. The settings override `default_filter`.
@@ -116,7 +117,7 @@ fn filter(text: &str) -> anyhow::Result<EnvFilter> {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         if let Some(traces) = &self.traces
-            && let Err(error) = otlp::shut_down(traces, FLUSH_TIME_MAX)
+            && let Err(error) = traces.shutdown_with_timeout(FLUSH_TIME_MAX)
         {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "the last spans did not reach the collector");

@@ -35,7 +35,7 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{batch::counted_sequences, report::keep_reported, run::CountingLoop};
+pub use self::{report::keep_reported, run::CountingLoop};
 use crate::{Config, pipeline::claims::ClaimedShards};
 
 /// Sessions of the counting and its housekeeping.

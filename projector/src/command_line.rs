@@ -6,7 +6,6 @@ use std::{
 };
 
 use crate::{
-    Listeners,
     config::{InternalListen, ProjectorSettings},
     doctor, serve,
     surfaces::cli,
@@ -75,5 +74,5 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 async fn run(ProjectorSettings { config, listen }: ProjectorSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
     let internal = lifecycle::listen(listen.internal.address).await?;
-    serve(config, Listeners { internal }, CancellationToken::new()).await
+    serve(config, internal, CancellationToken::new()).await
 }

@@ -14,7 +14,7 @@
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, recount, status.
 //! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
 //!
-//! `pipeline` imports from `read_models`, `clicks` claims and retries of `pipeline`, `operations` from all of
+//! `pipeline` imports from `read_models`, `clicks` claims, clients and retries of `pipeline`, `operations` from all of
 //! them, `surfaces` from all, and nothing the other way round.
 
 pub mod clicks;
@@ -54,12 +54,6 @@ use crate::{
     pipeline::{claims::Claims, consumer::Consumer, followers::Followers, redirect_changes, run},
     surfaces::console,
 };
-
-/// The sockets of the service.
-pub struct Listeners {
-    /// Probes, metrics, and the operators' console.
-    pub internal: TcpListener,
-}
 
 /// A projector that runs in this process.
 pub struct Projector {
@@ -103,7 +97,7 @@ pub fn start(
             readiness: readiness.clone(),
         };
         tasks.spawn_essential("projector", projector.run(tasks.shutdown()));
-        let console = console::start(&config.databases, config.internal_hosts, tasks)
+        let console = console::router(&config.databases, config.internal_hosts)
             .context("cannot parse the address of the database")?;
         Ok(Projector { readiness, console })
     })
@@ -143,14 +137,15 @@ fn begin_counters() {
     }
 }
 
-/// Runs the projector and its internal listener until the shutdown.
+/// Runs the projector until the shutdown; `internal` is the listener of probes, metrics and the operators'
+/// console.
 ///
 /// # Errors
 /// Returns the error that ended the projector before the shutdown.
 // Boxed for the reason of `start`.
 pub fn serve(
     config: Config,
-    listeners: Listeners,
+    internal: TcpListener,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
@@ -161,7 +156,7 @@ pub fn serve(
         let projector = start(config, CountingStop::AtShutdown, &mut tasks).await?;
         let router = internal_listener::router(projector.readiness, shutdown, recorder, hosts)
             .merge(projector.console);
-        lifecycle::serve(&mut tasks, "internal listener", listeners.internal, router);
+        lifecycle::serve(&mut tasks, "internal listener", internal, router);
         tasks.join().await
     })
 }

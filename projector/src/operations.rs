@@ -1,7 +1,6 @@
 //! Operations of an operator: each is a function that the command line and the console call.
 
 pub mod audit;
-pub mod clicks;
 pub(crate) mod figures;
 pub mod parked;
 pub mod pause;

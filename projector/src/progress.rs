@@ -100,11 +100,7 @@ impl ProgressReport {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.tell_end(&mut state);
         *state = State::begun(phase, total, unit);
-        if let Show::Bar(bar) = &self.show {
-            draw(bar, &state.line());
-        } else {
-            self.tell(&mut state);
-        }
+        self.tell(&mut state);
     }
 
     /// Sets the number of units that are still to be done.
@@ -118,9 +114,7 @@ impl ProgressReport {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += done;
         state.total = state.total.max(state.done);
-        if let Show::Bar(bar) = &self.show {
-            draw(bar, &state.line());
-        } else if state.told_at.elapsed() >= LINE_INTERVAL {
+        if matches!(self.show, Show::Bar(_)) || state.told_at.elapsed() >= LINE_INTERVAL {
             self.tell(&mut state);
         }
     }
@@ -138,7 +132,8 @@ impl ProgressReport {
         let text = match &self.show {
             Show::Lines => line.to_string(),
             Show::Json => serde_json::to_string(&line).unwrap_or_default(),
-            Show::Bar(_) | Show::Nothing => return,
+            Show::Bar(bar) => return draw(bar, &line),
+            Show::Nothing => return,
         };
         // A failure of standard error does not end the command.
         writeln!(std::io::stderr(), "{text}").ok();

@@ -75,11 +75,8 @@ impl EventContent {
     pub fn rows(&self) -> usize {
         match self {
             Self::Link(state) => {
-                2 + state
-                    .details
-                    .tags
-                    .as_ref()
-                    .map_or(0, |it| it.as_slice().len())
+                let tags = state.details.tags.as_ref();
+                2 + tags.map_or(0, |tags| tags.as_slice().len())
             }
             Self::Account(_) | Self::Credits(_) => 2,
         }
@@ -97,7 +94,7 @@ pub enum Creation {
 }
 
 /// Rows that a batch of events results in, in all read models.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rows<'a> {
     credits: CreditRows,
     links: LinkRows<'a>,
@@ -107,11 +104,7 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Projects the events, each for a projection and a generation, in the order of their positions.
     pub fn of(events: &[(Projection, i32, &'a DecodedEvent)]) -> Self {
-        let mut rows = Self {
-            credits: CreditRows::default(),
-            links: LinkRows::default(),
-            redirects: RedirectRows::default(),
-        };
+        let mut rows = Self::default();
         for (projection, generation, event) in events {
             match projection {
                 Projection::Credits => rows.credits.project(*generation, event),
@@ -134,6 +127,6 @@ impl<'a> Rows<'a> {
 
     /// Returns the changes that redirect caches follow.
     pub fn redirect_changes(&self) -> &RedirectChanges {
-        self.redirects.changes()
+        &self.redirects.changes
     }
 }

@@ -6,7 +6,6 @@
 //! are in no log, trace, metric or record.
 
 mod buffer;
-mod claim;
 mod classifier;
 mod counters;
 mod countries;
@@ -22,7 +21,7 @@ mod settings;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicI64},
     thread::available_parallelism,
 };
 
@@ -33,8 +32,8 @@ use axum::http::{
 };
 use linkledger_core::{
     click::{
-        BotPatterns, ForwardingHeaders, RecorderId, TrustedProxy, asks_for_privacy, client_address,
-        cut, is_prefetch, is_unlisted_proxy,
+        BotPatterns, RecorderId, TrustedProxy, asks_for_privacy, client_address, cut, is_prefetch,
+        is_unlisted_proxy,
     },
     clock::{Clock, new_uuid},
     cloud_event::RecordKey,
@@ -55,11 +54,10 @@ use tokio::sync::{Mutex, watch};
 
 use self::{
     buffer::{Buffer, ClickBuffers},
-    claim::ClaimedUntil,
     classifier::{Agents, Classifier},
     counters::ClickCounters,
     folded::milliseconds_of,
-    frame::RawClick,
+    frame::{RawClick, RequestFacts},
     heartbeat::Heartbeats,
     outbox::{Outbox, PerPartition},
     publisher::ClickPublisher,
@@ -108,14 +106,6 @@ pub(crate) struct Visit<'a> {
     pub(crate) peer: Option<SocketAddr>,
 }
 
-/// The short link that was followed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FollowedLink<'a> {
-    pub(crate) link_id: LinkId,
-    pub(crate) account_id: AccountId,
-    pub(crate) slug_folded: &'a str,
-}
-
 impl Clicks {
     /// Starts the recording, unless it is switched off. Returns after the recorder is registered in the
     /// database of the read tables. Referrers of the host `short_host` are of the service itself.
@@ -137,15 +127,16 @@ impl Clicks {
         let recorder_id = RecorderId(new_uuid(started_at));
         let salts = Salts::default();
         let started_at_ms = milliseconds_of(started_at);
-        let claimed_until = ClaimedUntil::new(started_at_ms);
+        let claimed_until_ms = Arc::new(AtomicI64::new(started_at_ms));
         let (progress, receiver) = watch::channel(RecordingProgress {
             recorded_until_ms: started_at_ms,
             sequences: PerPartition::default(),
             has_same_address: false,
-            end: None,
+            is_flushed: None,
         });
+        let threads = available_parallelism().map_or(1, usize::from);
         let recording = Arc::new(Recording {
-            buffers: ClickBuffers::new(threads(), Arc::clone(clock)),
+            buffers: ClickBuffers::new(threads, Arc::clone(clock)),
             trusted_proxies: settings.trusted_proxies.clone(),
             bots: files.bots.clone(),
         });
@@ -160,7 +151,7 @@ impl Clicks {
             clock: Arc::clone(clock),
             salts: salts.clone(),
             progress: receiver,
-            claimed_until: claimed_until.clone(),
+            claimed_until_ms: Arc::clone(&claimed_until_ms),
         };
         heartbeats.begin().await?;
         let record_key = read_record_key(databases.log_url()).await?;
@@ -177,33 +168,35 @@ impl Clicks {
             outbox: Outbox::new(settings.buffer_bytes()),
             publisher: Some(publisher),
             progress,
-            claimed_until,
+            claimed_until_ms,
             counters: ClickCounters::default(),
             same_address: SameAddress::default(),
             drained: Buffer::default(),
-            offset: 0,
             stopped_at: None,
         };
         spawn(recorder, heartbeats, tasks);
         Ok(Self(Some(recording)))
     }
 
-    /// Records the click of a request that is answered with a redirect: copies a few hundred bytes.
-    pub(crate) fn record(&self, visit: &Visit<'_>, link: &FollowedLink<'_>) {
+    /// Records the click of a request that is answered with a redirect to a link: copies a few hundred bytes.
+    pub(crate) fn record(&self, visit: &Visit<'_>, link: (LinkId, AccountId), slug_folded: &str) {
         let Some(recording) = &self.0 else {
             return;
         };
+        let (link_id, account_id) = link;
         let headers = visit.headers;
         let value = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
         let click = RawClick {
-            link_id: link.link_id,
-            account_id: link.account_id,
-            slug: link.slug_folded,
-            is_head: visit.method == Method::HEAD,
-            is_prefetch: is_prefetch(PURPOSES.iter().map(value)),
-            wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
-            client_address: recording.client_address(visit),
-            is_of_unlisted_proxy: recording.is_of_unlisted_proxy(visit),
+            facts: RequestFacts {
+                link_id,
+                account_id,
+                is_head: visit.method == Method::HEAD,
+                is_prefetch: is_prefetch(PURPOSES.iter().map(value)),
+                wants_privacy: asks_for_privacy(value(&DNT), value(&SEC_GPC)),
+                client_address: recording.client_address(visit),
+                is_of_unlisted_proxy: recording.is_of_unlisted_proxy(visit),
+            },
+            slug: slug_folded,
             user_agent: cut(value(&USER_AGENT).unwrap_or_default()),
             referer: cut(value(&REFERER).unwrap_or_default()),
         };
@@ -217,12 +210,10 @@ impl Recording {
             let lines = visit.headers.get_all(name).iter();
             lines.map(HeaderValue::as_bytes)
         };
-        let headers = ForwardingHeaders {
-            forwarded: lines(&FORWARDED),
-            x_forwarded_for: lines(&X_FORWARDED_FOR),
-        };
+        let (forwarded, x_forwarded_for) = (lines(&FORWARDED), lines(&X_FORWARDED_FOR));
         let peer = visit.peer?.ip();
-        Some(client_address(peer, &self.trusted_proxies, headers))
+        let trusted = &self.trusted_proxies;
+        Some(client_address(peer, trusted, forwarded, x_forwarded_for))
     }
 
     fn is_of_unlisted_proxy(&self, visit: &Visit<'_>) -> bool {
@@ -264,9 +255,4 @@ pub(crate) async fn has_salt(pool: &PgPool, day: Date) -> sqlx::Result<bool> {
     let salts = Salts::default();
     salts.read(pool, day).await?;
     Ok(salts.of(day).is_some())
-}
-
-/// Returns the number of worker threads of the usual runtime.
-fn threads() -> usize {
-    available_parallelism().map_or(1, usize::from)
 }

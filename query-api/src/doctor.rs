@@ -3,12 +3,13 @@
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     config::Secret,
-    databases::{DatabaseOf, DatabaseSettings},
+    databases::DatabaseOf,
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
     event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
     migrations::Schema,
 };
+use sqlx::PgPool;
 
 use crate::{
     FIGURE_CONNECTIONS, FOLLOWER_CONNECTIONS, HISTORY_CONNECTIONS, SHORT_HOST_CONNECTIONS,
@@ -83,8 +84,13 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     findings.extend(doctor::examine_each(&config.databases, &requirements).await);
     if let Ok(Some(kafka)) = config.clicks.kafka() {
         findings.push(clicks_topic(&kafka).await);
-        findings.push(salts(&config.databases).await);
-        findings.push(client_addresses(&config.databases).await);
+        // An invalid address is a finding already.
+        let pool = event_store::pool(config.databases.read_url(), SessionKind::Reader, 1);
+        if let Ok(pool) = pool {
+            findings.push(salts(&pool).await);
+            findings.push(client_addresses(&pool).await);
+            pool.close().await;
+        }
     }
     for replica in &config.read_replica_urls {
         let replica = DatabaseOf {
@@ -110,8 +116,8 @@ fn clicks_settings(settings: &ClickSettings) -> Vec<Finding> {
         Ok(Some(kafka)) => configuration::kafka(&kafka),
         Err(error) => Finding::failed("Kafka", &error),
     };
-    let files = match settings.check_files() {
-        Ok(()) => Finding::ok("clicks", "the files can be used"),
+    let files = match settings.read_files() {
+        Ok(_) => Finding::ok("clicks", "the files can be used"),
         Err(error) => Finding::failed("clicks", &error),
     };
     vec![kafka, files]
@@ -126,15 +132,8 @@ async fn clicks_topic(kafka: &KafkaConfig) -> Finding {
 }
 
 /// Looks for the salt of today: without it, clicks have no visitors.
-async fn salts(databases: &DatabaseSettings) -> Finding {
-    let read = async {
-        let pool = event_store::pool(databases.read_url(), SessionKind::Reader, 1)?;
-        let today = SystemClock.now().date();
-        let has_salt = clicks::has_salt(&pool, today).await;
-        pool.close().await;
-        has_salt
-    };
-    match read.await {
+async fn salts(pool: &PgPool) -> Finding {
+    match clicks::has_salt(pool, SystemClock.now().date()).await {
         Ok(true) => Finding::ok("salts of visitors", "there is one for today"),
         Ok(false) => {
             let is = "there is none for today: clicks have no visitors";
@@ -146,14 +145,8 @@ async fn salts(databases: &DatabaseSettings) -> Finding {
 }
 
 /// Asks the heartbeats of all recorders: a proxy that is not listed hides the addresses of clients.
-async fn client_addresses(databases: &DatabaseSettings) -> Finding {
-    let read = async {
-        let pool = event_store::pool(databases.read_url(), SessionKind::Reader, 1)?;
-        let recorders = clicks::suspicious_recorders(&pool).await;
-        pool.close().await;
-        recorders
-    };
-    match read.await {
+async fn client_addresses(pool: &PgPool) -> Finding {
+    match clicks::suspicious_recorders(pool).await {
         Ok(0) => Finding::ok(
             "client addresses",
             "no query-api sees the same one again and again",

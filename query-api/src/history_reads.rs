@@ -5,9 +5,8 @@
 use linkledger_core::{
     clock::to_millisecond,
     envelope::RecordedEvent,
-    event::Subject,
+    event::{DecodeError, Subject},
     event_store::log::{StreamPart, read_stream_backwards},
-    link_history::HistoryError,
     problem::{Code, Problem},
     shard::Shard,
 };
@@ -43,11 +42,8 @@ impl HistoryReads {
         before: Option<i64>,
         limit: i64,
     ) -> Result<Vec<RecordedEvent>, Problem> {
-        let newest = newest(link, limit);
-        let part = StreamPart {
-            before: before.unwrap_or(newest.before),
-            ..newest
-        };
+        let mut part = newest(link, limit);
+        part.before = before.unwrap_or(part.before);
         self.read(link, part).await
     }
 
@@ -74,17 +70,14 @@ impl HistoryReads {
     }
 }
 
-fn shard_of(link: LinkKey) -> Shard {
-    Shard::of(link.account_id)
-}
-
 fn newest(link: LinkKey, limit: i64) -> StreamPart {
-    StreamPart::newest(shard_of(link), Subject::Link(link.link_id), limit)
+    let shard = Shard::of(link.account_id);
+    StreamPart::newest(shard, Subject::Link(link.link_id), limit)
 }
 
 /// Returns the problem of a link with an event that this release cannot read. The link may be changed or deleted, so
 /// neither its state before nor 404 would be certain.
-pub(crate) fn unreadable(link: LinkKey, error: &HistoryError) -> Problem {
+pub(crate) fn unreadable(link: LinkKey, error: &DecodeError) -> Problem {
     let error = error as &dyn std::error::Error;
     tracing::error!(link.id = %link.link_id, error, "cannot read the history of a link; a later release wrote an event");
     Problem::new(

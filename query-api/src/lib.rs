@@ -136,7 +136,9 @@ pub fn start(
             hosts: ServedHosts::new(address, &config.allowed_hosts),
             service,
         };
-        let clicks = start_clicks(&config, &clock, tasks).await?;
+        let short_host = config.short_base_url.url().host_str();
+        let clicks = Clicks::start(&config.clicks, &config.databases, short_host, &clock, tasks);
+        let clicks = clicks.await?;
         let authenticator = Authenticator::new(
             databases.log.clone(),
             Arc::clone(&clock),
@@ -194,15 +196,6 @@ pub fn start(
 /// a quarter of the sessions to quick reads.
 fn costly_pages(sessions: usize) -> AccountShares {
     AccountShares::new(COSTLY_PAGES_MAX.min(sessions / 2), sessions - sessions / 4)
-}
-
-async fn start_clicks(
-    config: &QueryApiConfig,
-    clock: &Arc<dyn Clock>,
-    tasks: &mut Tasks,
-) -> anyhow::Result<Clicks> {
-    let short_host = config.short_base_url.url().host_str();
-    Clicks::start(&config.clicks, &config.databases, short_host, clock, tasks).await
 }
 
 /// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a

@@ -19,8 +19,8 @@ use serde_json::json;
 use utoipa::{
     IntoParams, PartialSchema, ToSchema,
     openapi::{
-        ObjectBuilder, Ref, RefOr, Schema, SchemaFormat, Type,
-        path::{Parameter, ParameterBuilder, ParameterIn},
+        Ref, RefOr, Schema,
+        path::{Parameter, ParameterIn},
     },
 };
 
@@ -79,30 +79,28 @@ impl PageRequest {
 
 impl IntoParams for PageRequest {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let limit = ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .minimum(Some(LIMIT_MIN))
-            .maximum(Some(LIMIT_MAX))
-            .default(Some(LIMIT_DEFAULT.into()));
-        let cursor = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::Custom("cursor".to_owned())));
-        let parameter = |name: &str, description: &str, schema: ObjectBuilder| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Query)
-                .description(Some(description))
-                .schema(Some(schema))
-                .build()
-        };
-        vec![
-            parameter(LIMIT, "Most items on the page.", limit),
-            parameter(
-                CURSOR,
-                "`next_cursor` of the page before, as it is; the first page needs none.",
-                cursor,
-            ),
-        ]
+        let parameters = json!([
+            {
+                "name": LIMIT,
+                "in": "query",
+                "description": "Most items on the page.",
+                "required": false,
+                "schema": {
+                    "type": "integer",
+                    "minimum": LIMIT_MIN,
+                    "maximum": LIMIT_MAX,
+                    "default": LIMIT_DEFAULT,
+                },
+            },
+            {
+                "name": CURSOR,
+                "in": "query",
+                "description": "`next_cursor` of the page before, as it is; the first page needs none.",
+                "required": false,
+                "schema": { "type": "string", "format": "cursor" },
+            },
+        ]);
+        serde_json::from_value(parameters).expect("parameters")
     }
 }
 

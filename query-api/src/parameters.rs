@@ -27,6 +27,17 @@ pub(crate) struct ParameterError {
     pub(crate) members: Vec<(&'static str, Value)>,
 }
 
+impl ParameterError {
+    /// Returns an error without additional members.
+    pub(crate) fn new(code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            members: Vec::new(),
+        }
+    }
+}
+
 /// Values by name, and the errors in them. The answer names all errors at once.
 #[derive(Debug)]
 pub(crate) struct Parameters {
@@ -123,13 +134,12 @@ pub(crate) fn parse_instant(name: &str, text: &str) -> Result<OffsetDateTime, Pa
         Some(RangeEdge::Date(date)) => timestamp::parse(&format!("{date}T00:00:00Z")),
         None => None,
     };
-    instant.ok_or_else(|| ParameterError {
-        code: "invalid_time",
-        detail: format!(
+    instant.ok_or_else(|| {
+        let detail = format!(
             "Send {name} as an instant such as 2026-11-20T09:00:00Z, or as a date such as 2026-11-20, of a year from \
              2000 to 2099."
-        ),
-        members: Vec::new(),
+        );
+        ParameterError::new("invalid_time", detail)
     })
 }
 
@@ -139,10 +149,9 @@ pub(crate) fn parse_name<T>(
     of_name: impl Fn(&str) -> Option<T>,
     names: &[&str],
 ) -> Result<T, ParameterError> {
-    of_name(text).ok_or_else(|| ParameterError {
-        code: "unknown_value",
-        detail: format!("Send one of: {}.", names.join(", ")),
-        members: Vec::new(),
+    of_name(text).ok_or_else(|| {
+        let detail = format!("Send one of: {}.", names.join(", "));
+        ParameterError::new("unknown_value", detail)
     })
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn checkpoints(pool: &PgPool) -> sqlx::Result<Checkpoints> {
     .await?;
     let mut checkpoints = Checkpoints::default();
     for row in rows {
-        let projection = Projection::named(&row.projection);
+        let projection = Projection::of_name(&row.projection);
         let shard = Shard::new(row.shard.into());
         if let (Some(projection), Some(shard)) = (projection, shard) {
             checkpoints[projection.index()][shard.index()] = LogPosition {

@@ -27,16 +27,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
-    clicks::{Clicks, FollowedLink, Visit},
-    config::RedirectStatus,
+    clicks::{Clicks, Visit},
     consistency::VisibilityWait,
     read_model::{
         LogPosition,
-        redirects::{LinkExpiry, OwnedSlug, Redirect, RedirectTarget},
+        redirects::{Redirect, RedirectTarget},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
-    shared_reads::{HolderOf, RedirectOf},
-    single_flight::{LoadRole, SingleFlight},
+    shared_reads::{HolderOf, RedirectOf, VisibilityOf},
+    single_flight::SingleFlight,
 };
 
 /// Timeout of reading a redirect from the read table, for which other requests wait, and again of asking the event
@@ -52,32 +51,15 @@ const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=ut
 pub(crate) struct Redirects {
     reads: SharedReads<RedirectOf>,
     holders: SharedReads<HolderOf>,
-    /// Reads of links that the log has and the read table lacked.
-    lagging: SharedReads<OwnedSlug>,
+    /// Reads of the visibility of links that the log has and the read table lacked.
+    visibilities: SharedReads<VisibilityOf>,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
     /// Loads by slug. Two loads of one slug at once could store the older redirect last.
     flights: SingleFlight<String, RedirectLoad>,
-    counters: LookupCounters,
-}
-
-/// Counts of cache lookups by result.
-struct LookupCounters {
     hits: Counter,
     misses: Counter,
     bypassed: Counter,
-}
-
-impl LookupCounters {
-    fn new() -> Self {
-        let counter =
-            |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result);
-        Self {
-            hits: counter("hit"),
-            misses: counter("miss"),
-            bypassed: counter("bypassed"),
-        }
-    }
 }
 
 /// Result of a load, shared by all requests that waited for the load.
@@ -96,26 +78,29 @@ impl Redirects {
         cache: Arc<RedirectCache>,
         tasks: &mut Tasks,
     ) -> Self {
+        let lookups =
+            |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result);
         Self {
             reads: SharedReads::start(&databases.read, tasks),
             holders: SharedReads::start(&databases.log, tasks),
-            lagging: SharedReads::start(&databases.read, tasks),
+            visibilities: SharedReads::start(&databases.read, tasks),
             watcher,
             cache,
             flights: SingleFlight::default(),
-            counters: LookupCounters::new(),
+            hits: lookups("hit"),
+            misses: lookups("miss"),
+            bypassed: lookups("bypassed"),
         }
     }
 
-    /// Returns the redirect of a slug; `None` if no link has the slug. `folded` is the folded form of the
-    /// slug.
-    async fn find_redirect(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
+    /// Returns the redirect of a folded slug; `None` if no link has the slug.
+    async fn find_redirect(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
         let redirect = match self.look_up(folded) {
             CacheLookup::Hit(redirect) => Some(redirect),
-            CacheLookup::Miss => self.load_once(slug, folded).await?,
+            CacheLookup::Miss => self.load_once(folded).await?,
             // The cached redirect may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
-                let redirect = self.read(slug).await?;
+                let redirect = self.read(folded).await?;
                 self.cache.invalidate_slug(folded);
                 redirect
             }
@@ -124,7 +109,7 @@ impl Redirects {
             return Ok(redirect);
         }
         // The read table may lag: an existing link must not get 404.
-        let finding = timeout(LOAD_TIME_MAX, self.find_in_event_store(slug)).await;
+        let finding = timeout(LOAD_TIME_MAX, self.find_in_event_store(folded)).await;
         let redirect = finding.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))?;
         if redirect.is_some() {
             // Another load may have stored an older redirect meanwhile.
@@ -135,20 +120,20 @@ impl Redirects {
 
     /// Loads the redirect from the read table, if the table has the slug. Concurrent requests for
     /// one slug share one load.
-    async fn load_once(&self, slug: &Slug, folded: &str) -> Result<Option<Redirect>, Problem> {
+    async fn load_once(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
         // At most one joined load is discarded as stale. After that, only a load whose client disconnects
         // causes another turn.
         loop {
-            let result = match self.flights.join(folded.to_owned()) {
-                LoadRole::Load(flight) => {
-                    let load = self.load(slug, folded).await;
+            let joined = match self.flights.join(folded.to_owned()).await {
+                Ok(flight) => {
+                    let load = self.load(folded).await;
                     flight.finish(load.clone());
                     return load.result;
                 }
-                LoadRole::Wait(result) => result,
+                Err(joined) => joined,
             };
-            if let Some(load) = result.outcome().await {
+            if let Some(load) = joined {
                 // The first load began before this request, so its result may only be used while the
                 // cache would still store that result. Every later load began after this request.
                 let is_usable = has_waited || self.cache.is_current(load.ticket, Instant::now());
@@ -160,17 +145,17 @@ impl Redirects {
         }
     }
 
-    async fn load(&self, slug: &Slug, folded: &str) -> RedirectLoad {
+    async fn load(&self, folded: &str) -> RedirectLoad {
         let ticket = self.cache.ticket();
-        let result = self.read(slug).await;
+        let result = self.read(folded).await;
         if let Ok(Some(redirect)) = &result {
             self.cache.store(ticket, folded, redirect.clone());
         }
         RedirectLoad { ticket, result }
     }
 
-    async fn read(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        let reading = self.reads.read(RedirectOf(slug.clone()));
+    async fn read(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
+        let reading = self.reads.read(RedirectOf(folded.to_owned()));
         let read = timeout(LOAD_TIME_MAX, reading).await;
         read.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))
     }
@@ -178,17 +163,17 @@ impl Redirects {
     fn look_up(&self, folded: &str) -> CacheLookup {
         let look_up = self.cache.look_up(folded, Instant::now());
         let count = match &look_up {
-            CacheLookup::Hit(_) => &self.counters.hits,
-            CacheLookup::Miss => &self.counters.misses,
-            CacheLookup::Bypassed => &self.counters.bypassed,
+            CacheLookup::Hit(_) => &self.hits,
+            CacheLookup::Miss => &self.misses,
+            CacheLookup::Bypassed => &self.bypassed,
         };
         count.increment(1);
         look_up
     }
 
     /// Asks the event store for a slug that the read table lacks: an existing link must not get 404.
-    async fn find_in_event_store(&self, slug: &Slug) -> Result<Option<Redirect>, Problem> {
-        let Some(holder) = self.holders.read(HolderOf(slug.clone())).await? else {
+    async fn find_in_event_store(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
+        let Some(holder) = self.holders.read(HolderOf(folded.to_owned())).await? else {
             return Ok(None);
         };
         match holder.extent.end_state {
@@ -204,19 +189,14 @@ impl Redirects {
             epoch: self.watcher.log_epoch(),
             position: holder.extent.created_at,
         };
-        let snapshot = VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
+        VisibilityWait::begin(&self.watcher, Projection::Redirects, holder.shard)
             .read_containing(created_at, || {
-                self.lagging.read(OwnedSlug {
-                    slug: slug.clone(),
-                    owner: holder.account_id,
-                })
+                self.visibilities.read(VisibilityOf(holder.account_id))
             })
             .await?;
-        // The link exists, although the read table lacks it at a later checkpoint.
-        snapshot
-            .value
-            .map(Some)
-            .ok_or_else(Problem::read_model_behind)
+        // The link exists, although the read table may lack it at a later checkpoint.
+        let redirect = self.read(folded).await?;
+        redirect.map(Some).ok_or_else(Problem::read_model_behind)
     }
 }
 
@@ -224,18 +204,11 @@ impl Redirects {
 #[derive(Clone)]
 pub(crate) struct FollowLink {
     pub(crate) redirects: Arc<Redirects>,
-    pub(crate) status: RedirectStatus,
+    pub(crate) status: StatusCode,
     pub(crate) clicks: Clicks,
-    /// Clock that expiries are compared with.
+    /// Clock that expiries are compared with. Caches keep the instant with the link, so that all processes obey the
+    /// instant without a change of a row.
     pub(crate) clock: Arc<dyn Clock>,
-}
-
-impl FollowLink {
-    /// Returns true if the link has expired. Caches keep the instant with the link, so that all
-    /// processes obey the instant without a change of a row.
-    fn has_expired(&self, expiry: &LinkExpiry) -> bool {
-        expiry.expires_at <= self.clock.now()
-    }
 }
 
 /// Redirects the visitor, and records the click. The query of the request is neither checked nor added to
@@ -246,13 +219,13 @@ pub(crate) async fn follow_link(
     visit: Visit<'_>,
 ) -> Result<Response, Problem> {
     let slug_folded = slug.folded();
-    let redirect = follow.redirects.find_redirect(slug, &slug_folded).await?;
+    let redirect = follow.redirects.find_redirect(&slug_folded).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
         RedirectTarget::Destination {
             expiry: Some(expiry),
             ..
-        } if follow.has_expired(&expiry) => {
+        } if expiry.expires_at <= follow.clock.now() => {
             let url = expiry.expired_url.ok_or_else(Problem::short_link_gone)?;
             // Not a click: the link no longer leads to its destination.
             return redirect_to(url, StatusCode::FOUND, slug);
@@ -260,13 +233,9 @@ pub(crate) async fn follow_link(
         RedirectTarget::Destination { link_id, url, .. } => (link_id, url),
         RedirectTarget::Gone => return Err(Problem::short_link_gone()),
     };
-    let response = redirect_to(url, follow.status.code(), slug)?;
-    let link = FollowedLink {
-        link_id,
-        account_id: redirect.account_id,
-        slug_folded: &slug_folded,
-    };
-    follow.clicks.record(&visit, &link);
+    let response = redirect_to(url, follow.status, slug)?;
+    let link = (link_id, redirect.account_id);
+    follow.clicks.record(&visit, link, &slug_folded);
     Ok(response)
 }
 

@@ -13,24 +13,23 @@ pub(crate) mod list_credit_entries;
 pub(crate) mod list_links;
 pub(crate) mod list_tags;
 mod ranking;
+mod read_request;
 
 use std::sync::Arc;
 
 use axum::{
-    Router, middleware,
+    Router,
     routing::{MethodRouter, get},
 };
 use linkledger_core::{
     api_key::Scope,
     clock::Clock,
-    cursor::CursorScope,
     http::{
         account_shares::AccountShares,
         answer::{AnswerSettings, with_problem_details},
         gate::RouteGate,
         route_table,
     },
-    id::AccountId,
     openapi,
     problem::Code,
 };
@@ -39,8 +38,7 @@ use utoipa::OpenApi as _;
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
-    history_reads::HistoryReads, paging::Paginator, problem_page, qr_codes::QrCodes,
-    read_servers::ReadServers,
+    history_reads::HistoryReads, problem_page, qr_codes::QrCodes, read_servers::ReadServers,
 };
 
 /// State shared by the handlers.
@@ -56,20 +54,6 @@ pub(crate) struct ApiState {
     pub(crate) watcher: Arc<CheckpointWatcher>,
     pub(crate) base_url: Arc<str>,
     pub(crate) short_base_url: Arc<str>,
-}
-
-impl ApiState {
-    /// Returns the paginator of one list of one account.
-    fn list(&self, path: &str, filters: String, account_id: AccountId) -> Paginator<'_> {
-        Paginator {
-            scope: CursorScope {
-                list: path.to_owned(),
-                filters,
-                account_id,
-            },
-            base_url: &self.base_url,
-        }
-    }
 }
 
 /// Operations of the OpenAPI document: every route of [`router`].
@@ -128,60 +112,54 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
     credits_gate.scope = Scope::CreditsRead;
     let mut clicks_gate = gate.clone();
     clicks_gate.scope = Scope::ClicksRead;
-    // With `route_layer`, an unknown method gets 405 before any other check.
-    let reads_links = middleware::from_fn_with_state(gate, RouteGate::pass);
-    let reads_credits = middleware::from_fn_with_state(credits_gate, RouteGate::pass);
-    let reads_clicks = middleware::from_fn_with_state(clicks_gate, RouteGate::pass);
+    let links_gate = gate;
     let routes = Router::new()
         .route(
             route_table::LINKS,
-            get(list_links::list_links).route_layer(reads_links.clone()),
+            links_gate.guard(get(list_links::list_links)),
         )
         // Without methods here, so that the path is not taken for that of a link.
         .route(route_table::LINK_BATCH, MethodRouter::new())
-        .route(
-            route_table::LINK,
-            get(get_link::get_link).route_layer(reads_links.clone()),
-        )
+        .route(route_table::LINK, links_gate.guard(get(get_link::get_link)))
         .route(
             route_table::LINK_HISTORY,
-            get(get_link_history::get_link_history).route_layer(reads_links.clone()),
+            links_gate.guard(get(get_link_history::get_link_history)),
         )
         .route(
             route_table::LINK_QR_CODE,
-            get(get_qr_code::get_qr_code).route_layer(reads_links.clone()),
+            links_gate.guard(get(get_qr_code::get_qr_code)),
         )
         .route(
             route_table::TAGS,
-            get(list_tags::list_tags).route_layer(reads_links),
+            links_gate.guard(get(list_tags::list_tags)),
         )
         .route(
             route_table::CREDITS,
-            get(get_credits::get_credits).route_layer(reads_credits.clone()),
+            credits_gate.guard(get(get_credits::get_credits)),
         )
         .route(
             route_table::CREDIT_ENTRIES,
-            get(list_credit_entries::list_credit_entries).route_layer(reads_credits),
+            credits_gate.guard(get(list_credit_entries::list_credit_entries)),
         )
         .route(
             route_table::LINK_CLICKS,
-            get(get_clicks::get_link_clicks).route_layer(reads_clicks.clone()),
+            clicks_gate.guard(get(get_clicks::get_link_clicks)),
         )
         .route(
             route_table::LINK_TOP_CLICKS,
-            get(get_top_clicks::get_top_link_clicks).route_layer(reads_clicks.clone()),
+            clicks_gate.guard(get(get_top_clicks::get_top_link_clicks)),
         )
         .route(
             route_table::CLICKS,
-            get(get_clicks::get_clicks).route_layer(reads_clicks.clone()),
+            clicks_gate.guard(get(get_clicks::get_clicks)),
         )
         .route(
             route_table::TOP_CLICKS,
-            get(get_top_clicks::get_top_clicks).route_layer(reads_clicks.clone()),
+            clicks_gate.guard(get(get_top_clicks::get_top_clicks)),
         )
         .route(
             route_table::TOP_LINKS,
-            get(get_top_links::get_top_links).route_layer(reads_clicks),
+            clicks_gate.guard(get(get_top_links::get_top_links)),
         )
         .with_state(Arc::new(api))
         .merge(console::router())

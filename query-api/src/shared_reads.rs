@@ -5,14 +5,14 @@
 use linkledger_core::{
     event_store::slugs::{self, SlugHolder},
     http::shared_reads::SharedRead,
-    link::Slug,
+    id::AccountId,
 };
 use sqlx::PgPool;
 
 use crate::read_model::{
     SnapshotRead,
     links::{self, LinkRange, LinkRead, LinkView},
-    redirects::{self, OwnedSlug, Redirect},
+    redirects::{self, Redirect},
 };
 
 impl SharedRead for LinkRead {
@@ -36,9 +36,9 @@ impl SharedRead for LinkRange {
     }
 }
 
-/// Slug whose redirect is read from the read table.
+/// Folded slug whose redirect is read from the read table.
 #[derive(Debug, Clone)]
-pub(crate) struct RedirectOf(pub(crate) Slug);
+pub(crate) struct RedirectOf(pub(crate) String);
 
 impl SharedRead for RedirectOf {
     type Value = Option<Redirect>;
@@ -46,13 +46,14 @@ impl SharedRead for RedirectOf {
     const REQUESTS_MAX: usize = 256;
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
-        redirects::find_each(pool, &folded(keys.iter().map(|key| &key.0))).await
+        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        redirects::find_each(pool, &folded).await
     }
 }
 
-/// Slug whose link is looked up in the event store, because the read table lacks the slug.
+/// Folded slug whose link is looked up in the event store, because the read table lacks the slug.
 #[derive(Debug, Clone)]
-pub(crate) struct HolderOf(pub(crate) Slug);
+pub(crate) struct HolderOf(pub(crate) String);
 
 impl SharedRead for HolderOf {
     type Value = Option<SlugHolder>;
@@ -60,20 +61,24 @@ impl SharedRead for HolderOf {
     const REQUESTS_MAX: usize = 256;
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
-        slugs::find_holders(pool, &folded(keys.iter().map(|key| &key.0))).await
+        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        slugs::find_holders(pool, &folded).await
     }
 }
 
-impl SharedRead for OwnedSlug {
-    type Value = SnapshotRead<Option<Redirect>>;
-    const TASK: &'static str = "lagging redirect reader";
+/// Account with a link that the log has and the read table of redirects lacks.
+#[derive(Debug, Clone)]
+pub(crate) struct VisibilityOf(pub(crate) AccountId);
+
+impl SharedRead for VisibilityOf {
+    type Value = SnapshotRead<()>;
+    const TASK: &'static str = "visibility reader";
     const REQUESTS_MAX: usize = 256;
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
-        redirects::find_each_with_visibility(pool, keys).await
+        let account_ids: Vec<AccountId> = keys.iter().map(|key| key.0).collect();
+        let read = redirects::visibility_of_each(pool, &account_ids).await?;
+        let snapshots = read.into_iter().map(|visibility| visibility.with(()));
+        Ok(snapshots.collect())
     }
-}
-
-fn folded<'s>(slugs: impl Iterator<Item = &'s Slug>) -> Vec<String> {
-    slugs.map(Slug::folded).collect()
 }

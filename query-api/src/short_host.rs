@@ -1,6 +1,5 @@
 //! The short host: one route, with pages for people in place of problem details.
 
-mod accept;
 mod page;
 
 use std::{net::SocketAddr, sync::Arc};

@@ -14,15 +14,6 @@ pub(crate) struct SingleFlight<K: Eq + Hash, T>(Mutex<Receivers<K, T>>);
 
 type Receivers<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
 
-/// Role of a request in a load.
-#[derive(Debug)]
-pub(crate) enum LoadRole<'a, K: Eq + Hash, T> {
-    /// The request loads and publishes the result.
-    Load(LoadInProgress<'a, K, T>),
-    /// Another request loads.
-    Wait(LoadResult<T>),
-}
-
 /// A load in progress. Dropping it ends the load, also if the request is cancelled.
 #[derive(Debug)]
 pub(crate) struct LoadInProgress<'a, K: Eq + Hash, T> {
@@ -31,32 +22,33 @@ pub(crate) struct LoadInProgress<'a, K: Eq + Hash, T> {
     sender: watch::Sender<Option<T>>,
 }
 
-/// Receiver for the result of another request's load.
-#[derive(Debug)]
-pub(crate) struct LoadResult<T>(watch::Receiver<Option<T>>);
-
 impl<K: Eq + Hash, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Clone + Eq + Hash, T> SingleFlight<K, T> {
-    /// Starts a load, or joins the load in progress.
-    pub(crate) fn join(&self, key: K) -> LoadRole<'_, K, T> {
-        match self.lock().entry(key) {
-            Entry::Occupied(flight) => LoadRole::Wait(LoadResult(flight.get().clone())),
+impl<K: Clone + Eq + Hash, T: Clone> SingleFlight<K, T> {
+    /// Starts a load, which the caller has to finish, or waits for the load in progress.
+    ///
+    /// # Errors
+    /// Returns the result of the load in progress; `None` if the load was cancelled.
+    pub(crate) async fn join(&self, key: K) -> Result<LoadInProgress<'_, K, T>, Option<T>> {
+        let mut receiver = match self.lock().entry(key) {
+            Entry::Occupied(flight) => flight.get().clone(),
             Entry::Vacant(place) => {
                 let (sender, receiver) = watch::channel(None);
                 let key = place.key().clone();
                 place.insert(receiver);
-                LoadRole::Load(LoadInProgress {
+                return Ok(LoadInProgress {
                     flights: self,
                     key,
                     sender,
-                })
+                });
             }
-        }
+        };
+        let result = receiver.wait_for(Option::is_some).await;
+        Err(result.ok().and_then(|result| result.clone()))
     }
 }
 
@@ -83,53 +75,37 @@ impl<K: Eq + Hash, T> Drop for LoadInProgress<'_, K, T> {
     }
 }
 
-impl<T: Clone> LoadResult<T> {
-    /// Waits for the result; `None` if the load was cancelled.
-    pub(crate) async fn outcome(mut self) -> Option<T> {
-        let result = self.0.wait_for(Option::is_some).await.ok()?;
-        result.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
-
-    fn go(flights: &SingleFlight<char, u8>) -> LoadInProgress<'_, char, u8> {
-        match flights.join('a') {
-            LoadRole::Load(flight) => flight,
-            LoadRole::Wait(_) => panic!("another load is in progress"),
-        }
-    }
-
-    fn wait(flights: &SingleFlight<char, u8>) -> LoadResult<u8> {
-        match flights.join('a') {
-            LoadRole::Wait(result) => result,
-            LoadRole::Load(_) => panic!("two loads at once"),
-        }
-    }
 
     #[tokio::test]
     async fn waiting_requests_share_one_result() {
-        let flights = SingleFlight::default();
-        let first = go(&flights);
-        let waiting = [(); 3].map(|()| wait(&flights));
-        assert!(matches!(flights.join('b'), LoadRole::Load(_)));
+        let flights = SingleFlight::<char, u8>::default();
+        let first = flights.join('a').await.unwrap();
+        let mut waiting = [(); 3].map(|()| Box::pin(flights.join('a')));
+        for request in &mut waiting {
+            assert!(request.now_or_never().is_none(), "two loads at once");
+        }
+        assert!(flights.join('b').await.is_ok());
         first.finish(7);
-        for result in waiting {
-            assert_eq!(result.outcome().await, Some(7));
+        for request in waiting {
+            assert_eq!(request.await.unwrap_err(), Some(7));
         }
         // A later request needs a load of its own.
-        drop(go(&flights));
+        assert!(flights.join('a').await.is_ok());
     }
 
     #[tokio::test]
     async fn cancelled_load_ends_the_wait() {
-        let flights = SingleFlight::default();
-        let first = go(&flights);
-        let result = wait(&flights);
+        let flights = SingleFlight::<char, u8>::default();
+        let first = flights.join('a').await.unwrap();
+        let mut waiting = Box::pin(flights.join('a'));
+        assert!((&mut waiting).now_or_never().is_none(), "two loads at once");
         drop(first);
-        assert_eq!(result.outcome().await, None);
-        drop(go(&flights));
+        assert_eq!(waiting.await.unwrap_err(), None);
+        assert!(flights.join('a').await.is_ok());
     }
 }

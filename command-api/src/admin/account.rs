@@ -13,10 +13,11 @@ use linkledger_core::{
     operator::parse_text,
 };
 use serde::Serialize;
+use serde_json::json;
 use sqlx::PgPool;
 
-pub use self::shown::{AccountPage, ListAccounts, ShownAccount, list, show};
-use super::{AdminCommandOptions, operator, print};
+pub use self::shown::ListAccounts;
+use super::{AdminCommandOptions, WithOptions, operator, print};
 
 /// Commands on accounts.
 #[derive(Debug, Subcommand)]
@@ -30,7 +31,7 @@ pub enum AccountSubcommand {
         options: AdminCommandOptions,
     },
     /// List accounts with status, balance and number of valid keys, the oldest first.
-    List(shown::ListAccounts),
+    List(ListAccounts),
     /// Show status, balance and number of keys of an account.
     Show {
         /// Account id: acc_….
@@ -50,12 +51,7 @@ pub enum AccountSubcommand {
         options: AdminCommandOptions,
     },
     /// Put a suspended account and its links back into service. Safe to repeat.
-    Resume {
-        #[command(flatten)]
-        subject: AccountSubject,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Resume(WithOptions<AccountSubject>),
 }
 
 /// Account to change, and the reason.
@@ -67,15 +63,6 @@ pub struct AccountSubject {
     /// Reason, recorded in the event log.
     #[arg(long, value_parser = parse_text)]
     pub reason: String,
-}
-
-/// Created account.
-#[derive(Debug, Clone, Serialize)]
-pub struct CreatedAccount {
-    /// Account id, for the other commands.
-    pub account_id: AccountId,
-    /// Display name of the account.
-    pub name: String,
 }
 
 /// State of an account after a command.
@@ -94,91 +81,72 @@ pub struct ChangedAccount {
 pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
         AccountSubcommand::Create { name, options } => {
-            let account = create(&options.pool().await?, clock, &name).await?;
-            let text = format!("Created account {} ({}).", account.account_id, account.name);
+            let account_id = create(&options.pool().await?, clock, &name).await?;
+            let text = format!("Created account {account_id} ({name}).");
+            let account = json!({ "account_id": account_id, "name": name });
             print(options.json, &account, &text)
         }
-        AccountSubcommand::List(command) => shown::run_list(command, clock).await,
-        AccountSubcommand::Show { account, options } => {
-            shown::run_show(account, &options, clock).await
-        }
+        AccountSubcommand::List(command) => shown::list(command, clock).await,
+        AccountSubcommand::Show { account, options } => shown::show(account, &options, clock).await,
         AccountSubcommand::Suspend {
             subject,
             stop_redirects,
             options,
         } => {
-            let pool = options.pool().await?;
-            let account = suspend(&pool, clock, &subject, stop_redirects).await?;
-            print(options.json, &account, &account.text())
+            let status = AccountStatus::Suspended { stop_redirects };
+            run_change(&subject, status, &options, clock).await
         }
-        AccountSubcommand::Resume { subject, options } => {
-            let account = resume(&options.pool().await?, clock, &subject).await?;
-            print(options.json, &account, &account.text())
+        AccountSubcommand::Resume(WithOptions { request, options }) => {
+            run_change(&request, AccountStatus::Active, &options, clock).await
         }
     }
+}
+
+async fn run_change(
+    subject: &AccountSubject,
+    to: AccountStatus,
+    options: &AdminCommandOptions,
+    clock: &dyn Clock,
+) -> anyhow::Result<()> {
+    let account = change(&options.pool().await?, clock, subject, to).await?;
+    print(options.json, &account, &account.text())
 }
 
 /// Creates an account.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn create(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    name: &str,
-) -> anyhow::Result<CreatedAccount> {
+pub async fn create(pool: &PgPool, clock: &dyn Clock, name: &str) -> anyhow::Result<AccountId> {
     let now = clock.now();
     let account_id = AccountId::from_uuid(new_uuid(now));
     accounts::create(pool, account_id, name, now).await?;
-    Ok(CreatedAccount {
-        account_id,
-        name: name.to_owned(),
-    })
+    Ok(account_id)
 }
 
-/// Suspends an account. For a suspended account, stops or resumes redirects.
+/// Suspends an account, or puts the account back into service. For a suspended account, stops or resumes
+/// redirects.
 ///
 /// # Errors
 /// Returns an error if the account does not exist, or the database fails.
-pub async fn suspend(
+pub async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
     subject: &AccountSubject,
-    stop_redirects: bool,
+    to: AccountStatus,
 ) -> anyhow::Result<ChangedAccount> {
-    change(pool, clock, subject.account, |status| {
-        let event = status.decide_suspend(subject.account, &subject.reason, stop_redirects);
-        event.map(AccountEvent::Suspended)
-    })
-    .await
-}
-
-/// Puts an account back into service.
-///
-/// # Errors
-/// Returns an error if the account does not exist, or the database fails.
-pub async fn resume(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    subject: &AccountSubject,
-) -> anyhow::Result<ChangedAccount> {
-    change(pool, clock, subject.account, |status| {
-        let event = status.decide_resume(subject.account, &subject.reason);
-        event.map(AccountEvent::Resumed)
-    })
-    .await
-}
-
-async fn change(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    account_id: AccountId,
-    decide: impl FnOnce(AccountStatus) -> Option<AccountEvent>,
-) -> anyhow::Result<ChangedAccount> {
+    let (account_id, reason) = (subject.account, subject.reason.as_str());
     let mut decision = operator::begin(pool, clock, account_id).await?;
     let status = accounts::status_in_tx(&mut decision.tx, account_id).await;
     let status = status.context("cannot read the account")?;
-    let Some(event) = decide(status) else {
+    let event = match to {
+        AccountStatus::Active => status
+            .decide_resume(account_id, reason)
+            .map(AccountEvent::Resumed),
+        AccountStatus::Suspended { stop_redirects } => status
+            .decide_suspend(account_id, reason, stop_redirects)
+            .map(AccountEvent::Suspended),
+    };
+    let Some(event) = event else {
         return Ok(ChangedAccount::of(account_id, status, false));
     };
     let status = status.apply(&event);

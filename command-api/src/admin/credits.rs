@@ -17,33 +17,23 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;
 
-use super::{AdminCommandOptions, operator, print};
+use super::{WithOptions, operator, print};
 
 /// Commands on credits.
 #[derive(Debug, Subcommand)]
 pub enum CreditsSubcommand {
     /// Add credits to an account. A retry with the same --idempotency-key adds nothing.
-    Grant {
-        #[command(flatten)]
-        request: CreditsRequest,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Grant(WithOptions<CreditsRequest>),
     /// Correct the balance of an account, upwards or, with a negative amount, downwards; never below
     /// 0. A retry with the same --idempotency-key changes nothing.
-    Adjust {
-        #[command(flatten)]
-        request: CreditsRequest,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Adjust(WithOptions<CreditsRequest>),
 }
 
 /// Requested change of credits.
 #[derive(Debug, Clone, Args)]
 pub struct CreditsRequest {
     /// Number of credits to add; `adjust` subtracts a negative number.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = parse_amount)]
     pub amount: i64,
     /// Account id: acc_….
     #[arg(long)]
@@ -73,13 +63,9 @@ pub struct ChangedCredits {
 }
 
 pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
-    let (verb, kind, request, options) = match command {
-        CreditsSubcommand::Grant { request, options } => {
-            ("Granted", CreditsChange::Grant, request, options)
-        }
-        CreditsSubcommand::Adjust { request, options } => {
-            ("Adjusted by", CreditsChange::Adjust, request, options)
-        }
+    let (verb, kind, WithOptions { request, options }) = match command {
+        CreditsSubcommand::Grant(command) => ("Granted", CreditsChange::Grant, command),
+        CreditsSubcommand::Adjust(command) => ("Adjusted by", CreditsChange::Adjust, command),
     };
     let pool = options.pool().await?;
     let changed = change(&pool, clock, kind, &request).await?;
@@ -97,22 +83,13 @@ pub(super) async fn run(command: CreditsSubcommand, clock: &dyn Clock) -> anyhow
     print(options.json, &changed, &text)
 }
 
-/// Kind of a change of credits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CreditsChange {
-    /// Adds at least one credit.
-    Grant,
-    /// Corrects the balance, upwards or downwards.
-    Adjust,
-}
-
-impl CreditsChange {
-    /// Returns the name, which also keeps the keys of grants and of adjustments apart.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Grant => "grant",
-            Self::Adjust => "adjust",
-        }
+linkledger_core::named_enum! {
+    /// Kind of a change of credits, by the name that also keeps the keys of grants and of adjustments apart.
+    pub enum CreditsChange {
+        /// Adds at least one credit.
+        Grant = "grant",
+        /// Corrects the balance, upwards or downwards.
+        Adjust = "adjust",
     }
 }
 
@@ -169,4 +146,12 @@ pub async fn change(
         .append_to_account(Event::Credits(event), credits, Some(mark), &or_else)
         .await?;
     Ok(answer)
+}
+
+fn parse_amount(text: &str) -> Result<i64, String> {
+    match text.parse() {
+        Ok(0) => Err("give a number of credits other than 0".to_owned()),
+        Ok(amount) => Ok(amount),
+        Err(error) => Err(format!("{error}; give a number of credits")),
+    }
 }

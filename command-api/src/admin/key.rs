@@ -1,9 +1,5 @@
 //! `key issue|list|revoke|rotate` and `key scope add`.
 
-mod scope;
-
-use std::fmt;
-
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use linkledger_core::{
@@ -15,21 +11,17 @@ use linkledger_core::{
     timestamp,
 };
 use serde::Serialize;
+use serde_json::json;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{AdminCommandOptions, print};
+use super::{AdminCommandOptions, WithOptions, print};
 
 /// Commands on API keys.
 #[derive(Debug, Subcommand)]
 pub enum KeySubcommand {
     /// Issue a key. The secret is shown only once.
-    Issue {
-        #[command(flatten)]
-        request: IssueKey,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Issue(WithOptions<IssueKey>),
     /// List the keys of an account, without their secrets. The time of the last use lags by up to
     /// two minutes.
     List {
@@ -48,7 +40,7 @@ pub enum KeySubcommand {
     },
     /// Scopes of a key.
     #[command(subcommand)]
-    Scope(scope::KeyScopeSubcommand),
+    Scope(KeyScopeSubcommand),
     /// Issue a key with the same scopes, and revoke the old key after an overlap.
     Rotate {
         /// Id of the old key: key_….
@@ -56,6 +48,21 @@ pub enum KeySubcommand {
         /// Time for which both keys are valid, in hours.
         #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=8_760))]
         overlap_hours: u16,
+        #[command(flatten)]
+        options: AdminCommandOptions,
+    },
+}
+
+/// Commands on the scopes of a key.
+#[derive(Debug, Subcommand)]
+pub enum KeyScopeSubcommand {
+    /// Add scopes to a key; every process knows the scopes within 5 s. Safe to repeat.
+    Add {
+        /// Key id: key_….
+        key: KeyId,
+        /// Scopes to add, such as link:clicks.read.
+        #[arg(required = true, value_delimiter = ',', value_parser = parse_scope)]
+        scopes: Vec<Scope>,
         #[command(flatten)]
         options: AdminCommandOptions,
     },
@@ -79,8 +86,8 @@ pub struct IssueKey {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Issued key with its secret, which `Debug` does not show.
-#[derive(Clone, Serialize)]
+/// Issued key with its secret, so not for `Debug`.
+#[derive(Serialize)]
 pub struct IssuedKey {
     /// Key id, for the other commands.
     pub key_id: KeyId,
@@ -94,20 +101,9 @@ pub struct IssuedKey {
     pub expires_at: Option<String>,
 }
 
-impl fmt::Debug for IssuedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuedKey")
-            .field("key_id", &self.key_id)
-            .field("account_id", &self.account_id)
-            .field("scopes", &self.scopes)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
-
 pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
     match command {
-        KeySubcommand::Issue { request, options } => {
+        KeySubcommand::Issue(WithOptions { request, options }) => {
             let secret = ApiKey::generate();
             let key = issue(&options.pool().await?, clock, &request, &secret).await?;
             let text = format!(
@@ -118,19 +114,29 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
         }
         KeySubcommand::List { account, options } => {
             let keys = api_keys::list(&options.pool().await?, account).await?;
-            let rows: Vec<KeyRow> = keys.iter().map(KeyRow::from).collect();
-            print(options.json, &rows, &table(&rows))
+            print(options.json, &keys, &table(&keys))
         }
         KeySubcommand::Revoke { key, options } => {
             let revoked_at = revoke(&options.pool().await?, key, 0).await?;
-            let revoked = RevokedKey {
-                key_id: key,
-                revoked_at,
-            };
-            let text = format!("Revoked {key} as of {}.", revoked.revoked_at);
+            let text = format!("Revoked {key} as of {revoked_at}.");
+            let revoked = json!({ "key_id": key, "revoked_at": revoked_at });
             print(options.json, &revoked, &text)
         }
-        KeySubcommand::Scope(command) => scope::run(command, clock).await,
+        KeySubcommand::Scope(KeyScopeSubcommand::Add {
+            key,
+            scopes,
+            options,
+        }) => {
+            let (scopes, added) = add(&options.pool().await?, key, &scopes, clock.now()).await?;
+            let text = match added.join(" ") {
+                added if added.is_empty() => format!("{key} has these scopes already."),
+                added => {
+                    format!("Added {added} to {key}; every process knows the scopes within 5 s.")
+                }
+            };
+            let report = json!({ "key_id": key, "scopes": scopes, "added": added });
+            print(options.json, &report, &text)
+        }
         KeySubcommand::Rotate {
             key,
             overlap_hours,
@@ -143,11 +149,8 @@ pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Re
                  key now; the key is not shown again:\n{}",
                 new.key_id, new.api_key
             );
-            let old = RevokedKey {
-                key_id: key,
-                revoked_at,
-            };
-            print(options.json, &RotatedKey { new, old }, &text)
+            let old = json!({ "key_id": key, "revoked_at": revoked_at });
+            print(options.json, &json!({ "new": new, "old": old }), &text)
         }
     }
 }
@@ -190,7 +193,7 @@ pub async fn issue(
         key_id,
         account_id: request.account,
         api_key: secret.reveal().to_owned(),
-        scopes: request.scopes.iter().map(|scope| scope.as_str()).collect(),
+        scopes: request.scopes.iter().map(|scope| scope.name()).collect(),
         expires_at: request.expires_at.map(timestamp::format),
     })
 }
@@ -209,22 +212,13 @@ async fn rotate(
     key_id: KeyId,
     overlap_hours: u16,
 ) -> anyhow::Result<(IssuedKey, String)> {
-    let old = api_keys::get(pool, key_id).await?;
-    let old = old.with_context(|| format!("there is no key {key_id}"))?;
-    if old.revoked_at.is_some_and(|at| at <= clock.now()) {
-        bail!("key {key_id} is revoked already; issue a new key instead");
-    }
-    if old.expires_at.is_some_and(|at| at <= clock.now()) {
-        bail!(
-            "key {key_id} has expired, and a rotated key keeps the expiry; issue a new key instead"
-        );
-    }
+    let old = get_valid(pool, key_id, clock.now()).await?;
     let request = IssueKey {
         account: old.account_id,
         scopes: old
             .scopes
             .iter()
-            .filter_map(|name| Scope::parse(name))
+            .filter_map(|name| Scope::of_name(name))
             .collect(),
         name: old.name,
         expires_at: old.expires_at,
@@ -234,68 +228,60 @@ async fn rotate(
     Ok((new, revoked_at))
 }
 
-#[derive(Serialize)]
-struct RevokedKey {
+/// Adds scopes. Returns the scopes of the key, and the names of those that are new.
+async fn add(
+    pool: &PgPool,
     key_id: KeyId,
-    revoked_at: String,
+    scopes: &[Scope],
+    now: OffsetDateTime,
+) -> anyhow::Result<(Vec<String>, Vec<&'static str>)> {
+    let key = get_valid(pool, key_id, now).await?;
+    let after = api_keys::add_scopes(pool, key_id, scopes, now).await;
+    let after = after.context("cannot store the scopes; retry the command")?;
+    let after = after.with_context(|| format!("key {key_id} was revoked at this moment"))?;
+    let is_added =
+        |scope: &Scope| scopes.contains(scope) && key.scopes.iter().all(|had| had != scope.name());
+    let added = Scope::ALL.into_iter().filter(is_added).map(Scope::name);
+    Ok((after, added.collect()))
 }
 
-#[derive(Serialize)]
-struct RotatedKey {
-    new: IssuedKey,
-    old: RevokedKey,
-}
-
-#[derive(Serialize)]
-struct KeyRow {
-    key_id: KeyId,
-    name: String,
-    prefix: String,
-    scopes: Vec<String>,
-    created_at: String,
-    expires_at: Option<String>,
-    revoked_at: Option<String>,
-    last_used_at: Option<String>,
-}
-
-impl From<&ListedKey> for KeyRow {
-    fn from(key: &ListedKey) -> Self {
-        Self {
-            key_id: key.key_id,
-            name: key.name.clone(),
-            prefix: key.prefix.clone(),
-            scopes: key.scopes.clone(),
-            created_at: timestamp::format(key.created_at),
-            expires_at: key.expires_at.map(timestamp::format),
-            revoked_at: key.revoked_at.map(timestamp::format),
-            last_used_at: key.last_used_at.map(timestamp::format),
-        }
+/// Reads a key that is neither revoked nor expired.
+async fn get_valid(pool: &PgPool, key_id: KeyId, now: OffsetDateTime) -> anyhow::Result<ListedKey> {
+    let key = api_keys::get(pool, key_id).await?;
+    let key = key.with_context(|| format!("there is no key {key_id}"))?;
+    if key.revoked_at.is_some_and(|at| at <= now) {
+        bail!("key {key_id} is revoked; issue a new key instead");
     }
+    if key.expires_at.is_some_and(|at| at <= now) {
+        bail!("key {key_id} has expired; issue a new key instead");
+    }
+    Ok(key)
 }
 
-fn table(rows: &[KeyRow]) -> String {
-    if rows.is_empty() {
+fn table(keys: &[ListedKey]) -> String {
+    if keys.is_empty() {
         return "The account has no keys.".to_owned();
     }
     let mut lines = vec![format!(
         "{:<30}  {:<8}  {:<24}  {:<24}  {:<24}  {}",
         "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "LAST USED", "NAME"
     )];
-    for row in rows {
-        let instants = [&row.expires_at, &row.revoked_at, &row.last_used_at];
-        let [expires, revoked, used] = instants.map(|instant| instant.as_deref().unwrap_or("-"));
-        let (key_id, scopes) = (row.key_id.to_string(), row.scopes.join(" "));
+    for key in keys {
+        let instants = [key.expires_at, key.revoked_at, key.last_used_at];
+        let [expires, revoked, used] =
+            instants.map(|instant| instant.map_or("-".to_owned(), timestamp::format));
+        let (key_id, scopes) = (key.key_id.to_string(), key.scopes.join(" "));
         lines.push(format!(
             "{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {used:<24}  {} ({scopes})",
-            row.prefix, row.name
+            key.prefix, key.name
         ));
     }
     lines.join("\n")
 }
 
 fn parse_scope(name: &str) -> Result<Scope, String> {
-    let known = || Scope::ALL.map(Scope::as_str).join(", ");
-    Scope::parse(name).ok_or_else(|| format!("no such scope; give one of: {}", known()))
+    let known = || Scope::ALL.map(Scope::name).join(", ");
+    Scope::of_name(name).ok_or_else(|| format!("no such scope; give one of: {}", known()))
 }
 
 fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {

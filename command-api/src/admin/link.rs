@@ -7,14 +7,14 @@ use linkledger_core::{
     envelope::NewEvent,
     event_store::{links, names},
     id::{AccountId, LinkId},
-    link::{ChangeLinkError, DisabledBy, ExistingLink, LinkEvent, LinkName},
+    link::{DisabledBy, ExistingLink, LinkName},
     operator::parse_text,
 };
 use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{
-    AdminCommandOptions,
+    WithOptions,
     operator::{self, Decision},
     print,
 };
@@ -24,19 +24,9 @@ use super::{
 pub enum LinkSubcommand {
     /// Take a link out of service: the short address answers 410 Gone. The owner can still read the
     /// link. Safe to repeat.
-    Disable {
-        #[command(flatten)]
-        subject: LinkSubject,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Disable(WithOptions<LinkSubject>),
     /// Put a disabled link back into service. Safe to repeat.
-    Enable {
-        #[command(flatten)]
-        subject: LinkSubject,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
+    Enable(WithOptions<LinkSubject>),
 }
 
 /// Link to change, and the reason.
@@ -66,16 +56,11 @@ pub struct ChangedLink {
 }
 
 pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
-    let (link, options) = match command {
-        LinkSubcommand::Disable { subject, options } => {
-            let pool = options.pool().await?;
-            (disable(&pool, clock, &subject).await?, options)
-        }
-        LinkSubcommand::Enable { subject, options } => {
-            let pool = options.pool().await?;
-            (enable(&pool, clock, &subject).await?, options)
-        }
+    let (WithOptions { request, options }, in_service) = match command {
+        LinkSubcommand::Disable(command) => (command, false),
+        LinkSubcommand::Enable(command) => (command, true),
     };
+    let link = change(&options.pool().await?, clock, &request, in_service).await?;
     let state = match link.disabled_by {
         Some(DisabledBy::Operator) => "disabled",
         Some(DisabledBy::Owner) => "disabled by its owner",
@@ -89,42 +74,17 @@ pub(super) async fn run(command: LinkSubcommand, clock: &dyn Clock) -> anyhow::R
     print(options.json, &link, &text)
 }
 
-/// Takes a link out of service.
+/// Puts a link back into service, or takes the link out of service.
 ///
 /// # Errors
 /// Returns an error if the link does not exist, or the database fails.
-pub async fn disable(
+pub async fn change(
     pool: &PgPool,
     clock: &dyn Clock,
     subject: &LinkSubject,
+    in_service: bool,
 ) -> anyhow::Result<ChangedLink> {
-    change(pool, clock, &subject.link, |link| {
-        link.decide_disable(&subject.reason)
-    })
-    .await
-}
-
-/// Puts a link back into service.
-///
-/// # Errors
-/// Returns an error if the link does not exist, or the database fails.
-pub async fn enable(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    subject: &LinkSubject,
-) -> anyhow::Result<ChangedLink> {
-    change(pool, clock, &subject.link, |link| {
-        link.decide_enable(&subject.reason)
-    })
-    .await
-}
-
-async fn change(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    name: &LinkName,
-    decide: impl FnOnce(&ExistingLink) -> Result<Option<LinkEvent>, ChangeLinkError>,
-) -> anyhow::Result<ChangedLink> {
+    let name = &subject.link;
     let link_id = names::find_link(pool, name).await;
     let link_id = link_id.context("cannot look up the link")?;
     let link_id = link_id.with_context(|| format!("there is no link {name}"))?;
@@ -138,7 +98,12 @@ async fn change(
         bail!("there is no link {link_id}");
     };
     let link = settled.link;
-    let Some(event) = decide(&link).with_context(|| format!("link {link_id} is deleted"))? else {
+    let decided = if in_service {
+        link.decide_enable(&subject.reason)
+    } else {
+        link.decide_disable(&subject.reason)
+    };
+    let Some(event) = decided.with_context(|| format!("link {link_id} is deleted"))? else {
         return Ok(ChangedLink::of(&link, false));
     };
     let link = link.apply(&event);

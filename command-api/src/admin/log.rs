@@ -2,7 +2,6 @@
 
 mod epoch;
 mod export;
-mod progress;
 mod shards;
 mod show;
 mod verify;
@@ -10,7 +9,7 @@ mod verify;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
-pub use show::{ShowLog, ShownEvent, show};
+pub use show::ShowLog;
 
 /// Arguments of `log`: a stream to show, or a subcommand.
 #[derive(Debug, Args)]

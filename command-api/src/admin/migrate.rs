@@ -7,19 +7,14 @@ use linkledger_core::{
     log_identity,
     migrations::{self, Schema},
 };
-use serde::Serialize;
+use serde_json::json;
 use sqlx::{PgPool, migrate::MigrateError};
 
 use super::{LogAndReadOptions, connect, print};
 
-#[derive(Serialize)]
-struct Migrated {
-    migrated: bool,
-}
-
 /// Runs the pending migrations, and stores which log the read tables follow.
 pub(super) async fn run(options: &LogAndReadOptions) -> anyhow::Result<()> {
-    let settings = &options.databases;
+    let settings = &options.database;
     let databases = settings.all();
     let mut pools = Vec::with_capacity(databases.len());
     for database in &databases {
@@ -47,7 +42,7 @@ pub(super) async fn run(options: &LogAndReadOptions) -> anyhow::Result<()> {
     let lines: Vec<_> = lines.collect();
     print(
         options.json,
-        &Migrated { migrated: true },
+        &json!({ "migrated": true }),
         &lines.join("\n"),
     )
 }

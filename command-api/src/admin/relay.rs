@@ -2,15 +2,11 @@
 
 use clap::{Args, Subcommand};
 use linkledger_core::{
-    figures::counted,
-    kafka_config::KafkaConfig,
-    lifecycle,
-    operator::parse_text,
-    shard::{Position, Shard},
+    figures::counted, kafka_config::KafkaConfig, lifecycle, operator::parse_text,
 };
-use serde::Serialize;
+use serde_json::json;
 
-use super::{AdminCommandOptions, operator::OPERATOR, parse_shard, print};
+use super::{AdminCommandOptions, operator::OPERATOR, print};
 use crate::relay::{
     cursor::STOPPED,
     pause::{self, Pause},
@@ -42,17 +38,8 @@ pub enum RelaySubcommand {
 /// Options of `relay refill`.
 #[derive(Debug, Clone, Args)]
 pub struct RefillOptions {
-    /// Position before the first record of each shard; 0 for the whole log. Must not be beyond the
-    /// published position.
-    #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
-    pub from: Position,
-    /// Only this shard, whose partition must be empty.
-    #[arg(long, value_parser = parse_shard)]
-    pub shard: Option<Shard>,
-    /// Name of a process that ended without closing its producer, as the error of `relay refill`
-    /// shows it; can be repeated. If the process still runs, consumers may miss events.
-    #[arg(long, value_name = "NAME")]
-    pub ended: Vec<String>,
+    #[command(flatten)]
+    pub refill: Refill,
     #[command(flatten)]
     pub kafka: KafkaConfig,
     #[command(flatten)]
@@ -74,8 +61,8 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
             } else {
                 "The relay was paused already; the earlier reason stays."
             };
-            let paused = true;
-            print(options.json, &ShownPause { paused, changed }, text)
+            let shown = json!({ "paused": true, "changed": changed });
+            print(options.json, &shown, text)
         }
         RelaySubcommand::Resume(options) => {
             let changed = pause::end(&options.pool().await?, None).await?;
@@ -84,34 +71,23 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
             } else {
                 "The relay was not paused."
             };
-            let paused = false;
-            print(options.json, &ShownPause { paused, changed }, text)
+            let shown = json!({ "paused": false, "changed": changed });
+            print(options.json, &shown, text)
         }
         RelaySubcommand::Refill(refill) => run_refill(*refill).await,
     }
 }
 
-#[derive(Serialize)]
-struct ShownPause {
-    paused: bool,
-    changed: bool,
-}
-
-async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
-    let request = Refill {
-        from: refill.from,
-        shard: refill.shard,
-        ended: refill.ended,
-    };
-    let pool = refill.options.pool().await?;
+async fn run_refill(command: RefillOptions) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
     let interrupted = lifecycle::interrupted()?;
-    let refilled = refill::refill(&pool, &refill.kafka, &request, interrupted).await?;
+    let refilled = refill::refill(&pool, &command.kafka, &command.refill, interrupted).await?;
     let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
         counted(refilled.events.unsigned_abs(), "event"),
         if refilled.events == 1 { "goes" } else { "go" },
         refilled.topic,
-        refill.from + 1
+        command.refill.from + 1
     )];
     if let Some(days) = refilled.retention_days {
         lines.push(format!(
@@ -123,7 +99,7 @@ async fn run_refill(refill: RefillOptions) -> anyhow::Result<()> {
     if refilled.paused {
         lines.push("The relay is still paused: `command-api relay resume`.".to_owned());
     }
-    print(refill.options.json, &refilled, &lines.join("\n"))
+    print(command.options.json, &refilled, &lines.join("\n"))
 }
 
 fn text(status: &RelayStatus) -> String {

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use linkledger_core::kafka_config::{ClicksConfig, KafkaConfig};
 
 use super::print;
-use crate::relay::topic::{self, Cluster, Stream, Topic, judgement::WantedSettings};
+use crate::relay::topic::{self, Cluster, Stream, check_settings::WantedSettings};
 
 pub use self::checked::{CheckedTopic, CheckedTopics};
 
@@ -58,15 +58,6 @@ pub struct WantedTopics {
     pub json: bool,
 }
 
-/// Wanted state of one topic.
-struct WantedTopic {
-    stream: Stream,
-    kafka: KafkaConfig,
-    retention_days: u16,
-    replication_factor: Option<i32>,
-    min_insync_replicas: Option<i32>,
-}
-
 pub(super) async fn run(command: TopicSubcommand) -> anyhow::Result<()> {
     let (json, checked) = match command {
         TopicSubcommand::Create(wanted) => (wanted.json, create(&wanted).await?),
@@ -82,9 +73,9 @@ pub(super) async fn run(command: TopicSubcommand) -> anyhow::Result<()> {
 /// Returns an error if the cluster refuses a topic or does not answer.
 pub async fn create(wanted: &WantedTopics) -> anyhow::Result<CheckedTopics> {
     wanted.ensure_distinct()?;
-    let events = wanted.events().create().await?;
-    let clicks = match wanted.clicks() {
-        Some(wanted) => Some(wanted.create().await?),
+    let events = wanted.create(Stream::Events, &wanted.kafka).await?;
+    let clicks = match wanted.clicks.kafka(&wanted.kafka) {
+        Some(kafka) => Some(wanted.create(Stream::Clicks, &kafka).await?),
         None => None,
     };
     Ok(CheckedTopics { events, clicks })
@@ -107,7 +98,7 @@ pub async fn check(wanted: &WantedTopics) -> anyhow::Result<CheckedTopics> {
 /// # Errors
 /// Returns an error if the topic does not exist, or the cluster does not answer.
 pub async fn check_events(wanted: &WantedTopics) -> anyhow::Result<CheckedTopic> {
-    wanted.events().check().await
+    wanted.check(Stream::Events, &wanted.kafka).await
 }
 
 /// Compares the topic of clicks with the wanted settings; returns `None` if clicks are switched off.
@@ -115,8 +106,8 @@ pub async fn check_events(wanted: &WantedTopics) -> anyhow::Result<CheckedTopic>
 /// # Errors
 /// Returns an error if the topic does not exist, or the cluster does not answer.
 pub async fn check_clicks(wanted: &WantedTopics) -> anyhow::Result<Option<CheckedTopic>> {
-    match wanted.clicks() {
-        Some(wanted) => wanted.check().await.map(Some),
+    match wanted.clicks.kafka(&wanted.kafka) {
+        Some(kafka) => wanted.check(Stream::Clicks, &kafka).await.map(Some),
         None => Ok(None),
     }
 }
@@ -132,91 +123,65 @@ impl WantedTopics {
         Ok(())
     }
 
-    fn events(&self) -> WantedTopic {
-        self.topic(Stream::Events, self.kafka.clone(), self.retention_days)
-    }
-
-    fn clicks(&self) -> Option<WantedTopic> {
-        let kafka = self.clicks.kafka(&self.kafka)?;
-        Some(self.topic(Stream::Clicks, kafka, self.clicks_retention_days))
-    }
-
-    fn topic(&self, stream: Stream, kafka: KafkaConfig, retention_days: u16) -> WantedTopic {
-        WantedTopic {
-            stream,
-            kafka,
-            retention_days,
-            replication_factor: self.replication_factor,
-            min_insync_replicas: self.min_insync_replicas,
-        }
-    }
-}
-
-impl WantedTopic {
-    async fn create(&self) -> anyhow::Result<CheckedTopic> {
-        let cluster = topic::describe(&self.kafka).await?;
+    async fn create(&self, stream: Stream, kafka: &KafkaConfig) -> anyhow::Result<CheckedTopic> {
+        let cluster = topic::describe(kafka).await?;
+        let wanted = self.settings(stream, &cluster);
         if let Some(topic) = &cluster.topic {
-            return Ok(self.checked(&cluster, topic, false));
+            return Ok(CheckedTopic::of(stream, kafka, topic, &wanted, false));
         }
-        let settings = self.settings(&cluster);
         ensure!(
-            settings.min_insync_replicas <= settings.replication_factor,
+            wanted.min_insync_replicas <= wanted.replication_factor,
             "--min-insync-replicas {} must not exceed --replication-factor {}",
-            settings.min_insync_replicas,
-            settings.replication_factor
+            wanted.min_insync_replicas,
+            wanted.replication_factor
         );
-        let created = topic::create(&self.kafka, settings).await?;
+        let created = topic::create(kafka, wanted).await?;
         // The brokers hear of a new topic, and its partitions get their leaders, a moment later.
         for _ in 1..LOOKS_MAX {
-            if let Ok(cluster) = topic::describe(&self.kafka).await
+            if let Ok(cluster) = topic::describe(kafka).await
                 && let Some(topic) = &cluster.topic
             {
-                return Ok(self.checked(&cluster, topic, created));
+                return Ok(CheckedTopic::of(stream, kafka, topic, &wanted, created));
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         bail!(
             "the topic {} exists, but the cluster does not list the topic yet; run \
              `command-api topic check`",
-            self.kafka.topic
+            kafka.topic
         )
     }
 
-    async fn check(&self) -> anyhow::Result<CheckedTopic> {
-        let cluster = topic::describe(&self.kafka).await?;
-        match &cluster.topic {
-            Some(topic) => Ok(self.checked(&cluster, topic, false)),
-            None => bail!(self.missing()),
-        }
-    }
-
-    fn missing(&self) -> String {
-        let name = self.kafka.topic.as_str();
-        let (option, otherwise) = match self.stream {
-            Stream::Events => ("--kafka-topic", ""),
-            Stream::Clicks => (
-                "--kafka-clicks-topic",
-                ", or leave clicks out with --no-clicks",
-            ),
+    async fn check(&self, stream: Stream, kafka: &KafkaConfig) -> anyhow::Result<CheckedTopic> {
+        let cluster = topic::describe(kafka).await?;
+        let Some(topic) = &cluster.topic else {
+            let name = &kafka.topic;
+            let (option, otherwise) = match stream {
+                Stream::Events => ("--kafka-topic", ""),
+                Stream::Clicks => (
+                    "--kafka-clicks-topic",
+                    ", or leave clicks out with --no-clicks",
+                ),
+            };
+            bail!(
+                "the topic {name} does not exist; create it: `command-api topic create {option} \
+                 {name}`{otherwise}"
+            )
         };
-        format!(
-            "the topic {name} does not exist; create it: `command-api topic create {option} \
-             {name}`{otherwise}"
-        )
+        let wanted = self.settings(stream, &cluster);
+        Ok(CheckedTopic::of(stream, kafka, topic, &wanted, false))
     }
 
-    fn checked(&self, cluster: &Cluster, topic: &Topic, created: bool) -> CheckedTopic {
-        let wanted = self.settings(cluster);
-        CheckedTopic::of(self.stream, &self.kafka, topic, &wanted, created)
-    }
-
-    fn settings(&self, cluster: &Cluster) -> WantedSettings {
+    fn settings(&self, stream: Stream, cluster: &Cluster) -> WantedSettings {
         let brokers = i32::try_from(cluster.brokers).unwrap_or(i32::MAX);
         let replication_factor = self
             .replication_factor
             .unwrap_or_else(|| brokers.clamp(1, REPLICATION_FACTOR));
         WantedSettings {
-            retention_days: self.retention_days,
+            retention_days: match stream {
+                Stream::Events => self.retention_days,
+                Stream::Clicks => self.clicks_retention_days,
+            },
             replication_factor,
             min_insync_replicas: self
                 .min_insync_replicas

@@ -14,7 +14,7 @@ use linkledger_core::{batch::LinkCommand, id::AccountId, metrics::COMMANDS_EXPIR
 use metrics::counter;
 
 use super::QueuedCommand;
-use crate::command_reply::{CommandRefusal, CommandReply};
+use crate::command_reply::Unavailable;
 
 /// Maximum number of commands that wait or run. A command beyond is answered `overloaded`.
 const COMMANDS_MAX: usize = 4_096;
@@ -270,11 +270,10 @@ impl AccountQueues {
         {
             let size = command.command.size();
             counter!(COMMANDS_EXPIRED_TOTAL).increment(size as u64);
-            let refusal = match queue.last_failure {
-                Some(AttemptFailure::StorageFailed) => CommandRefusal::StorageUnavailable,
-                Some(AttemptFailure::AccountLocked) | None => CommandRefusal::Overloaded,
-            };
-            command.answer(CommandReply::undecided(refusal));
+            command.answer(Err(match queue.last_failure {
+                Some(AttemptFailure::StorageFailed) => Unavailable::StorageUnavailable,
+                Some(AttemptFailure::AccountLocked) | None => Unavailable::Overloaded,
+            }));
             queue.waiting_size -= size;
             self.commands -= size;
         }

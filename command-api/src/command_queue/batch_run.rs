@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     command_handler::{AccountLocks, AttemptResult, BatchFailure, CommandHandler},
-    command_reply::{CommandRefusal, CommandReply},
+    command_reply::Unavailable,
 };
 
 /// Runs a batch of commands of several accounts. Skips the accounts that another transaction locks.
@@ -102,20 +102,20 @@ fn settle_or_split(
         }
         BatchFailure::Poison(error) if is_of_storage(&error) => {
             let what = "the database cannot read or write what a command needs; answered with 503";
-            refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
+            answer_all(part, Unavailable::StorageUnavailable, &error, what);
         }
         BatchFailure::Poison(error) => {
             let what = "a command cannot be stored and is answered with 500";
-            refuse_all(part, &CommandRefusal::Failed, &error, what);
+            answer_all(part, Unavailable::Failed, &error, what);
         }
         BatchFailure::Unavailable(error) => {
             let what = "the database refuses the batch; the commands are answered with 503";
-            refuse_all(part, &CommandRefusal::StorageUnavailable, &error, what);
+            answer_all(part, Unavailable::StorageUnavailable, &error, what);
         }
         BatchFailure::OutcomeUnknown(error) => {
             let what = "the outcome of the commit stays unknown; the commands of the batch are \
                         answered with 504";
-            refuse_all(part, &CommandRefusal::OutcomeUnknown, &error, what);
+            answer_all(part, Unavailable::OutcomeUnknown, &error, what);
         }
     }
     Vec::new()
@@ -128,8 +128,8 @@ fn finish_commands(
 ) {
     for (command, result) in commands.into_iter().zip(results) {
         let failure = match result {
-            AttemptResult::Reply(reply) => {
-                command.answer(reply);
+            AttemptResult::Decided(decision) => {
+                command.answer(Ok(decision));
                 continue;
             }
             AttemptResult::AccountLockedElsewhere => Some(AttemptFailure::AccountLocked),
@@ -150,10 +150,10 @@ fn warn(error: &sqlx::Error, commands: usize, what: &str) {
     tracing::warn!(error, commands, "{what}");
 }
 
-fn refuse_all(part: Vec<QueuedCommand>, refusal: &CommandRefusal, error: &sqlx::Error, what: &str) {
+fn answer_all(part: Vec<QueuedCommand>, reason: Unavailable, error: &sqlx::Error, what: &str) {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, commands = part.len(), "{what}");
     for command in part {
-        command.answer(CommandReply::undecided(refusal.clone()));
+        command.answer(Err(reason));
     }
 }

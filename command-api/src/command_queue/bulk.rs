@@ -1,14 +1,16 @@
 //! Creates of one request: queued together, or refused together if there is no room for all.
 
 use futures::future::join_all;
-use linkledger_core::batch::{BulkCreate, BulkMode, KeyedCreate, LinkCommand};
+use linkledger_core::batch::{
+    BulkCreate, BulkMode, CommandOutcome, Created, KeyedCreate, LinkCommand, Outcome,
+};
 
 use super::{
     ANSWER_TIME_MAX, CommandQueue, JOIN_TIME_MAX, QueuedCommand,
     in_flight::{KeyEntry, PendingReply, ReplyReceiver},
-    join, reply_in_time,
+    join, of_create, reply_in_time,
 };
-use crate::command_reply::{CommandRefusal, CommandReply};
+use crate::command_reply::{Decision, Reply, Unavailable};
 
 impl CommandQueue {
     /// Queues the creates of one account as commands of their own, in their order, and waits for all
@@ -16,11 +18,11 @@ impl CommandQueue {
     /// that is still in flight.
     ///
     /// # Errors
-    /// Returns the refusal if there is no room for all creates; then none of them runs.
+    /// Returns an error if there is no room for all creates; then none of them runs.
     pub async fn submit_creates(
         &self,
         creates: Vec<KeyedCreate>,
-    ) -> Result<Vec<CommandReply>, CommandRefusal> {
+    ) -> Result<Vec<Reply<Outcome<Created>>>, Unavailable> {
         let now = tokio::time::Instant::now();
         let (join_until, deadline) = (now + JOIN_TIME_MAX, now + ANSWER_TIME_MAX);
         let mut queued: Vec<QueuedCommand> = Vec::with_capacity(creates.len());
@@ -50,7 +52,7 @@ impl CommandQueue {
         let waited = async {
             let mut replies = Vec::with_capacity(waiting.len());
             for (index, reply) in waiting {
-                replies.push((index, reply_in_time(reply, deadline).await));
+                replies.push((index, of_create(reply_in_time(reply, deadline).await)));
             }
             replies
         };
@@ -63,7 +65,10 @@ impl CommandQueue {
 
     /// Queues the creates as one command, and waits for the reply. An atomic bulk waits for earlier
     /// creates with one of its keys that are still in flight. A dry run uses no key.
-    pub async fn submit_bulk(&self, bulk: BulkCreate) -> CommandReply {
+    ///
+    /// # Errors
+    /// Returns why there is no decision now.
+    pub async fn submit_bulk(&self, bulk: BulkCreate) -> Reply<Outcome<Vec<Outcome<Created>>>> {
         let join_until = tokio::time::Instant::now() + JOIN_TIME_MAX;
         let pending_reply = match bulk.mode {
             BulkMode::DryRun => PendingReply::unkeyed(),
@@ -72,12 +77,17 @@ impl CommandQueue {
                     KeyEntry::First(pending_reply) => break pending_reply,
                     KeyEntry::Joined(earlier) => {
                         if earlier.reply.receive(join_until).await.is_none() {
-                            return CommandReply::undecided(CommandRefusal::KeyInUse);
+                            return Err(Unavailable::KeyInUse);
                         }
                     }
                 }
             },
         };
-        self.submit(LinkCommand::Bulk(bulk), pending_reply).await
+        let reply = self.submit(LinkCommand::Bulk(bulk), pending_reply).await;
+        let Decision { outcome, credits } = reply?;
+        let CommandOutcome::Bulk(outcome) = outcome else {
+            unreachable!("a bulk is decided as a bulk");
+        };
+        Ok(Decision { outcome, credits })
     }
 }

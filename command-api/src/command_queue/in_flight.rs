@@ -7,13 +7,13 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{CommandRejection, IdempotencyKey, KeyedCreate},
+    batch::{CommandOutcome, Created, IdempotencyKey, KeyedCreate, Outcome, Rejection},
     id::AccountId,
     json::Fingerprint,
 };
 use tokio::{sync::watch, time::Instant};
 
-use crate::command_reply::{CommandRefusal, CommandReply, CommandResult};
+use crate::command_reply::{Decision, Reply, Unavailable};
 
 type ScopedKey = (AccountId, IdempotencyKey);
 
@@ -46,32 +46,34 @@ impl CreateInFlight {
     /// its own.
     pub(super) fn reply_to_joined(
         &self,
-        reply: CommandReply,
+        reply: Reply,
         fingerprint: Fingerprint,
-    ) -> Option<CommandReply> {
-        let outcome = match (self.index_in_bulk, reply.outcome) {
-            (None, outcome) => outcome,
-            (Some(index), CommandResult::Bulk(outcomes)) => outcomes.get(index)?.clone(),
-            // Another create of the bulk may be the reason of a refusal.
-            (Some(_), _) => return None,
+    ) -> Option<Reply<Outcome<Created>>> {
+        let is_equal = self.fingerprint == fingerprint;
+        let Decision { outcome, credits } = match (self.index_in_bulk, reply) {
+            (None, Err(unavailable)) if is_equal => return Some(Err(unavailable)),
+            (_, reply) => reply.ok()?,
         };
-        let has_used_key = matches!(
-            outcome,
-            CommandResult::Created(_) | CommandResult::Replayed(_)
-        );
-        let outcome = match (has_used_key, self.fingerprint == fingerprint) {
-            // One decision serves both creates, because both were waiting for the decision.
-            (_, true) => outcome.to_repetition(),
-            (true, false) => {
-                CommandResult::Refused(CommandRefusal::Rejected(CommandRejection::KeyReused))
+        let outcome = match (self.index_in_bulk, outcome) {
+            (None, CommandOutcome::Create(outcome)) => outcome,
+            (Some(index), CommandOutcome::Bulk(outcomes)) => {
+                // Another create of the bulk may be the reason of a rejection.
+                outcomes.ok()?.into_iter().nth(index)?
             }
-            // The first create did not use the key.
-            (false, false) => return None,
+            _ => return None,
         };
-        Some(CommandReply {
-            outcome,
-            credits: reply.credits,
-        })
+        let outcome = match outcome {
+            // One decision serves both creates, because both were waiting for the decision.
+            Ok(created) if is_equal => Ok(Created {
+                is_replay: true,
+                ..created
+            }),
+            Err(rejection) if is_equal => Err(rejection),
+            Ok(_) => Err(Rejection::KeyReused),
+            // The first create did not use the key.
+            Err(_) => return None,
+        };
+        Some(Ok(Decision { outcome, credits }))
     }
 }
 
@@ -127,7 +129,7 @@ impl CreatesInFlight {
 /// answers the waiting requests with an unknown outcome.
 #[derive(Debug)]
 pub(super) struct PendingReply {
-    sender: watch::Sender<Option<CommandReply>>,
+    sender: watch::Sender<Option<Reply>>,
     keys: Vec<KeyInFlight>,
 }
 
@@ -146,7 +148,7 @@ impl PendingReply {
         ReplyReceiver(self.sender.subscribe())
     }
 
-    pub(super) fn answer(mut self, reply: CommandReply) {
+    pub(super) fn answer(mut self, reply: Reply) {
         // Freed before the reply, so that a create that must be decided on its own cannot join again.
         self.keys.clear();
         self.sender.send_replace(Some(reply));
@@ -168,15 +170,15 @@ impl Drop for KeyInFlight {
 
 /// Receiver of the reply to a command.
 #[derive(Debug, Clone)]
-pub(super) struct ReplyReceiver(watch::Receiver<Option<CommandReply>>);
+pub(super) struct ReplyReceiver(watch::Receiver<Option<Reply>>);
 
 impl ReplyReceiver {
     /// Waits for the reply. Returns `None` on timeout.
-    pub(super) async fn receive(mut self, deadline: Instant) -> Option<CommandReply> {
+    pub(super) async fn receive(mut self, deadline: Instant) -> Option<Reply> {
         let answered = tokio::time::timeout_at(deadline, self.0.wait_for(Option::is_some));
         match answered.await {
             Ok(Ok(reply)) => reply.clone(),
-            Ok(Err(_dropped)) => Some(CommandReply::undecided(CommandRefusal::OutcomeUnknown)),
+            Ok(Err(_dropped)) => Some(Err(Unavailable::OutcomeUnknown)),
             Err(_elapsed) => None,
         }
     }

@@ -20,10 +20,7 @@ use super::{
     account_queues::{AccountQueues, Assignment},
     batch_run,
 };
-use crate::{
-    command_handler::CommandHandler,
-    command_reply::{CommandRefusal, CommandReply},
-};
+use crate::{command_handler::CommandHandler, command_reply::Unavailable};
 
 /// Maximum number of lanes of a writer. Each needs a session with the database.
 pub(super) const LANES_MAX: u32 = 4;
@@ -53,24 +50,24 @@ impl WriterQueue {
     }
 
     /// Queues the commands of one account: all of them, or none. Then all are answered with the
-    /// returned refusal.
-    pub(super) fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), CommandRefusal> {
+    /// returned reason.
+    pub(super) fn enqueue(&self, commands: Vec<QueuedCommand>) -> Result<(), Unavailable> {
         let mut state = self.state();
         let refused = if state.is_closed {
-            Err((commands, CommandRefusal::StorageUnavailable))
+            Err((commands, Unavailable::StorageUnavailable))
         } else {
             let admitted = state.accounts.admit(commands);
-            admitted.map_err(|commands| (commands, CommandRefusal::Overloaded))
+            admitted.map_err(|commands| (commands, Unavailable::Overloaded))
         };
         drop(state);
-        let Err((commands, refusal)) = refused else {
+        let Err((commands, reason)) = refused else {
             self.changed.notify_one();
             return Ok(());
         };
         for command in commands {
-            command.answer(CommandReply::undecided(refusal.clone()));
+            command.answer(Err(reason));
         }
-        Err(refusal)
+        Err(reason)
     }
 
     /// Refuses further commands.

@@ -52,11 +52,6 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the number of unpublished events.
-    pub fn backlog(&self) -> i64 {
-        (self.head - self.position).max(0)
-    }
-
     /// Returns the highest position that was published of the present log: 0 if the log has had
     /// another epoch since.
     pub fn published(&self) -> Position {

@@ -11,7 +11,7 @@ use linkledger_core::{
 };
 use sqlx::PgPool;
 
-use super::{cursor::STOPPED, stopped_shards::StopReason};
+use super::stopped_shards::StopReason;
 
 /// Right to publish, identified by its fencing epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,18 +240,11 @@ impl LeaseTable {
     pub(super) async fn store_stop_reasons(
         &self,
         lease: Lease,
-        reasons: &PerShard<Option<StopReason>>,
+        reasons: PerShard<Option<StopReason>>,
     ) -> anyhow::Result<()> {
         let shards: Vec<i16> = Shard::all().map(Shard::number).collect();
-        let reasons = reasons.iter().map(Option::as_ref);
-        let texts = reasons.clone().map(|reason| {
-            let text = &reason?.text;
-            Some(format!("{STOPPED}{text}"))
-        });
-        let texts: Vec<Option<String>> = texts.collect();
-        let seconds: Vec<Option<f64>> = reasons
-            .map(|reason| Some(reason?.stopped_for.as_secs_f64()))
-            .collect();
+        let (texts, seconds): (Vec<Option<String>>, Vec<Option<f64>>) =
+            reasons.into_iter().map(Option::unzip).unzip();
         sqlx::query!(
             "
             UPDATE event_store.relay_cursors AS c

@@ -7,7 +7,7 @@ use linkledger_core::{
     event_store::log::{self, EventPlace, PerShard, ReadFrom},
     fail_point,
     metrics::RELAY_POSITION,
-    shard::{Position, Shard},
+    shard::Shard,
 };
 use metrics::gauge;
 
@@ -21,14 +21,15 @@ use super::{
 /// Lease, if the process has the lease, and the progress of each shard.
 pub(super) struct LeasedShards {
     pub(super) table: LeaseTable,
-    lease: Option<Lease>,
+    /// Lease, if the process has the lease.
+    pub(super) lease: Option<Lease>,
     /// Progress by [`Shard::index`]; empty without a lease.
     acknowledged: Vec<AcknowledgedPosition>,
     /// By shard: the last event of each batch that this process has published under the lease since it compared them
     /// with the log, and one before.
     published: PerShard<Vec<EventPlace>>,
-    /// True if the log was compared with all of them.
-    are_compared: bool,
+    /// True if the log was found to have all of them.
+    pub(super) are_compared: bool,
     /// Epoch of the log when all cursors were last found to be of the log.
     pub(super) log_epoch: Option<i32>,
     /// True if every acknowledged position is stored.
@@ -52,11 +53,6 @@ impl LeasedShards {
         }
     }
 
-    /// Returns the lease, if the process has the lease.
-    pub(super) fn lease(&self) -> Option<Lease> {
-        self.lease
-    }
-
     /// Returns the acknowledged position of each leased shard.
     pub(super) fn acknowledged(&self) -> Vec<ReadFrom> {
         let from = |acknowledged: &AcknowledgedPosition| ReadFrom {
@@ -66,21 +62,9 @@ impl LeasedShards {
         self.acknowledged.iter().map(from).collect()
     }
 
-    /// Returns the acknowledged position of each leased shard with unpublished events.
-    pub(super) fn with_unpublished_events(&self, heads: &PerShard<Position>) -> Vec<ReadFrom> {
-        let mut positions = self.acknowledged();
-        positions.retain(|from| heads[from.shard.index()] > from.after);
-        positions
-    }
-
     /// Returns published events that the log must have.
     pub(super) fn published(&self) -> Vec<EventPlace> {
         self.published.iter().flatten().copied().collect()
-    }
-
-    /// Returns true if the log was found to have all published events.
-    pub(super) fn are_compared(&self) -> bool {
-        self.are_compared
     }
 
     /// Records that the log has the published events, of which the last of each shard is kept.
@@ -210,8 +194,6 @@ impl LeasedShards {
 }
 
 fn set_gauges(acknowledged: &AcknowledgedPosition) {
-    let AcknowledgedPosition {
-        shard, position, ..
-    } = *acknowledged;
-    gauge!(RELAY_POSITION, "shard" => shard.to_string()).set(backlog::count(position));
+    let shard = acknowledged.shard.to_string();
+    gauge!(RELAY_POSITION, "shard" => shard).set(backlog::count(acknowledged.position));
 }

@@ -30,6 +30,8 @@ use super::{
 
 /// Rights that the Kafka user of the relay needs.
 const RIGHTS: &str = "Read, Write, Describe and DescribeConfigs on the topic";
+/// Reason why the broker does not answer, if no other reason is known.
+const NO_ANSWER: &str = "the broker acknowledges nothing";
 
 /// Result of publishing a batch.
 #[derive(Debug, Default)]
@@ -46,13 +48,6 @@ pub struct Published {
 }
 
 impl Published {
-    fn failed(failure: anyhow::Error) -> Self {
-        Self {
-            failure: Some(failure),
-            ..Self::default()
-        }
-    }
-
     /// Adds the result of events that were published later.
     pub(super) fn followed_by(&mut self, later: Self) {
         for (acknowledged, later) in self.acknowledged.iter_mut().zip(later.acknowledged) {
@@ -110,9 +105,9 @@ pub trait EventPublisher: Send + Sync {
     /// Publishes the events and waits for every acknowledgement, without a timeout.
     async fn publish(&self, events: &[PublishedEvent]) -> Published;
 
-    /// Returns the reason why the broker does not answer, if a reason is known.
-    fn trouble(&self) -> Option<String> {
-        None
+    /// Returns the reason why the broker does not answer.
+    fn trouble(&self) -> String {
+        NO_ANSWER.to_owned()
     }
 
     /// Returns, once, the reason to replace the producer, if the producer knows no broker any more.
@@ -191,30 +186,6 @@ impl KafkaPublisher {
         });
         made.await.context("making a producer has panicked")?
     }
-
-    /// Describes the topic, unless events must not be published to the topic.
-    async fn describe(&self, is_denial_logged: &mut bool) -> anyhow::Result<Topic> {
-        let topic = topic::admit(&self.kafka, self.trouble.clone()).await?;
-        self.trouble.clear();
-        if topic.settings == TopicSettings::Denied && !mem::replace(is_denial_logged, true) {
-            tracing::warn!(
-                kafka.topic = topic.name,
-                "the relay cannot read the settings of the topic and would not notice a compacted \
-                 topic: grant DescribeConfigs on the topic to the relay's principal"
-            );
-        }
-        Ok(topic)
-    }
-}
-
-impl Connections {
-    fn discard(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.former.retain(|former| !former.is_finished());
-            self.former.push(current.discard());
-            self.is_unanswered = true;
-        }
-    }
 }
 
 #[async_trait]
@@ -224,7 +195,17 @@ impl EventPublisher for KafkaPublisher {
         if connections.current.is_some() {
             return Ok(None);
         }
-        let topic = self.describe(&mut connections.is_denial_logged).await?;
+        let topic = topic::admit(&self.kafka, self.trouble.clone()).await?;
+        self.trouble.clear();
+        if topic.settings == TopicSettings::Denied
+            && !mem::replace(&mut connections.is_denial_logged, true)
+        {
+            tracing::warn!(
+                kafka.topic = topic.name,
+                "the relay cannot read the settings of the topic and would not notice a compacted \
+                 topic: grant DescribeConfigs on the topic to the relay's principal"
+            );
+        }
         connections.current = Some(self.make().await?);
         Ok(Some(topic))
     }
@@ -264,12 +245,21 @@ impl EventPublisher for KafkaPublisher {
             Some(current) => current,
             none => match self.make().await {
                 Ok(made) => none.insert(made),
-                Err(error) => return Published::failed(error),
+                Err(error) => {
+                    return Published {
+                        failure: Some(error),
+                        ..Published::default()
+                    };
+                }
             },
         };
         let mut published = current.publish(events).await;
-        if published.failure.is_some() {
-            connections.discard();
+        if published.failure.is_some()
+            && let Some(failed) = connections.current.take()
+        {
+            connections.former.retain(|former| !former.is_finished());
+            connections.former.push(failed.discard());
+            connections.is_unanswered = true;
         }
         match published.failure.take() {
             None => self.trouble.clear(),
@@ -280,8 +270,9 @@ impl EventPublisher for KafkaPublisher {
         published
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.trouble.most_specific()
+    fn trouble(&self) -> String {
+        let known = self.trouble.most_specific();
+        known.unwrap_or_else(|| NO_ANSWER.to_owned())
     }
 
     fn take_lost_brokers(&self) -> Option<&'static str> {

@@ -1,4 +1,5 @@
-//! Reads and publishes events of the log under the lease, and records what the broker has acknowledged.
+//! Reads and publishes events of the log under the lease, and records what the broker has acknowledged. The topic is
+//! compared with the cursors before a producer is used, and failures are logged.
 
 use std::{
     pin::pin,
@@ -19,16 +20,107 @@ use linkledger_core::{
 use metrics::counter;
 
 use super::{
-    RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered,
+    RENEW_INTERVAL, Relay, SHARD_EVENTS_MAX, answered, cursor,
     lease::{Lease, Renewal},
+    log_divergence,
     publisher::Published,
     refusal::RelayRefusal,
+    topic::Topic,
+    topic_identity,
 };
 
 /// Time without an acknowledgement after which the outage is logged; the relay goes on waiting.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 impl Relay {
+    /// Ends a producer that may wait for ever. Makes a producer, unless there is one, after the topic was compared
+    /// with the cursors.
+    pub(super) async fn connect(&mut self, lease: Lease) -> anyhow::Result<()> {
+        if let Some(stuck) = self.take_stuck() {
+            tracing::warn!("{stuck}");
+            self.end_producer().await?;
+        }
+        answered(self.producer.register(lease)).await?;
+        let publisher = Arc::clone(&self.publisher);
+        let connected = match self.wait_for(publisher.connect()).await {
+            Ok(Some(connected)) => connected,
+            Ok(None) => return Ok(()),
+            // Producers of stopped shards may wait for ever too.
+            Err(error) => {
+                self.end_producer().await?;
+                return Err(error);
+            }
+        };
+        let Some(topic) = connected? else {
+            return Ok(());
+        };
+        let bound = self.bind(lease, &topic).await;
+        if !matches!(bound, Ok(true)) {
+            self.end_producer().await?;
+        }
+        bound.map(drop)
+    }
+
+    /// Returns, once, the reason why a producer may wait for ever: the wall clock was set back, or the producer
+    /// has lost its brokers.
+    pub(super) fn take_stuck(&mut self) -> Option<String> {
+        if let Some(set_back) = self.wall_clock.set_back() {
+            return Some(set_back);
+        }
+        let lost = self.publisher.take_lost_brokers();
+        let lost = lost.or_else(|| self.stopped.take_lost_brokers());
+        lost.map(str::to_owned)
+    }
+
+    /// Compares the cursors with the topic, and the records after the cursors with the log.
+    /// Returns false if publishing was paused meanwhile.
+    async fn bind(&mut self, lease: Lease, topic: &Topic) -> anyhow::Result<bool> {
+        let cursors = answered(cursor::read(&self.pool)).await?;
+        topic_identity::check(&cursors, topic)?;
+        let spans = topic_identity::spans_after_cursors(&cursors, topic);
+        if !spans.is_empty() {
+            let (from, key) = (Arc::clone(&self.publisher), self.record_key().await?);
+            let Some(found) = self.wait_for(from.read_back(&spans, &key)).await? else {
+                return Ok(false);
+            };
+            let found = found?;
+            answered(log_divergence::check_records(&self.pool, &found.records)).await?;
+            topic_identity::check_foreign(&cursors, topic, &found)?;
+        }
+        answered(self.shards.bind(lease, topic)).await?;
+        // The binding has deleted all stored reasons.
+        self.stopped.record_stored(false);
+        Ok(true)
+    }
+
+    /// Closes all producers, and then ends their registration.
+    pub(super) async fn end_producer(&mut self) -> anyhow::Result<()> {
+        self.stopped.close().await;
+        let all_answered = self.publisher.close().await;
+        let all_answered = self.stopped.take_all_answered() && all_answered;
+        answered(self.producer.end(all_answered)).await
+    }
+
+    /// Logs the failure of the step that began at `begun`: a refusal once, an outage now and then.
+    pub(super) async fn failed(&mut self, begun: Instant, error: &anyhow::Error) {
+        counter!(RELAY_FAILURES_TOTAL).increment(1);
+        let Some(refusal) = error.downcast_ref::<RelayRefusal>() else {
+            let reason = format!("{error:#}");
+            self.outage.held_up(begun, self.backlog, &reason);
+            return;
+        };
+        if !self.refusal_log.log_refusal(refusal) {
+            return;
+        }
+        let reason = refusal.to_string();
+        if let Err(error) = answered(self.shards.table.record_refusal(&reason)).await {
+            tracing::warn!(
+                error = %format!("{error:#}"),
+                "cannot store the refusal: `relay status` does not show its reason"
+            );
+        }
+    }
+
     /// Publishes events in order, and stops the shards of refused records.
     pub(super) async fn publish(&mut self, events: &[PublishedEvent]) -> anyhow::Result<()> {
         let to = Arc::clone(&self.publisher);
@@ -64,12 +156,12 @@ impl Relay {
         published: &Published,
         events: &[PublishedEvent],
     ) -> anyhow::Result<()> {
-        if let Some(lease) = self.shards.lease()
+        if let Some(lease) = self.shards.lease
             && let Some(shard) = self.shards.began_again(published)
         {
             answered(self.shards.table.record_topic_lost(lease, shard)).await?;
             self.end_producer().await?;
-            return Err(RelayRefusal::BeganAgain { shard }.into());
+            return Err(RelayRefusal::began_again(shard).into());
         }
         self.shards.acknowledge(published, events);
         Ok(())
@@ -89,7 +181,7 @@ impl Relay {
     /// Stores why shards are stopped, if that has changed, for `relay status`.
     pub(super) async fn store_stop_reasons(&mut self, lease: Lease) -> anyhow::Result<()> {
         if let Some(reasons) = self.stopped.changed_reasons() {
-            answered(self.shards.table.store_stop_reasons(lease, &reasons)).await?;
+            answered(self.shards.table.store_stop_reasons(lease, reasons)).await?;
             self.stopped.record_stored(true);
         }
         Ok(())
@@ -158,10 +250,8 @@ impl Relay {
             }
             self.backlog = self.measure().await?;
             if begun.elapsed() >= SILENCE_MAX {
-                let trouble = self.publisher.trouble();
-                let reason = trouble.as_deref();
-                let reason = reason.unwrap_or("the broker acknowledges nothing");
-                self.outage.held_up(begun, self.backlog, reason);
+                let reason = self.publisher.trouble();
+                self.outage.held_up(begun, self.backlog, &reason);
             }
         }
     }

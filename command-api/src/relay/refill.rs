@@ -22,14 +22,16 @@
 //! No event is left out: the position is at or below the published position, so every later event
 //! is published to this topic, and every earlier event was published to the former topic.
 
-mod silence;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use clap::Args;
 use linkledger_core::{
     event_store::{log::PerShard, transaction::PoolTransaction},
     kafka_config::KafkaConfig,
     kafka_errors::KafkaErrors,
     shard::{Position, Shard},
+    timestamp,
 };
 use serde::Serialize;
 use sqlx::PgPool;
@@ -37,18 +39,27 @@ use sqlx::PgPool;
 use super::{
     cursor::{self, Cursor},
     pause::{self, REFILL},
-    producers,
+    producers::{self, RegisteredProducer},
     topic::{self, Topic},
 };
 
+/// Time in which relays close their producers after publishing was paused.
+const PRODUCERS_WAIT: Duration = Duration::from_secs(15);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Request to publish the log again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Refill {
-    /// Position before the first record of each shard.
+    /// Position before the first record of each shard; 0 for the whole log. Must not be beyond the
+    /// published position.
+    #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
     pub from: Position,
-    /// Shard to refill; all shards if none is given.
+    /// Only this shard, whose partition must be empty.
+    #[arg(long)]
     pub shard: Option<Shard>,
-    /// Processes that have ended without ending their registration, according to the operator.
+    /// Name of a process that ended without closing its producer, as the error of `relay refill`
+    /// shows it; can be repeated. If the process still runs, consumers may miss events.
+    #[arg(long, value_name = "NAME")]
     pub ended: Vec<String>,
 }
 
@@ -93,10 +104,10 @@ pub async fn refill(
 ) -> anyhow::Result<Refilled> {
     empty_topic(kafka, refill).await?;
     backlog(refill, &cursor::read(pool).await?)?;
-    silence::check_ended(pool, &refill.ended).await?;
+    check_ended(pool, &refill.ended).await?;
     pause::begin(pool, REFILL, "the topic is being filled again").await?;
     let refilled = tokio::select! {
-        refilled = refill_in_silence(pool, kafka, refill) => refilled,
+        refilled = refill_while_paused(pool, kafka, refill) => refilled,
         () = interrupted => Err(anyhow!(
             "ended by a signal; `command-api relay status` shows whether it was done"
         )),
@@ -107,12 +118,12 @@ pub async fn refill(
     refilled
 }
 
-async fn refill_in_silence(
+async fn refill_while_paused(
     pool: &PgPool,
     kafka: &KafkaConfig,
     refill: &Refill,
 ) -> anyhow::Result<Refilled> {
-    let lease_epochs = silence::wait(pool, &refill.ended).await?;
+    let lease_epochs = wait_for_producers(pool, &refill.ended).await?;
     let topic = empty_topic(kafka, refill).await?;
     let before = set_cursors(pool, refill, &lease_epochs, topic.cluster_id.as_deref()).await?;
     let is_operators = |cursor: &Cursor| cursor.paused_by.as_deref() != Some(REFILL);
@@ -215,4 +226,70 @@ async fn set_cursors(
         .await
         .context("it is not known whether it was done; `command-api relay status` shows it")?;
     Ok(cursors)
+}
+
+/// Checks that no process of `ended` has the lease: such a process is alive.
+///
+/// # Errors
+/// Returns an error if a process has the lease, or the database fails.
+async fn check_ended(pool: &PgPool, ended: &[String]) -> anyhow::Result<()> {
+    let cursors = cursor::read(pool).await?;
+    let leased = cursors.iter().filter(|cursor| cursor.lease_s.is_some());
+    let mut owners = leased.filter_map(|cursor| cursor.owner.as_ref());
+    let running = owners.find(|owner| ended.contains(owner));
+    if let Some(owner) = running {
+        bail!(
+            "{owner} has not ended: it had the lease within the last three seconds; nothing was \
+             changed. Refill without --ended {owner}, which waits for it"
+        );
+    }
+    Ok(())
+}
+
+/// Waits until no process has the lease or a registered producer, except the processes of `ended`.
+/// Returns the fencing epoch of each cursor.
+///
+/// # Errors
+/// Returns an error if a process may still publish after [`PRODUCERS_WAIT`].
+async fn wait_for_producers(pool: &PgPool, ended: &[String]) -> anyhow::Result<PerShard<i64>> {
+    let begun = Instant::now();
+    loop {
+        let registered = producers::list(pool, ended).await?;
+        let cursors = cursor::read(pool).await?;
+        let leased = cursors.iter().find(|cursor| cursor.lease_s.is_some());
+        if registered.is_empty() && leased.is_none() {
+            return Ok(cursors.map(|cursor| cursor.lease_epoch));
+        }
+        if begun.elapsed() >= PRODUCERS_WAIT {
+            if let Some(producer) = registered
+                .iter()
+                .min_by_key(|producer| producer.settles_at.is_some())
+            {
+                bail!("{}", still_publishing(producer));
+            }
+            let owner = leased.and_then(|cursor| cursor.owner.as_deref());
+            bail!(
+                "{} keeps the lease although publishing is paused: stop it, then refill",
+                owner.unwrap_or_default()
+            );
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn still_publishing(producer: &RegisteredProducer) -> String {
+    let owner = &producer.owner;
+    match producer.settles_at {
+        Some(settles_at) => format!(
+            "a producer of {owner} has ended, perhaps while requests were unanswered; they may \
+             arrive until {}; nothing was changed. Refill then",
+            timestamp::format(settles_at)
+        ),
+        None => format!(
+            "{owner} does not say that its producer has ended, and may still publish later events; \
+             nothing was changed. If this process is started again, refill five minutes later. \
+             Else make sure that it has ended, wait five minutes for its connections, and refill \
+             with --ended '{owner}'"
+        ),
+    }
 }

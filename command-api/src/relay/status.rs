@@ -71,7 +71,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
         shard: shard.number(),
         position: cursor.position,
         head: cursor.head,
-        backlog_events: cursor.backlog(),
+        backlog_events: (cursor.head - cursor.position).max(0),
         oldest_age_seconds: recorded_at.map(|at| (now - at).as_seconds_f64().max(0.0)),
         owner: cursor.owner,
         lease_seconds: cursor.lease_s,
@@ -81,15 +81,13 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
         record_offset: cursor.record_offset,
     });
     let shards: Vec<ShardStatus> = shards.collect();
-    let mut producers = producers::list(pool, &[]).await?;
-    producers.dedup_by(|later, earlier| later.owner == earlier.owner);
+    let producers = producers::list(pool, &[]).await?.into_iter();
+    let mut producers: Vec<String> = producers.map(|producer| producer.owner).collect();
+    producers.dedup();
     Ok(RelayStatus {
         paused,
         backlog_events: shards.iter().map(|shard| shard.backlog_events).sum(),
-        producers: producers
-            .into_iter()
-            .map(|producer| producer.owner)
-            .collect(),
+        producers,
         shards,
     })
 }

@@ -4,6 +4,7 @@
 //! Invariant: only the retries of a stopped shard publish events of the shard.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     panic::resume_unwind,
     sync::Arc,
     time::{Duration, Instant},
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::{
     BACKOFF_MIN,
+    cursor::STOPPED,
     outage::LOG_INTERVAL,
     publisher::{EventPublisher, Published},
 };
@@ -29,7 +31,7 @@ const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Stopped shards, each with a producer of its own for the retries.
 #[derive(Default)]
 pub(super) struct StoppedShards {
-    shards: Vec<StoppedShard>,
+    shards: BTreeMap<Shard, StoppedShard>,
     /// By shard: first backoff of the next stop, if no batch of the shard was published since the last
     /// stop. Without such a backoff, a broker that accepts each record and refuses each batch would be
     /// sent batch after batch.
@@ -44,9 +46,11 @@ pub(super) struct StoppedShards {
 }
 
 struct StoppedShard {
-    shard: Shard,
     publisher: Arc<dyn EventPublisher>,
-    state: RetryState,
+    /// Time of the next retry.
+    due_at: Instant,
+    /// Start of the running retry.
+    running_since: Option<Instant>,
     backoff: Duration,
     logged_at: Option<Instant>,
     stopped_at: Instant,
@@ -54,18 +58,8 @@ struct StoppedShard {
     reason: Option<String>,
 }
 
-/// Reason why a shard is stopped.
-#[derive(Debug)]
-pub(super) struct StopReason {
-    pub(super) text: String,
-    pub(super) stopped_for: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RetryState {
-    Waiting { until: Instant },
-    Running { since: Instant },
-}
+/// Reason why a shard is stopped, and the seconds since the stop.
+pub(super) type StopReason = (String, f64);
 
 /// Result of a retry.
 pub(super) struct EndedRetry {
@@ -81,16 +75,14 @@ impl StoppedShards {
     /// refused record. If no batch of the shard was published since the last stop, the first retry has
     /// a backoff.
     pub(super) fn stop(&mut self, shard: Shard, publisher: Arc<dyn EventPublisher>) {
-        if self.find(shard).is_some() {
+        let Entry::Vacant(vacant) = self.shards.entry(shard) else {
             return;
-        }
+        };
         let backoff = self.next_backoffs[shard.index()].take();
-        self.shards.push(StoppedShard {
-            shard,
+        vacant.insert(StoppedShard {
             publisher,
-            state: RetryState::Waiting {
-                until: Instant::now() + backoff.unwrap_or(Duration::ZERO),
-            },
+            due_at: Instant::now() + backoff.unwrap_or(Duration::ZERO),
+            running_since: None,
             backoff: backoff.map_or(BACKOFF_MIN, longer),
             logged_at: None,
             stopped_at: Instant::now(),
@@ -105,29 +97,30 @@ impl StoppedShards {
 
     /// Returns true if events of the shard can be published now, by a retry if the shard is stopped.
     pub(super) fn admits(&self, shard: Shard) -> bool {
-        self.find(shard)
-            .is_none_or(|place| match self.shards[place].state {
-                RetryState::Waiting { until } => until <= Instant::now(),
-                RetryState::Running { .. } => false,
-            })
+        self.shards.get(&shard).is_none_or(|stopped| {
+            stopped.running_since.is_none() && stopped.due_at <= Instant::now()
+        })
     }
 
     /// Starts a retry for each stopped shard that has some of the events. Returns the events of the
     /// other shards.
     pub(super) fn retry(&mut self, mut events: Vec<PublishedEvent>) -> Vec<PublishedEvent> {
-        for stopped in &mut self.shards {
-            let shard = stopped.shard;
-            let (of_shard, others) = events
+        for (&shard, stopped) in &mut self.shards {
+            let (of_shard, others): (Vec<_>, _) = events
                 .into_iter()
                 .partition(|published| published.event.shard == shard);
             events = others;
             if !of_shard.is_empty() {
-                stopped.state = RetryState::Running {
-                    since: Instant::now(),
-                };
+                stopped.running_since = Some(Instant::now());
                 let publisher = Arc::clone(&stopped.publisher);
-                self.retries
-                    .spawn(EndedRetry::of(shard, of_shard, publisher));
+                self.retries.spawn(async move {
+                    EndedRetry {
+                        shard,
+                        published: publisher.publish(&of_shard).await,
+                        events: of_shard,
+                        all_answered: publisher.close().await,
+                    }
+                });
             }
         }
         events
@@ -135,24 +128,19 @@ impl StoppedShards {
 
     /// Returns, once, the reason to replace the producers, if the producer of a retry knows no broker any more.
     pub(super) fn take_lost_brokers(&self) -> Option<&'static str> {
-        let mut stopped = self.shards.iter();
+        let mut stopped = self.shards.values();
         stopped.find_map(|stopped| stopped.publisher.take_lost_brokers())
     }
 
     /// Logs the retries that the broker has not answered for `silence_max`.
     pub(super) fn log_unanswered_retries(&mut self, silence_max: Duration) {
-        for stopped in &mut self.shards {
-            if let RetryState::Running { since } = stopped.state
-                && since.elapsed() >= silence_max
-            {
-                let trouble = stopped.publisher.trouble();
-                let reason = trouble.as_deref();
-                let reason = reason.unwrap_or("the broker acknowledges nothing");
-                stopped.log(reason);
-                if stopped.reason.is_none() {
-                    stopped.reason = Some(reason.to_owned());
-                    self.reasons_changed = true;
-                }
+        for (shard, stopped) in &mut self.shards {
+            let running_since = stopped.running_since;
+            if running_since.is_some_and(|since| since.elapsed() >= silence_max) {
+                let reason = stopped.publisher.trouble();
+                stopped.log(*shard, &reason);
+                self.reasons_changed |= stopped.reason.is_none();
+                stopped.reason.get_or_insert(reason);
             }
         }
     }
@@ -166,14 +154,10 @@ impl StoppedShards {
         while let Some(retry) = self.retries.try_join_next() {
             let retry = retry.unwrap_or_else(|error| resume_unwind(error.into_panic()));
             self.is_unanswered |= !retry.all_answered;
-            ended.push(retry);
-        }
-        for retry in &ended {
-            if let Some(place) = self.find(retry.shard) {
-                self.shards[place].state = RetryState::Waiting {
-                    until: Instant::now(),
-                };
+            if let Some(stopped) = self.shards.get_mut(&retry.shard) {
+                stopped.running_since = None;
             }
+            ended.push(retry);
         }
         ended
     }
@@ -186,8 +170,7 @@ impl StoppedShards {
         let failure = refused[shard.index()].take().or(retry.published.failure);
         if let Some(failure) = failure {
             self.record_failure(shard, &failure);
-        } else if let Some(place) = self.find(shard) {
-            let stopped = self.shards.remove(place);
+        } else if let Some(stopped) = self.shards.remove(&shard) {
             self.next_backoffs[shard.index()] = Some(stopped.backoff);
             self.reasons_changed |= stopped.reason.is_some();
             if stopped.logged_at.is_some() {
@@ -208,23 +191,28 @@ impl StoppedShards {
 
     /// Logs the failure, unless one was logged recently, and delays the next retry of the shard.
     pub(super) fn record_failure(&mut self, shard: Shard, error: &anyhow::Error) {
-        if let Some(place) = self.find(shard) {
-            self.shards[place].failed(error);
-            self.reasons_changed = true;
-        }
+        let Some(stopped) = self.shards.get_mut(&shard) else {
+            return;
+        };
+        counter!(RELAY_FAILURES_TOTAL).increment(1);
+        stopped.due_at = Instant::now() + stopped.backoff;
+        stopped.backoff = longer(stopped.backoff);
+        let reason = format!("{error:#}");
+        stopped.log(shard, &reason);
+        stopped.reason = Some(reason);
+        self.reasons_changed = true;
     }
 
     /// Returns the reason of each stopped shard, if the reasons may differ from the stored reasons.
     pub(super) fn changed_reasons(&self) -> Option<PerShard<Option<StopReason>>> {
         let reason_of = |stopped: &StoppedShard| {
-            let text = stopped.reason.clone()?;
-            let stopped_for = stopped.stopped_at.elapsed();
-            Some(StopReason { text, stopped_for })
+            let text = format!("{STOPPED}{}", stopped.reason.as_ref()?);
+            Some((text, stopped.stopped_at.elapsed().as_secs_f64()))
         };
         self.reasons_changed.then(|| {
             let mut reasons = PerShard::default();
-            for stopped in &self.shards {
-                reasons[stopped.shard.index()] = reason_of(stopped);
+            for (shard, stopped) in &self.shards {
+                reasons[shard.index()] = reason_of(stopped);
             }
             reasons
         })
@@ -235,12 +223,6 @@ impl StoppedShards {
         self.reasons_changed = !are_stored;
     }
 
-    fn find(&self, shard: Shard) -> Option<usize> {
-        self.shards
-            .iter()
-            .position(|stopped| stopped.shard == shard)
-    }
-
     /// Ends all retries, closes their producers, and forgets the stopped shards. If the future is
     /// dropped, the requests count as unanswered, and the next call continues.
     pub(super) async fn close(&mut self) {
@@ -248,7 +230,10 @@ impl StoppedShards {
         self.retries.shutdown().await;
         let was_unanswered = self.is_unanswered;
         self.is_unanswered |= !self.shards.is_empty();
-        let closing = self.shards.iter().map(|stopped| stopped.publisher.close());
+        let closing = self
+            .shards
+            .values()
+            .map(|stopped| stopped.publisher.close());
         let all_answered = join_all(closing).await.into_iter().all(|answered| answered);
         self.is_unanswered = was_unanswered || !all_answered;
         self.shards.clear();
@@ -261,45 +246,21 @@ impl StoppedShards {
 
     /// Describes the shards that do not advance; `None` if all advance.
     pub(super) fn description(&self) -> Option<String> {
-        let shards: Vec<_> = self.shards.iter().map(|it| it.shard.to_string()).collect();
+        let shards: Vec<_> = self.shards.keys().map(ToString::to_string).collect();
         (!shards.is_empty()).then(|| format!("stopped shards: {}", shards.join(", ")))
     }
 }
 
-impl EndedRetry {
-    async fn of(shard: Shard, events: Vec<PublishedEvent>, to: Arc<dyn EventPublisher>) -> Self {
-        let published = to.publish(&events).await;
-        let all_answered = to.close().await;
-        Self {
-            shard,
-            events,
-            published,
-            all_answered,
-        }
-    }
-}
-
 impl StoppedShard {
-    fn failed(&mut self, error: &anyhow::Error) {
-        counter!(RELAY_FAILURES_TOTAL).increment(1);
-        self.state = RetryState::Waiting {
-            until: Instant::now() + self.backoff,
-        };
-        self.backoff = longer(self.backoff);
-        let reason = format!("{error:#}");
-        self.log(&reason);
-        self.reason = Some(reason);
-    }
-
     /// Logs why the shard is stopped, unless a reason was logged recently.
-    fn log(&mut self, error: &str) {
+    fn log(&mut self, shard: Shard, error: &str) {
         let is_recent = |at: Instant| at.elapsed() < LOG_INTERVAL;
         if self.logged_at.is_some_and(is_recent) {
             return;
         }
         self.logged_at = Some(Instant::now());
         tracing::error!(
-            shard = %self.shard,
+            %shard,
             error,
             "the shard is stopped until its next event can be published; the other shards advance, \
              and the relay retries after at most 5 s"

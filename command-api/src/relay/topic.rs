@@ -1,6 +1,6 @@
 //! Description of a Kafka topic, and the reasons not to publish events to a topic.
 
-pub mod judgement;
+pub mod check_settings;
 mod requests;
 pub mod tail;
 
@@ -120,19 +120,32 @@ impl Topic {
 
     /// Returns the refusal, if events must not be published to the topic.
     pub fn refusal(&self) -> Option<RelayRefusal> {
-        let topic = self.name.clone();
-        if self.replicas.len() != usize::from(SHARD_COUNT) {
-            let partitions = self.replicas.len();
-            return Some(RelayRefusal::PartitionCount { topic, partitions });
+        let (topic, partitions) = (&self.name, self.replicas.len());
+        if partitions != usize::from(SHARD_COUNT) {
+            let text = format!(
+                "the topic {topic} has {partitions} partitions instead of {SHARD_COUNT}; delete it, then: \
+                 `command-api topic create`, `command-api relay refill --from 0`"
+            );
+            return Some(RelayRefusal::new("partition_count", text));
         }
         if let Some(policy) = self.setting("cleanup.policy")
             && policy.contains("compact")
         {
-            let policy = policy.to_owned();
-            return Some(RelayRefusal::Compacted { topic, policy });
+            // Compaction would keep only one event of each account.
+            let text = format!(
+                "the topic {topic} has cleanup.policy={policy}: compaction removes events; set \
+                 cleanup.policy=delete (`command-api topic check` shows how)"
+            );
+            return Some(RelayRefusal::new("compacted", text));
         }
         let bytes: u64 = self.setting("max.message.bytes")?.parse().ok()?;
-        (bytes < u64::from(MAX_MESSAGE_BYTES_MIN))
-            .then_some(RelayRefusal::BatchesTooLarge { topic, bytes })
+        (bytes < u64::from(MAX_MESSAGE_BYTES_MIN)).then(|| {
+            let text = format!(
+                "the topic {topic} takes batches of {bytes} bytes, the relay sends up to \
+                 {MAX_MESSAGE_BYTES_MIN}; set max.message.bytes={MAX_MESSAGE_BYTES_MIN} \
+                 (`command-api topic check` shows how)"
+            );
+            RelayRefusal::new("batches_too_large", text)
+        })
     }
 }

@@ -1,63 +1,37 @@
 //! Parts of the answers that all commands share.
 
-use std::{convert::identity, sync::Arc};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header::CACHE_CONTROL};
 use linkledger_core::{
-    batch::{CommandRejection, SettledCreate, SettledLink},
+    batch::{Outcome, SettledCreate, SettledLink},
     consistency::{self, ConsistencyToken},
-    envelope::Metadata,
-    http::{
-        authentication::Caller,
-        request::{RequestContext, link_id},
-    },
-    id::AccountId,
-    problem::Problem,
+    http::request::link_id,
+    problem::{Code, Problem},
     shard::Position,
 };
 
-use super::{WriteState, problem_of_refusal};
-use crate::{
-    command_reply::{CommandRefusal, CommandReply, CommandResult},
-    renderer,
-};
+use super::{command_request::CommandRequest, problem_of_rejection};
+use crate::{command_reply::Reply, renderer};
 
-/// Returns the metadata of the events of a command: the caller's key and the request.
-pub(super) fn metadata(context: &RequestContext, caller: &Caller) -> Metadata {
-    Metadata {
-        actor: Some(caller.key_id.to_string()),
-        request_id: Some(context.request_id().to_owned()),
-        traceparent: Some(context.traceparent().to_owned()),
-        ..Metadata::default()
-    }
-}
-
-/// Returns the created link, and true if an earlier request with the same key created the link.
-pub(super) fn to_settled(outcome: CommandResult) -> Result<(Arc<SettledCreate>, bool), Problem> {
-    match outcome {
-        CommandResult::Created(settled) => Ok((settled, false)),
-        CommandResult::Replayed(settled) => Ok((settled, true)),
-        CommandResult::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
-        CommandResult::Changed(_) | CommandResult::Bulk(_) | CommandResult::DryRun(_) => {
-            Err(not_an_answer("a create"))
-        }
-    }
+/// Returns the effect of a command, or the problem of a command without effect.
+pub(super) fn effect<T>(reply: Reply<Outcome<T>>) -> Result<T, Problem> {
+    let outcome = reply?.outcome;
+    outcome.map_err(|rejection| problem_of_rejection::problem(&rejection))
 }
 
 /// Returns the link in the requested state. A request that names no link by an id learns it where an unknown link is
 /// answered, after the checks of its body.
-pub(super) fn to_change(uri: &Uri, reply: CommandReply) -> Result<Arc<SettledLink>, Problem> {
-    match reply.outcome {
-        CommandResult::Changed(settled) => Ok(settled),
-        CommandResult::Refused(CommandRefusal::Rejected(CommandRejection::LinkNotFound)) => {
-            Err(link_id(uri).map_or_else(identity, |_| Problem::link_not_found()))
-        }
-        CommandResult::Refused(refusal) => Err(problem_of_refusal::problem(&refusal)),
-        CommandResult::Created(_)
-        | CommandResult::Replayed(_)
-        | CommandResult::Bulk(_)
-        | CommandResult::DryRun(_) => Err(not_an_answer("a change")),
-    }
+pub(super) fn changed_link(
+    uri: &Uri,
+    reply: Reply<Outcome<Arc<SettledLink>>>,
+) -> Result<Arc<SettledLink>, Problem> {
+    effect(reply).map_err(|problem| {
+        let of_path = link_id(uri).err();
+        of_path
+            .filter(|_| problem.code == Code::LinkNotFound)
+            .unwrap_or(problem)
+    })
 }
 
 /// Returns the body of the answer to a create: the bytes of the first answer.
@@ -72,10 +46,10 @@ pub(super) fn rendered(settled: &SettledCreate) -> Result<Vec<u8>, Problem> {
 }
 
 /// Returns the headers of the answer to a command with its last event at `position`.
-pub(super) fn headers(state: &WriteState, account_id: AccountId, position: Position) -> HeaderMap {
+pub(super) fn headers(request: &CommandRequest, position: Position) -> HeaderMap {
     let token = ConsistencyToken {
-        epoch: state.log_epoch.get(),
-        account_id,
+        epoch: request.state.log_epoch.get(),
+        account_id: request.caller.account_id,
         position,
     };
     let token = HeaderValue::from_str(&token.encode()).expect("tokens are ASCII");
@@ -89,12 +63,4 @@ pub(super) fn headers_without_token() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers
-}
-
-/// Returns the problem for a reply of the wrong kind, which only a defect can cause.
-pub(super) fn not_an_answer(to: &str) -> Problem {
-    tracing::error!(
-        "a command was answered with a reply of the wrong kind, not a reply to {to}; report this defect"
-    );
-    Problem::internal()
 }

@@ -133,10 +133,12 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::http::request::BATCH_BODY_LENGTH_MAX;
+    use linkledger_core::http::request::AcceptedBody;
     use uuid::Uuid;
 
     use super::*;
+
+    const BATCH_LENGTH_MAX: usize = AcceptedBody::BATCH.length_max;
 
     fn account(number: u128) -> AccountId {
         AccountId::from_uuid(Uuid::from_u128(number))
@@ -144,7 +146,7 @@ mod tests {
 
     /// Takes the longest batches of an account until one is refused.
     fn flood(room: &BodyRoom, number: u128) -> Vec<BodyShare<'_>> {
-        let take = || room.take(account(number), BATCH_BODY_LENGTH_MAX).ok();
+        let take = || room.take(account(number), BATCH_LENGTH_MAX).ok();
         std::iter::from_fn(take).collect()
     }
 
@@ -178,7 +180,7 @@ mod tests {
             let chunks = [" ".repeat(length - 1), " ".to_owned()];
             let chunks = chunks.map(Ok::<_, std::convert::Infallible>);
             let body = Body::from_stream(futures::stream::iter(chunks));
-            room.read(account(1), body, BATCH_BODY_LENGTH_MAX)
+            room.read(account(1), body, BATCH_LENGTH_MAX)
         };
         assert_eq!(
             read(FREE_LENGTH_MAX).await.map(|bytes| bytes.len()),

@@ -1,23 +1,18 @@
 //! `PATCH /v1/links/{id}`: changes destination and details of a link, and disables or enables it.
 
 use axum::{
-    Extension, Json,
-    extract::{Request, State},
+    Json,
     http::header::ETAG,
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::{ChangeRequest, LinkChange},
+    batch::ChangeRequest,
     http::{
-        authentication::Caller,
         entity_tag::{self, IfMatch},
         link_body::{LinkBody, LinkParts},
         link_request::LinkPatch,
-        request::{
-            BODY_LENGTH_MAX, RequestContext, check_accept, check_merge_patch_body, check_no_query,
-            link_id,
-        },
+        request::AcceptedBody,
         route_table,
     },
     id::LinkId,
@@ -25,7 +20,7 @@ use linkledger_core::{
     problem::Problem,
 };
 
-use super::{WriteState, answer, body};
+use super::{answer, body, command_request::CommandRequest};
 
 /// Changes destination, details and service of a link. A link with the wanted members stays as it is.
 ///
@@ -49,48 +44,22 @@ use super::{WriteState, answer, body};
         (status = 200, description = "The link after the change.", body = LinkBody,
          headers(("ETag"), ("Consistency-Token")), example = json!(LinkBody::example())),
     ),
-    security(("api_key" = [Scope::LinksWrite.as_str()])),
+    security(("api_key" = [Scope::LinksWrite.name()])),
 )]
-pub async fn change_link(
-    State(state): State<WriteState>,
-    Extension(context): Extension<RequestContext>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let uri = request.uri().clone();
-    let change = parse(&state, &context, &caller, request).await?;
-    let settled = answer::to_change(&uri, state.queue.submit_change(change).await)?;
-    let headers = answer::headers(&state, caller.account_id, settled.position);
-    let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
-    let parts = LinkParts::of(&settled.link);
-    let body = LinkBody::new(parts, &state.short_base_url);
-    Ok((headers, etag, Json(body)).into_response())
-}
-
-async fn parse(
-    state: &WriteState,
-    context: &RequestContext,
-    caller: &Caller,
-    request: Request,
-) -> Result<LinkChange, Problem> {
-    check_no_query(request.uri())?;
-    check_accept(request.headers())?;
-    check_merge_patch_body(request.headers())?;
-    let (head, body) = request.into_parts();
-    let bytes = state
-        .bodies
-        .read(caller.account_id, body, BODY_LENGTH_MAX)
-        .await?;
-    let expected_version = entity_tag::expected_version(&head.headers)?;
+pub async fn change_link(mut request: CommandRequest) -> Result<Response, Problem> {
+    let bytes = request.read_body(&AcceptedBody::MERGE_PATCH).await?;
+    let expected_version = entity_tag::expected_version(&request.headers)?;
     let object = body::parse_object(&bytes)?;
-    let change = parse_patch(&object, &state.destination_rules).map(|patch| ChangeLink {
+    let patch = parse_patch(&object, &request.state.destination_rules);
+    let change = request.change(ChangeRequest::Patch(patch.map(|patch| ChangeLink {
         patch,
         expected_version,
-    });
-    Ok(LinkChange {
-        account_id: caller.account_id,
-        link_id: link_id(&head.uri).ok(),
-        request: ChangeRequest::Patch(change),
-        metadata: answer::metadata(context, caller),
-    })
+    })));
+    let reply = request.state.queue.submit_change(change).await;
+    let settled = answer::changed_link(&request.uri, reply)?;
+    let headers = answer::headers(&request, settled.position);
+    let etag = [(ETAG, entity_tag::of_version(settled.link.version))];
+    let parts = LinkParts::of(&settled.link);
+    let body = LinkBody::new(parts, &request.state.short_base_url);
+    Ok((headers, etag, Json(body)).into_response())
 }

@@ -3,8 +3,6 @@
 pub(super) mod idempotency_key;
 
 use axum::{
-    Extension,
-    extract::{Request, State},
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CONTENT_TYPE, ETAG, LOCATION},
@@ -13,18 +11,13 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::KeyedCreate,
-    http::{
-        authentication::Caller,
-        link_request::LinkCreate,
-        request::{BODY_LENGTH_MAX, RequestContext, check_accept, check_json_body, check_no_query},
-        route_table,
-    },
+    batch::{Created, KeyedCreate},
+    http::{link_request::LinkCreate, request::AcceptedBody, route_table},
     link::members::parse_new_link,
     problem::Problem,
 };
 
-use super::{WriteState, answer, body};
+use super::{answer, body, command_request::CommandRequest};
 use crate::renderer::CreatedLink;
 use idempotency_key::KeyHeader;
 
@@ -60,55 +53,33 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
          ),
          example = json!(CreatedLink::example())),
     ),
-    security(("api_key" = [Scope::LinksWrite.as_str()])),
+    security(("api_key" = [Scope::LinksWrite.name()])),
 )]
-pub async fn create_link(
-    State(state): State<WriteState>,
-    Extension(context): Extension<RequestContext>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let create = parse(&state, &context, &caller, request).await?;
-    let reply = state.queue.submit_create(create).await;
-    let (settled, is_replayed) = answer::to_settled(reply.outcome)?;
+pub async fn create_link(mut request: CommandRequest) -> Result<Response, Problem> {
+    let bytes = request.read_body(&AcceptedBody::JSON).await?;
+    let key = idempotency_key::parse(&request.headers)?;
+    let object = body::parse_object(&bytes)?;
+    let create = KeyedCreate {
+        account_id: request.caller.account_id,
+        key_id: request.caller.key_id,
+        key,
+        fingerprint: object.fingerprint(),
+        // Errors in the members are left to the batch: a replay of a used key comes before them.
+        body: parse_new_link(&object, &request.state.destination_rules),
+        metadata: request.metadata(),
+    };
+    let reply = request.state.queue.submit_create(create).await;
+    let Created { settled, is_replay } = answer::effect(reply)?;
     let body = answer::rendered(&settled)?;
     let location = format!("/v1/links/{}", settled.link.link_id);
     let location = HeaderValue::from_str(&location).expect("ids are ASCII");
-    let mut headers = answer::headers(&state, caller.account_id, settled.position);
+    let mut headers = answer::headers(&request, settled.position);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(LOCATION, location);
     // The stream of a link begins with version 1.
     headers.insert(ETAG, HeaderValue::from_static("\"1\""));
-    if is_replayed {
+    if is_replay {
         headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     Ok((StatusCode::CREATED, headers, body).into_response())
-}
-
-/// Checks the request as far as possible without the database, up to the syntax of the body. Errors
-/// in the members of the body are left to the batch: a replay of a used key comes before them.
-async fn parse(
-    state: &WriteState,
-    context: &RequestContext,
-    caller: &Caller,
-    request: Request,
-) -> Result<KeyedCreate, Problem> {
-    check_no_query(request.uri())?;
-    check_accept(request.headers())?;
-    check_json_body(request.headers())?;
-    let (head, body) = request.into_parts();
-    let bytes = state
-        .bodies
-        .read(caller.account_id, body, BODY_LENGTH_MAX)
-        .await?;
-    let key = idempotency_key::parse(&head.headers)?;
-    let object = body::parse_object(&bytes)?;
-    Ok(KeyedCreate {
-        account_id: caller.account_id,
-        key_id: caller.key_id,
-        key,
-        fingerprint: object.fingerprint(),
-        body: parse_new_link(&object, &state.destination_rules),
-        metadata: answer::metadata(context, caller),
-    })
 }

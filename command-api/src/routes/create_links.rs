@@ -3,40 +3,25 @@
 mod answer_body;
 mod documents;
 
-use axum::{
-    Extension,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
     batch::{
-        BulkCreate, BulkMode, KeyedCreate,
+        BulkCreate, BulkMode, Created, KeyedCreate, Outcome,
         bulk_request::{BulkRequest, RequestItem, RequestMode},
     },
-    envelope::Metadata,
-    http::{
-        authentication::Caller,
-        link_request::LinkBatch,
-        request::{
-            BATCH_BODY_LENGTH_MAX, RequestContext, check_accept, check_batch_body, check_no_query,
-        },
-        route_table,
-    },
+    http::{link_request::LinkBatch, request::AcceptedBody, route_table},
     id::AccountId,
     link::members::parse_new_link,
     problem::Problem,
 };
 
 use super::{
-    WriteState, answer,
-    body::{self, BodyRoom},
-    create_link::idempotency_key,
-    problem_of_refusal,
+    body, command_request::CommandRequest, create_link::idempotency_key::IDEMPOTENCY_KEY,
+    problem_of_rejection,
 };
-use crate::command_reply::{CommandReply, CommandResult};
-use answer_body::BatchAnswer;
-use documents::BatchResult;
+use crate::{command_queue::CommandQueue, command_reply::Decision};
+use answer_body::BatchBody;
 
 /// Creates the links of a request and charges their price.
 ///
@@ -65,52 +50,39 @@ use documents::BatchResult;
         (status = 207, description = "`partial`: the outcome of each item, in the order of the request. \
                                       If an item has a link, the header `Consistency-Token` is as in \
                                       other answers.",
-         body = BatchResult,
-         example = json!(BatchResult::example_of_partial())),
+         body = BatchBody,
+         example = json!(documents::example_of_partial())),
         (status = 201, description = "`atomic`: all links were created, now or by an earlier request.",
-         body = BatchResult, headers(("Consistency-Token")),
-         example = json!(BatchResult::example_of_atomic())),
+         body = BatchBody, headers(("Consistency-Token")),
+         example = json!(documents::example_of_atomic())),
         (status = 200, description = "`dry_run`: the outcome that each item would have. A link that does \
                                       not exist yet has no `id` and `created_at`, and without a chosen \
                                       slug no `short_url`.",
-         body = BatchResult, example = json!(BatchResult::example_of_dry_run())),
+         body = BatchBody, example = json!(documents::example_of_dry_run())),
     ),
-    security(("api_key" = [Scope::LinksWrite.as_str()])),
+    security(("api_key" = [Scope::LinksWrite.name()])),
 )]
-pub async fn create_links(
-    State(state): State<WriteState>,
-    Extension(context): Extension<RequestContext>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    let request = parse(&state.bodies, account_id, request).await?;
-    let limits = state.rate_limits.as_ref();
-    let limited = limits.map(|limits| limits.check_items(account_id, request.items.len()));
+pub async fn create_links(mut request: CommandRequest) -> Result<Response, Problem> {
+    let batch = parse(&mut request).await?;
+    let account_id = request.caller.account_id;
+    let limits = request.state.rate_limits.as_ref();
+    let limited = limits.map(|limits| limits.check_items(account_id, batch.items.len()));
     let limit_headers = limited.transpose()?;
-    let metadata = answer::metadata(&context, &caller);
-    let (mode, creates) = (request.mode, creates(&state, &caller, &metadata, request));
-    let batch_answer = BatchAnswer::new(&state, &context, account_id);
+    let (mode, creates) = (batch.mode, creates(&request, batch));
+    let queue = &request.state.queue;
     let mut response = match mode {
         RequestMode::Partial => {
-            let replies = state.queue.submit_creates(creates).await;
-            let replies = replies.map_err(|refusal| problem_of_refusal::problem(&refusal))?;
-            batch_answer.partial(replies)
+            let replies = queue.submit_creates(creates).await?;
+            answer_body::partial(&request, replies)
         }
         RequestMode::Atomic => {
-            let reply = submit(&state, &caller, BulkMode::Atomic, creates).await;
-            let CommandResult::Bulk(outcomes) = &reply.outcome else {
-                return Err(refused(&reply.outcome));
-            };
-            batch_answer.atomic(outcomes, balance(&reply))?
+            let decision = submit(queue, account_id, BulkMode::Atomic, creates).await?;
+            answer_body::atomic(&request, &decision)?
         }
         RequestMode::DryRun => {
             let has_slug = creates.iter().map(has_chosen_slug).collect::<Vec<_>>();
-            let reply = submit(&state, &caller, BulkMode::DryRun, creates).await;
-            let CommandResult::DryRun(outcomes) = &reply.outcome else {
-                return Err(refused(&reply.outcome));
-            };
-            batch_answer.dry_run(outcomes, &has_slug, balance(&reply))
+            let decision = submit(queue, account_id, BulkMode::DryRun, creates).await?;
+            answer_body::dry_run(&request, &decision, &has_slug)
         }
     };
     if let Some(headers) = limit_headers {
@@ -121,17 +93,9 @@ pub async fn create_links(
 
 /// Checks the request as far as possible without the database, up to the number of items and their
 /// keys. Errors in other members are left to the decision on each item.
-async fn parse(
-    bodies: &BodyRoom,
-    account_id: AccountId,
-    request: Request,
-) -> Result<BulkRequest, Problem> {
-    check_no_query(request.uri())?;
-    check_accept(request.headers())?;
-    check_batch_body(request.headers())?;
-    let (head, body) = request.into_parts();
-    let bytes = bodies.read(account_id, body, BATCH_BODY_LENGTH_MAX).await?;
-    if head.headers.contains_key(idempotency_key::IDEMPOTENCY_KEY) {
+async fn parse(request: &mut CommandRequest) -> Result<BulkRequest, Problem> {
+    let bytes = request.read_body(&AcceptedBody::BATCH).await?;
+    if request.headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "A batch has no Idempotency-Key; each item has the member idempotency_key.";
         return Err(Problem::invalid_header("Idempotency-Key", detail));
     }
@@ -139,54 +103,40 @@ async fn parse(
     BulkRequest::parse(object).map_err(|errors| Problem::validation_failed(&errors))
 }
 
-fn creates(
-    state: &WriteState,
-    caller: &Caller,
-    metadata: &Metadata,
-    request: BulkRequest,
-) -> Vec<KeyedCreate> {
+fn creates(request: &CommandRequest, batch: BulkRequest) -> Vec<KeyedCreate> {
+    let metadata = request.metadata();
     let create = |item: RequestItem| KeyedCreate {
-        account_id: caller.account_id,
-        key_id: caller.key_id,
+        account_id: request.caller.account_id,
+        key_id: request.caller.key_id,
         key: item.key,
         fingerprint: item.body.fingerprint(),
-        body: parse_new_link(&item.body, &state.destination_rules)
+        body: parse_new_link(&item.body, &request.state.destination_rules)
             .map_err(BulkRequest::errors_of_item),
         metadata: metadata.clone(),
     };
-    request.items.into_iter().map(create).collect()
+    batch.items.into_iter().map(create).collect()
 }
 
+/// Submits the creates as one command.
+///
+/// # Errors
+/// Returns the problem of a batch that has no outcome for each item.
 async fn submit(
-    state: &WriteState,
-    caller: &Caller,
+    queue: &CommandQueue,
+    account_id: AccountId,
     mode: BulkMode,
     creates: Vec<KeyedCreate>,
-) -> CommandReply {
+) -> Result<Decision<Vec<Outcome<Created>>>, Problem> {
     let bulk = BulkCreate {
-        account_id: caller.account_id,
+        account_id,
         mode,
         creates,
     };
-    state.queue.submit_bulk(bulk).await
-}
-
-fn balance(reply: &CommandReply) -> Option<i64> {
-    reply.credits.map(|credits| credits.balance)
+    let Decision { outcome, credits } = queue.submit_bulk(bulk).await?;
+    let outcome = outcome.map_err(|rejection| problem_of_rejection::problem(&rejection))?;
+    Ok(Decision { outcome, credits })
 }
 
 fn has_chosen_slug(create: &KeyedCreate) -> bool {
     create.body.as_ref().is_ok_and(|draft| draft.slug.is_some())
-}
-
-/// Returns the problem of a batch that was refused as a whole.
-fn refused(outcome: &CommandResult) -> Problem {
-    match outcome {
-        CommandResult::Refused(refusal) => problem_of_refusal::problem(refusal),
-        CommandResult::Created(_)
-        | CommandResult::Replayed(_)
-        | CommandResult::Changed(_)
-        | CommandResult::Bulk(_)
-        | CommandResult::DryRun(_) => answer::not_an_answer("a batch"),
-    }
 }

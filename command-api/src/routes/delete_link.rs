@@ -1,25 +1,21 @@
 //! `DELETE /v1/links/{id}`: deletes a link for ever.
 
 use axum::{
-    Extension,
-    extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::{ChangeRequest, LinkChange},
+    batch::ChangeRequest,
     http::{
-        authentication::Caller,
         entity_tag::{self, IfMatch},
-        request::{RequestContext, check_accept, check_no_query, link_id},
         route_table,
     },
     id::LinkId,
     problem::Problem,
 };
 
-use super::{WriteState, answer};
+use super::{answer, command_request::CommandRequest};
 
 /// Deletes a link. Deleting a deleted link has no effect.
 ///
@@ -38,24 +34,13 @@ use super::{WriteState, answer};
     responses(
         (status = 204, description = "The link is deleted.", headers(("Consistency-Token"))),
     ),
-    security(("api_key" = [Scope::LinksWrite.as_str()])),
+    security(("api_key" = [Scope::LinksWrite.name()])),
 )]
-pub async fn delete_link(
-    State(state): State<WriteState>,
-    Extension(context): Extension<RequestContext>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<Response, Problem> {
-    check_no_query(request.uri())?;
-    check_accept(request.headers())?;
-    let expected_version = entity_tag::expected_version(request.headers())?;
-    let delete = LinkChange {
-        account_id: caller.account_id,
-        link_id: link_id(request.uri()).ok(),
-        request: ChangeRequest::Delete(expected_version),
-        metadata: answer::metadata(&context, &caller),
-    };
-    let settled = answer::to_change(request.uri(), state.queue.submit_change(delete).await)?;
-    let headers = answer::headers(&state, caller.account_id, settled.position);
+pub async fn delete_link(request: CommandRequest) -> Result<Response, Problem> {
+    let expected_version = entity_tag::expected_version(&request.headers)?;
+    let delete = request.change(ChangeRequest::Delete(expected_version));
+    let reply = request.state.queue.submit_change(delete).await;
+    let settled = answer::changed_link(&request.uri, reply)?;
+    let headers = answer::headers(&request, settled.position);
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }

@@ -227,7 +227,7 @@ async fn rotated_keys_overlap_but_revoked_key_ends() {
         .unwrap();
     assert!(revoked.revoked_at.unwrap() < ends);
     let message = error(url, &["key", "rotate", old_id], 1);
-    assert!(message.contains("is revoked already"), "{message}");
+    assert!(message.contains("is revoked; issue a new key"), "{message}");
 
     sqlx::query("UPDATE event_store.api_keys SET last_used_at = '2026-11-20T09:51:00Z'")
         .execute(database.pool())

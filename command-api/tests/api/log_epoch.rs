@@ -158,12 +158,11 @@ async fn operator_role_may_raise_the_epoch() {
     let pool = pool_of(&database, OPERATOR);
     let raise = Raise {
         above: 0,
-        by: "ada".to_owned(),
         reason: "restored".to_owned(),
-        is_dry_run: false,
+        dry_run: false,
     };
     assert_eq!(
-        epoch::raise(&pool.clone().into(), raise)
+        epoch::raise(&pool.clone().into(), raise, "ada".to_owned())
             .await
             .unwrap()
             .epoch,

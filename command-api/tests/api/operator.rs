@@ -229,11 +229,14 @@ async fn adjustment_applies_once_and_never_below_zero() {
     ];
     let message = error(url, &[&base[..], &["-3"]].concat(), 1);
     assert_eq!(message, "error: the balance in credits is 2, less than 3\n");
-    assert_eq!(
-        error(url, &[&base[..], &["0"]].concat(), 1),
-        "error: the amount must not be 0\n"
-    );
-    let mut grant = [&base[..], &["0"]].concat();
+    let mut zero = [&base[..], &["0"]].concat();
+    for command in ["adjust", "grant"] {
+        zero[1] = command;
+        let message = error(url, &zero, 2);
+        let expected = "give a number of credits other than 0";
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut grant = [&base[..], &["-1"]].concat();
     grant[1] = "grant";
     assert_eq!(
         error(url, &grant, 1),

@@ -3,10 +3,7 @@
 //!
 //! The creates of a request in mode `partial` are commands of their own, and never come here.
 
-use super::{
-    CommandBatch, CommandOutcome, CommandRejection, DecisionIds, KeyedCreate, LinkCommand,
-    SettledCreate,
-};
+use super::{CommandBatch, Created, DecisionInput, KeyedCreate, LinkCommand, Outcome, Rejection};
 use crate::{credits::InsufficientCredits, id::AccountId};
 
 /// Creates of one account, decided together.
@@ -29,19 +26,6 @@ pub enum BulkMode {
     DryRun,
 }
 
-/// Outcome of one create of a dry run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DryRunOutcome {
-    /// The create would be accepted, with this result except for ids, time and generated slug.
-    WouldCreate(Box<SettledCreate>),
-    /// The idempotency key was used: the create would be replayed.
-    WouldReplay(Box<SettledCreate>),
-    /// The create would be rejected.
-    Rejected(CommandRejection),
-}
-
-type CreateDecision = Result<CommandOutcome, CommandRejection>;
-
 /// Pairs each command with the ids of its decisions. `ids` has [`LinkCommand::size`] ids for each
 /// command, in order.
 ///
@@ -49,8 +33,8 @@ type CreateDecision = Result<CommandOutcome, CommandRejection>;
 /// Panics if `ids` is too short.
 pub fn with_ids<'c>(
     commands: &'c [&'c LinkCommand],
-    mut ids: &'c [DecisionIds],
-) -> impl Iterator<Item = (&'c LinkCommand, &'c [DecisionIds])> {
+    mut ids: &'c [DecisionInput],
+) -> impl Iterator<Item = (&'c LinkCommand, &'c [DecisionInput])> {
     commands.iter().map(move |command| {
         let (own, later) = ids.split_at(command.size());
         ids = later;
@@ -64,10 +48,10 @@ impl CommandBatch<'_> {
     pub(super) fn decide_atomic(
         &mut self,
         creates: &[KeyedCreate],
-        ids: &[DecisionIds],
-    ) -> CreateDecision {
-        if let Some(replay) = self.answer_for_used_keys(creates)? {
-            return Ok(replay);
+        ids: &[DecisionInput],
+    ) -> Outcome<Option<Vec<Outcome<Created>>>> {
+        if let Some(replays) = self.answer_for_used_keys(creates)? {
+            return Ok(Some(replays));
         }
         let (trial, decided) = self.try_creates(creates, ids);
         let rejections = decided.iter().enumerate().filter_map(|(index, decided)| {
@@ -76,46 +60,43 @@ impl CommandBatch<'_> {
         });
         let mut rejections = first_stage(rejections.collect());
         for (_, rejection) in &mut rejections {
-            if let CommandRejection::InsufficientCredits(missing) = rejection {
+            if let Rejection::InsufficientCredits(missing) = rejection {
                 *missing = self.required_by(creates);
             }
         }
         if !rejections.is_empty() {
-            return Err(CommandRejection::Items(rejections));
+            return Err(Rejection::Items(rejections));
         }
-        let outcomes: Vec<CommandOutcome> = decided.into_iter().flatten().collect();
         let is_reserved = ids
             .iter()
             .zip(creates)
             .all(|(ids, create)| self.is_reserved(create, ids));
-        if !is_reserved || outcomes.contains(&CommandOutcome::SlugNotReserved) {
-            return Ok(CommandOutcome::SlugNotReserved);
+        let outcomes: Option<Vec<_>> = decided.into_iter().map(Result::transpose).collect();
+        let outcomes = outcomes.filter(|_| is_reserved);
+        if outcomes.is_some() {
+            *self = trial;
         }
-        *self = trial;
-        Ok(CommandOutcome::Bulk(outcomes))
+        Ok(outcomes)
     }
 
-    /// Decides the creates one after the other, and forgets their effects.
+    /// Decides the creates one after the other, and forgets their effects. Ids, time and generated slugs of the new
+    /// links are made up.
     pub(super) fn decide_dry_run(
         &self,
         creates: &[KeyedCreate],
-        ids: &[DecisionIds],
-    ) -> CommandOutcome {
-        let (trial, decided) = self.try_creates(creates, ids);
-        let outcomes = decided
-            .into_iter()
-            .map(|decided| trial.dry_run_outcome(decided));
+        ids: &[DecisionInput],
+    ) -> Option<Vec<Outcome<Created>>> {
+        let (_, decided) = self.try_creates(creates, ids);
         // `None` if a generated slug is taken: a retry draws another slug.
-        let outcomes: Option<Vec<_>> = outcomes.collect();
-        outcomes.map_or(CommandOutcome::SlugNotReserved, CommandOutcome::DryRun)
+        decided.into_iter().map(Result::transpose).collect()
     }
 
     /// Decides the creates on a copy of the batch, as if a slug were reserved for each of them.
     fn try_creates(
         &self,
         creates: &[KeyedCreate],
-        ids: &[DecisionIds],
-    ) -> (Self, Vec<CreateDecision>) {
+        ids: &[DecisionInput],
+    ) -> (Self, Vec<Outcome<Option<Created>>>) {
         let mut trial = self.clone();
         let decided = creates.iter().zip(ids).map(|(create, ids)| {
             if let Ok(draft) = &create.body {
@@ -125,10 +106,10 @@ impl CommandBatch<'_> {
             }
             trial.decide_create(create, ids)
         });
-        let mut decided: Vec<CreateDecision> = decided.collect();
+        let mut decided: Vec<_> = decided.collect();
         // The links of the trial do not exist, so no client may learn their ids.
         for decided in &mut decided {
-            if let Err(CommandRejection::ExternalIdTaken { holder }) = decided {
+            if let Err(Rejection::ExternalIdTaken { holder }) = decided {
                 *holder = holder.filter(|holder| ids.iter().all(|ids| ids.link_id != *holder));
             }
         }
@@ -137,17 +118,14 @@ impl CommandBatch<'_> {
 
     /// Returns balance and price of all creates.
     fn required_by(&self, creates: &[KeyedCreate]) -> InsufficientCredits {
-        let account_id = creates.first().map(|create| create.account_id);
         let links = u64::try_from(creates.len()).unwrap_or(u64::MAX);
         InsufficientCredits {
-            balance: account_id
-                .and_then(|id| self.credits(id))
-                .map_or(0, |credits| credits.balance),
-            required: self.pricing.link_price.unsigned_abs().saturating_mul(links),
+            balance: self.credits(creates[0].account_id).balance,
+            required: self.terms.link_price.unsigned_abs().saturating_mul(links),
         }
     }
 
-    fn is_reserved(&self, create: &KeyedCreate, ids: &DecisionIds) -> bool {
+    fn is_reserved(&self, create: &KeyedCreate, ids: &DecisionInput) -> bool {
         create.body.as_ref().is_ok_and(|draft| {
             let slug = draft.slug.as_ref().unwrap_or(&ids.generated_slug);
             self.state.reserved_slugs.get(&slug.folded()) == Some(&ids.link_id)
@@ -159,58 +137,32 @@ impl CommandBatch<'_> {
     fn answer_for_used_keys(
         &self,
         creates: &[KeyedCreate],
-    ) -> Result<Option<CommandOutcome>, CommandRejection> {
+    ) -> Outcome<Option<Vec<Outcome<Created>>>> {
         let answers = creates
             .iter()
             .map(|create| self.answer_for_used_key(create));
-        let answers: Vec<Result<Option<CommandOutcome>, _>> = answers.collect();
+        let answers: Vec<Outcome<Option<Created>>> = answers.collect();
         if answers.iter().all(|answer| matches!(answer, Ok(None))) {
             return Ok(None);
         }
         let has_reused = answers.iter().any(Result::is_err);
-        let is_offender = |answer: &Result<Option<CommandOutcome>, _>| match answer {
+        let is_offender = |answer: &Outcome<Option<Created>>| match answer {
             Err(_) => true,
             Ok(replay) => !has_reused && replay.is_some(),
         };
         let offenders = answers.iter().enumerate();
         let offenders = offenders
             .filter(|(_, answer)| is_offender(answer))
-            .map(|(index, _)| (index, CommandRejection::KeyReused))
+            .map(|(index, _)| (index, Rejection::KeyReused))
             .collect();
-        let replays: Option<Vec<_>> = answers.into_iter().map(|it| it.ok().flatten()).collect();
-        match replays {
-            Some(replays) => Ok(Some(CommandOutcome::Bulk(replays))),
-            None => Err(CommandRejection::Items(offenders)),
-        }
-    }
-
-    fn dry_run_outcome(&self, decided: CreateDecision) -> Option<DryRunOutcome> {
-        let settled = |accepted: usize| {
-            let settled = self.accepted[accepted].settled.as_create()?;
-            Some(Box::new(settled.clone()))
-        };
-        match decided {
-            Err(rejection) => Some(DryRunOutcome::Rejected(rejection)),
-            Ok(CommandOutcome::Accepted(accepted)) => {
-                settled(accepted).map(DryRunOutcome::WouldCreate)
-            }
-            Ok(CommandOutcome::AcceptedBefore(accepted)) => {
-                settled(accepted).map(DryRunOutcome::WouldReplay)
-            }
-            Ok(CommandOutcome::Replay(settled)) => Some(DryRunOutcome::WouldReplay(settled)),
-            Ok(
-                CommandOutcome::SlugNotReserved
-                | CommandOutcome::Unchanged(_)
-                | CommandOutcome::Bulk(_)
-                | CommandOutcome::DryRun(_)
-                | CommandOutcome::Rejected(_),
-            ) => None,
-        }
+        let replays = answers.into_iter().map(|it| it.ok().flatten().map(Ok));
+        let replays: Option<Vec<_>> = replays.collect();
+        replays.map(Some).ok_or(Rejection::Items(offenders))
     }
 }
 
 /// Keeps the rejections of the first failing stage of the order of checks.
-fn first_stage(mut rejections: Vec<(usize, CommandRejection)>) -> Vec<(usize, CommandRejection)> {
+fn first_stage(mut rejections: Vec<(usize, Rejection)>) -> Vec<(usize, Rejection)> {
     let stages = rejections.iter().map(|(_, rejection)| rejection.stage());
     let first = stages.min();
     rejections.retain(|(_, rejection)| Some(rejection.stage()) == first);

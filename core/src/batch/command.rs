@@ -3,10 +3,7 @@
 use std::iter;
 
 use super::{BulkCreate, ChangeRequest, ExternalIdKey, KeyedCreate, LinkChange};
-use crate::{
-    id::AccountId,
-    link::{LinkPatch, ValueUpdate},
-};
+use crate::{id::AccountId, link::LinkPatch};
 
 /// A command of an API client.
 #[derive(Debug, Clone)]
@@ -33,8 +30,10 @@ impl LinkCommand {
     pub fn external_ids(&self) -> impl Iterator<Item = ExternalIdKey> {
         let drafts = self.creates().iter().flat_map(|create| &create.body);
         let created = drafts.filter_map(|draft| draft.details.external_id.as_ref());
-        let changed = self.patch().map(|patch| patch.details.external_id.as_ref());
-        let requested = created.chain(changed.and_then(ValueUpdate::value));
+        let changed = self
+            .patch()
+            .and_then(|patch| patch.details.external_id.value());
+        let requested = created.chain(changed);
         requested.map(|external_id| (self.account_id(), external_id.clone()))
     }
 
@@ -48,7 +47,7 @@ impl LinkCommand {
     }
 
     /// Returns the number of creates and changes of the command, by which queues and batches are
-    /// bounded. Each needs [`DecisionIds`](super::DecisionIds).
+    /// bounded. Each needs [`DecisionInput`](super::DecisionInput).
     pub fn size(&self) -> usize {
         self.creates().len().max(1)
     }
@@ -57,11 +56,11 @@ impl LinkCommand {
     pub fn destination_bytes(&self) -> usize {
         let drafts = self.creates().iter().flat_map(|create| &create.body);
         let created = drafts.flat_map(|draft| {
-            let expired_url = draft.details.expired_url.as_ref().map(String::len);
+            let expired_url = draft.details.expired_url.as_deref().map(str::len);
             iter::once(draft.destination.as_str().len()).chain(expired_url)
         });
         let changed = self.patch().into_iter().flat_map(|patch| {
-            let expired_url = patch.details.expired_url.as_ref().value();
+            let expired_url = patch.details.expired_url.value();
             let changed = patch.destination.iter().chain(expired_url);
             changed.map(|destination| destination.as_str().len())
         });

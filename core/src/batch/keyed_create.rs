@@ -3,13 +3,15 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::DecisionInput;
 use crate::{
-    credits::CreditsCharged,
-    envelope::Metadata,
+    credits::{CreditsCharged, CreditsEvent},
+    envelope::{IdempotencyMark, Metadata, NewEvent},
+    event::Event,
     field::FieldError,
     id::{AccountId, KeyId},
     json::Fingerprint,
-    link::{LinkCreated, LinkDraft},
+    link::{LinkCreated, LinkDraft, LinkEvent},
     shard::Position,
 };
 
@@ -63,6 +65,43 @@ pub struct KeyedCreate {
     pub metadata: Metadata,
 }
 
+impl KeyedCreate {
+    /// Returns the events of the create, in the order of their positions. `account_version` is that of the charge.
+    pub(super) fn events(
+        &self,
+        ids: &DecisionInput,
+        settled: &SettledCreate,
+        account_version: i64,
+    ) -> [NewEvent; 2] {
+        let [link_event_id, charge_event_id, ..] = ids.event_ids;
+        let link_created = NewEvent {
+            event_id: link_event_id,
+            account_id: self.account_id,
+            version: 1,
+            recorded_at: ids.now,
+            event: Event::Link(LinkEvent::Created(settled.link.clone())),
+            metadata: Metadata {
+                renderer: Some(settled.renderer),
+                ..self.metadata.clone()
+            },
+            idempotency: Some(IdempotencyMark {
+                key: self.key.stored(),
+                fingerprint: self.fingerprint,
+            }),
+        };
+        let credits_charged = NewEvent {
+            event_id: charge_event_id,
+            account_id: self.account_id,
+            version: account_version,
+            recorded_at: ids.now,
+            event: Event::Credits(CreditsEvent::Charged(settled.charge.clone())),
+            metadata: self.metadata.clone(),
+            idempotency: None,
+        };
+        [link_created, credits_charged]
+    }
+}
+
 /// Result of a create: its answer is rendered from these fields, both at first and on replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledCreate {
@@ -76,6 +115,6 @@ pub struct SettledCreate {
     pub created_at: OffsetDateTime,
     /// Version of the code that rendered the first answer.
     pub renderer: u8,
-    /// Position of `CreditsCharged`, the later of the two events.
+    /// Position of `CreditsCharged`, the later of the two events; 0 until they are appended.
     pub position: Position,
 }

@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::CommandRejection;
+use super::{DecisionInput, Outcome, Rejection};
 use crate::{
-    envelope::Metadata,
+    envelope::{Metadata, NewEvent},
     field::FieldError,
     id::{AccountId, LinkId},
     link::{ChangeLink, ExistingLink, ExpectedVersion, LinkEvent},
@@ -39,8 +39,30 @@ pub enum ChangeRequest {
 pub struct SettledLink {
     /// State of the link.
     pub link: ExistingLink,
-    /// Position of the link's latest event.
+    /// Position of the link's latest event; 0 until the event is appended.
     pub position: Position,
+}
+
+impl LinkChange {
+    /// Returns the new events, each with the link after the event.
+    ///
+    /// # Panics
+    /// Panics if there are more than [`EVENTS_MAX`](super::EVENTS_MAX) events: none may be dropped.
+    pub(super) fn events(
+        &self,
+        ids: &DecisionInput,
+        events: Vec<(LinkEvent, ExistingLink)>,
+    ) -> impl Iterator<Item = NewEvent> {
+        assert!(
+            events.len() <= ids.event_ids.len(),
+            "each event needs an id"
+        );
+        let events = events.into_iter().zip(ids.event_ids);
+        events.map(move |((event, after), event_id)| {
+            let metadata = self.metadata.clone();
+            NewEvent::of_link(event_id, ids.now, event, &after, metadata)
+        })
+    }
 }
 
 impl ChangeRequest {
@@ -49,10 +71,10 @@ impl ChangeRequest {
         &self,
         link: &ExistingLink,
         now: OffsetDateTime,
-    ) -> Result<Vec<LinkEvent>, CommandRejection> {
+    ) -> Outcome<Vec<LinkEvent>> {
         match self {
             Self::Patch(Ok(change)) => Ok(link.decide_change(change, now)?),
-            Self::Patch(Err(errors)) => Err(CommandRejection::Invalid(errors.clone())),
+            Self::Patch(Err(errors)) => Err(Rejection::Invalid(errors.clone())),
             Self::Delete(expected) => {
                 let deleted = link.decide_delete(expected)?;
                 Ok(deleted.map(LinkEvent::Deleted).into_iter().collect())

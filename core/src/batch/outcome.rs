@@ -1,40 +1,82 @@
 //! Outcomes of the commands of a batch.
 
-use super::{DryRunOutcome, SettledCreate, SettledLink};
+use std::{collections::HashMap, sync::Arc};
+
+use super::{SettledCreate, SettledLink};
 use crate::{
     credits::InsufficientCredits,
+    envelope::RecordedEvent,
     field::FieldError,
     id::LinkId,
     link::{ChangeLinkError, Slug},
 };
 
-/// Outcome of one command of a batch.
-#[derive(Debug, Clone, PartialEq)]
+/// Effect of a command, or the decision that the command has none.
+pub type Outcome<T> = Result<T, Rejection>;
+
+/// Effect of a create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// Link and charge.
+    pub settled: Arc<SettledCreate>,
+    /// True if an earlier create with the same key had the effect.
+    pub is_replay: bool,
+}
+
+/// Outcome of one command of a batch, by the kind of the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// The command is accepted: index of its [`AcceptedCommand`](super::AcceptedCommand).
-    Accepted(usize),
-    /// An earlier command of this batch had the effect: index of its
-    /// [`AcceptedCommand`](super::AcceptedCommand).
-    AcceptedBefore(usize),
-    /// The idempotency key was used by an earlier batch: the answer of that create is replayed.
-    Replay(Box<SettledCreate>),
-    /// The link already has the requested state.
-    Unchanged(Box<SettledLink>),
-    /// All creates of an atomic [`BulkCreate`](super::BulkCreate) are accepted, or all are replayed:
-    /// outcome of each create.
-    Bulk(Vec<CommandOutcome>),
-    /// Nothing has changed: outcome of each create of a dry run.
-    DryRun(Vec<DryRunOutcome>),
-    /// The command is rejected and has no effect.
-    Rejected(CommandRejection),
-    /// The command must be retried: the generated slug is taken, or the account can pay the link only
-    /// because an earlier command of the batch was rejected.
-    SlugNotReserved,
+    /// Outcome of a create.
+    Create(Outcome<Created>),
+    /// Outcome of each create of a [`BulkCreate`](super::BulkCreate). An atomic one is rejected as a whole, or all of
+    /// its creates are accepted, or all are replays.
+    Bulk(Outcome<Vec<Outcome<Created>>>),
+    /// Link in the requested state.
+    Change(Outcome<Arc<SettledLink>>),
+}
+
+impl CommandOutcome {
+    /// Records in the outcomes of a batch the positions of its events: `appended` are all of them.
+    pub fn set_positions<'o>(
+        outcomes: impl IntoIterator<Item = &'o mut Self>,
+        appended: &[RecordedEvent],
+    ) {
+        let of_links = appended
+            .iter()
+            .filter(|event| event.stream_id != event.account_id.uuid());
+        let positions: HashMap<_, _> = of_links
+            .map(|event| ((event.stream_id, event.version), event.position))
+            .collect();
+        let position_of = |link_id: LinkId, version| positions.get(&(link_id.uuid(), version));
+        let set_position = |created: &mut Created| {
+            // The charge follows the first event of the link. A dry run has appended neither.
+            if let Some(position) = position_of(created.settled.link.link_id, 1) {
+                Arc::make_mut(&mut created.settled).position = position + 1;
+            }
+        };
+        for outcome in outcomes {
+            match outcome {
+                Self::Create(created) => created.iter_mut().for_each(set_position),
+                Self::Bulk(creates) => creates
+                    .iter_mut()
+                    .flatten()
+                    .flatten()
+                    .for_each(set_position),
+                Self::Change(Ok(settled)) => {
+                    let link = &settled.link;
+                    if let Some(position) = position_of(link.link_id, link.version) {
+                        Arc::make_mut(settled).position = *position;
+                    }
+                }
+                Self::Change(Err(_)) => {}
+            }
+        }
+    }
 }
 
 /// Reason why a command is rejected, in the order of checks (`docs/api.md#order-of-checks`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommandRejection {
+pub enum Rejection {
     /// The idempotency key was used with another body.
     KeyReused,
     /// The body breaks these rules.
@@ -63,10 +105,10 @@ pub enum CommandRejection {
     /// Creates of an atomic [`BulkCreate`](super::BulkCreate) are rejected, all in one stage of the
     /// order of checks: index of each rejected create, and the reason. Missing credits are those of
     /// all creates together.
-    Items(Vec<(usize, CommandRejection)>),
+    Items(Vec<(usize, Rejection)>),
 }
 
-impl CommandRejection {
+impl Rejection {
     /// Returns the stage in the order of checks.
     pub(super) const fn stage(&self) -> u8 {
         match self {
@@ -82,7 +124,7 @@ impl CommandRejection {
     }
 }
 
-impl From<ChangeLinkError> for CommandRejection {
+impl From<ChangeLinkError> for Rejection {
     fn from(error: ChangeLinkError) -> Self {
         match error {
             ChangeLinkError::NotFound => Self::LinkNotFound,

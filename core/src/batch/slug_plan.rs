@@ -7,10 +7,13 @@
 //! before the plan. If another transaction takes one of the slugs between look-up and reservation,
 //! the others are released.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
-    BulkCreate, BulkMode, DecisionIds, IdempotencyKey, KeyedCreate, LinkCommand, SettledCreate,
+    BulkCreate, BulkMode, DecisionInput, IdempotencyKey, KeyedCreate, LinkCommand, SettledCreate,
     with_ids,
 };
 use crate::{
@@ -39,7 +42,7 @@ pub struct SlugPlanInput<'a> {
     /// Credits of the locked accounts.
     pub credits: &'a HashMap<AccountId, Credits>,
     /// Earlier creates, by account and idempotency key.
-    pub stored: &'a HashMap<ScopedKey, SettledCreate>,
+    pub stored: &'a HashMap<ScopedKey, Arc<SettledCreate>>,
     /// Folded slugs of [`SlugPlan::slugs_of_bulks`] that belong to a link.
     pub taken: &'a HashSet<String>,
     /// Price of one link, in credits.
@@ -72,7 +75,7 @@ impl SlugPlan {
     }
 
     /// Plans the slugs of a batch. `ids` has [`LinkCommand::size`] ids for each command.
-    pub fn new(commands: &[&LinkCommand], ids: &[DecisionIds], input: SlugPlanInput<'_>) -> Self {
+    pub fn new(commands: &[&LinkCommand], ids: &[DecisionInput], input: SlugPlanInput<'_>) -> Self {
         let mut planner = Planner::new(input);
         for (command, ids) in with_ids(commands, ids) {
             match command {
@@ -124,7 +127,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn add_create(&mut self, create: &KeyedCreate, ids: &DecisionIds) {
+    fn add_create(&mut self, create: &KeyedCreate, ids: &DecisionInput) {
         let scoped_key = (create.account_id, create.key);
         let Ok(draft) = &create.body else {
             return;
@@ -144,7 +147,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Reserves all slugs of an atomic bulk that will surely be accepted, and none of any other bulk.
-    fn add_bulk(&mut self, bulk: &BulkCreate, ids: &[DecisionIds]) {
+    fn add_bulk(&mut self, bulk: &BulkCreate, ids: &[DecisionInput]) {
         let scoped_key = |create: &KeyedCreate| (create.account_id, create.key);
         let is_unused = |create: &KeyedCreate| {
             let key = scoped_key(create);
@@ -195,7 +198,11 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn reservation(create: &KeyedCreate, chosen: Option<&Slug>, ids: &DecisionIds) -> SlugReservation {
+fn reservation(
+    create: &KeyedCreate,
+    chosen: Option<&Slug>,
+    ids: &DecisionInput,
+) -> SlugReservation {
     SlugReservation {
         slug: chosen.unwrap_or(&ids.generated_slug).clone(),
         shard: Shard::of(create.account_id),

@@ -10,8 +10,8 @@ use crate::{
     field::{FieldCode, FieldError},
     id::KeyId,
     link::{
-        ChangeLink, Destination, DestinationRules, DetailsPatch, ExpectedVersion, LinkPatch,
-        ValueUpdate,
+        ChangeLink, Destination, DestinationRules, DetailsPatch, ExpectedVersion, LinkDetails,
+        LinkPatch, ValueUpdate,
     },
 };
 
@@ -24,19 +24,20 @@ const TERMS_PRICE: i64 = 1;
 const KEY_ID: KeyId = KeyId::from_uuid(Uuid::from_u128(11));
 const EXTERNAL_IDS: &[&str] = &["a", "b"];
 
-fn pricing() -> Pricing {
-    Pricing {
+fn terms() -> CreateTerms {
+    CreateTerms {
         link_price: TERMS_PRICE,
         short_base_url: "https://sho.rt".to_owned(),
     }
 }
 
+/// Returns an id that no link of [`ids`] has.
 fn account(number: u8) -> AccountId {
-    AccountId::from_uuid(Uuid::from_u128(u128::from(number)))
+    AccountId::from_uuid(Uuid::from_u128(0xACC0_0000 + u128::from(number)))
 }
 
-fn ids(number: u128) -> DecisionIds {
-    DecisionIds {
+fn ids(number: u128) -> DecisionInput {
+    DecisionInput {
         now: datetime!(2026-11-20 10:00 UTC),
         link_id: LinkId::from_uuid(Uuid::from_u128(number)),
         event_ids: [1, 2, 3].map(|n| EventId::from_uuid(Uuid::from_u128(number * 10 + n))),
@@ -49,7 +50,8 @@ fn ids(number: u128) -> DecisionIds {
 fn create(account_number: u8, key: u8, body: u8, slug: Option<&str>) -> LinkCommand {
     let mut draft = LinkDraft {
         slug: slug.map(|slug| Slug::parse(slug).unwrap()),
-        ..LinkDraft::to(destination("https://example.com"))
+        destination: destination("https://example.com"),
+        details: LinkDetails::NONE,
     };
     draft.details.external_id = (body == 3).then(|| EXTERNAL_IDS[0].to_owned());
     LinkCommand::Create(KeyedCreate {
@@ -107,8 +109,8 @@ fn destination(text: &str) -> Destination {
     Destination::parse(text, &DestinationRules::default()).unwrap()
 }
 
-fn taken(slug: &str) -> CommandRejection {
-    CommandRejection::SlugTaken(Slug::parse(slug).unwrap())
+fn taken(slug: &str) -> Rejection {
+    Rejection::SlugTaken(Slug::parse(slug).unwrap())
 }
 
 fn field_error() -> FieldError {
@@ -117,7 +119,7 @@ fn field_error() -> FieldError {
 
 #[test]
 fn accepted_create_appends_link_and_charge() {
-    let pricing = pricing();
+    let terms = terms();
     let credits = HashMap::from([(
         account(1),
         Credits {
@@ -130,15 +132,18 @@ fn accepted_create_appends_link_and_charge() {
         reserved_slugs: HashMap::from([("spring".to_owned(), ids(7).link_id)]),
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, 1, state);
+    let mut batch = CommandBatch::new(&terms, 1, state);
 
     let outcome = batch.decide(&create(1, 1, 1, Some("Spring")), &[ids(7)]);
 
-    assert_eq!(outcome, CommandOutcome::Accepted(0));
+    let Some(CommandOutcome::Create(Ok(Created { settled, is_replay }))) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(!is_replay);
     let decided = batch.finish();
     assert!(decided.unused_slugs.is_empty());
-    let [link, charge] = &decided.accepted[0].events[..] else {
-        panic!("{:?}", decided.accepted[0]);
+    let [link, charge] = &decided.events[..] else {
+        panic!("{:?}", decided.events);
     };
     assert_eq!((link.event.event_type(), link.version), ("LinkCreated", 1));
     assert_eq!(
@@ -147,9 +152,6 @@ fn accepted_create_appends_link_and_charge() {
     );
     assert_eq!(link.metadata.renderer, Some(1));
     assert!(link.idempotency.is_some() && charge.idempotency.is_none());
-    let SettledCommand::Create(settled) = &decided.accepted[0].settled else {
-        panic!("{:?}", decided.accepted[0]);
-    };
     assert_eq!(settled.link.short_url, "https://sho.rt/Spring");
     assert_eq!(settled.charge.balance_after, 4);
 }
@@ -165,12 +167,12 @@ fn used_key_is_answered_before_body_validation() {
         (create(0, 1, 0, None), ids(3)),
         (create(0, 2, 0, None), ids(4)),
     ]);
-    let invalid = CommandRejection::Invalid(vec![field_error()]);
+    let invalid = Rejection::Invalid(vec![field_error()]);
     assert_eq!(
         again,
         [
             Answer::Created(ids(1).link_id),
-            Answer::Rejected(CommandRejection::KeyReused),
+            Answer::Rejected(Rejection::KeyReused),
             Answer::Rejected(invalid)
         ]
     );
@@ -184,7 +186,7 @@ fn first_accepted_command_takes_the_slug() {
         (create(1, 2, 1, Some("sprinG")), ids(2)),
         (create(2, 3, 1, Some("spring")), ids(3)),
     ]);
-    let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
+    let broke = Rejection::InsufficientCredits(InsufficientCredits {
         balance: 0,
         required: 1,
     });
@@ -309,8 +311,8 @@ fn changes_of_one_link_apply_in_order() {
         (change(0, 1, ChangeRequest::Delete(at(2))), ids(6)),
         (change(0, 1, point_to("https://c.com", at(3))), ids(7)),
     ]);
-    let conflict = Answer::Rejected(CommandRejection::VersionConflict { actual: 2 });
-    let gone = Answer::Rejected(CommandRejection::LinkNotFound);
+    let conflict = Answer::Rejected(Rejection::VersionConflict { actual: 2 });
+    let gone = Answer::Rejected(Rejection::LinkNotFound);
     assert_eq!(answers[0], answers[2], "it points there already");
     assert_eq!(answers[1], conflict);
     assert_eq!(answers[3], answers[4], "it is deleted already");
@@ -335,7 +337,7 @@ fn external_id_is_held_by_one_link_of_an_account() {
         (create(1, 3, 3, None), ids(3)),
         (create(0, 4, 1, None), ids(4)),
     ]);
-    let taken = Answer::Rejected(CommandRejection::ExternalIdTaken {
+    let taken = Answer::Rejected(Rejection::ExternalIdTaken {
         holder: Some(ids(1).link_id),
     });
     assert_eq!(answers[0].1, Answer::Created(ids(1).link_id));
@@ -403,11 +405,11 @@ fn change_checks_body_then_existence_then_version() {
         (change(0, 1, stale()), ids(6)),
     ]);
     let expected = [
-        CommandRejection::Invalid(vec![field_error()]),
-        CommandRejection::LinkNotFound,
-        CommandRejection::LinkNotFound,
-        CommandRejection::LinkNotFound,
-        CommandRejection::VersionConflict { actual: 1 },
+        Rejection::Invalid(vec![field_error()]),
+        Rejection::LinkNotFound,
+        Rejection::LinkNotFound,
+        Rejection::LinkNotFound,
+        Rejection::VersionConflict { actual: 1 },
     ];
     assert_eq!(answers, expected.map(Answer::Rejected));
 }

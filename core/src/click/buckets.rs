@@ -30,41 +30,24 @@ const YEARS: Range<i32> = 2000..2100;
 
 const SECONDS_PER_HOUR: i64 = 3_600;
 const SECONDS_PER_DAY: i64 = 86_400;
+/// Seconds from midnight to noon.
+const HALF_DAY: i64 = SECONDS_PER_DAY / 2;
 
-/// Length of a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interval {
-    /// An hour; shorter where a time zone changes its offset within the hour.
-    Hour,
-    /// A calendar day: 23 or 25 hours where daylight saving time begins or ends.
-    Day,
-    /// A week from Monday.
-    Week,
-    /// A calendar month.
-    Month,
+crate::named_enum! {
+    /// Length of a bucket.
+    pub enum Interval {
+        /// An hour; shorter where a time zone changes its offset within the hour.
+        Hour = "hour",
+        /// A calendar day: 23 or 25 hours where daylight saving time begins or ends.
+        Day = "day",
+        /// A week from Monday.
+        Week = "week",
+        /// A calendar month.
+        Month = "month",
+    }
 }
 
 impl Interval {
-    /// All intervals, shortest first.
-    pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
-
-    /// Returns the name in requests and answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
-
-    /// Returns the interval with this name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|interval| interval.name() == name)
-    }
-
     /// Returns the first date of the bucket that contains `date`.
     fn first_date(self, date: civil::Date) -> civil::Date {
         match self {
@@ -277,8 +260,7 @@ impl Buckets {
                 VisitorsPlace::Outside
             };
         }
-        let noon = midnight(day) + SECONDS_PER_DAY / 2;
-        self.of_second(noon)
+        self.of_second(midnight(day) + HALF_DAY)
             .map_or(VisitorsPlace::Outside, VisitorsPlace::Bucket)
     }
 
@@ -286,10 +268,9 @@ impl Buckets {
     /// a day begins before its UTC day does, and would have clicks of nobody.
     pub fn have_visitors(&self) -> impl Iterator<Item = bool> {
         self.boundaries.windows(2).map(|bucket| {
-            let half_day = SECONDS_PER_DAY / 2;
-            let first_day = (bucket[0] + half_day - 1).div_euclid(SECONDS_PER_DAY);
+            let first_day = (bucket[0] + HALF_DAY - 1).div_euclid(SECONDS_PER_DAY);
             let midnight = first_day * SECONDS_PER_DAY;
-            let has_noon = midnight + half_day < bucket[1];
+            let has_noon = midnight + HALF_DAY < bucket[1];
             self.interval != Interval::Hour && has_noon && midnight <= self.now
         })
     }

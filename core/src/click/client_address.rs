@@ -1,7 +1,6 @@
 //! Address of the client of a request: the peer, or the address that trusted proxies report.
 
 use std::{
-    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
@@ -14,13 +13,6 @@ const MAPPED_BITS: u8 = 96;
 /// Network of proxies whose reports of addresses are trusted, such as `10.0.0.0/8` or `192.0.2.7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
-
-impl TrustedProxy {
-    /// Returns true if the address, in canonical form, is one of the network.
-    fn contains(self, address: IpAddr) -> bool {
-        self.0.contains(&address)
-    }
-}
 
 impl FromStr for TrustedProxy {
     type Err = &'static str;
@@ -36,12 +28,6 @@ impl FromStr for TrustedProxy {
     }
 }
 
-impl fmt::Display for TrustedProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Returns the IPv4 network of a network of IPv4-mapped addresses, and any other network unchanged.
 fn canonical_network(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
@@ -53,16 +39,14 @@ fn canonical_network(network: IpNet) -> IpNet {
         .map_or(network, IpNet::V4)
 }
 
-/// Headers in which proxies report the addresses of clients: the values of all lines, in order.
-#[derive(Debug, Clone, Copy)]
-pub struct ForwardingHeaders<F, X> {
-    /// `Forwarded` of RFC 7239. If there is a line, the other header is ignored.
-    pub forwarded: F,
-    /// `X-Forwarded-For`.
-    pub x_forwarded_for: X,
+/// Returns true if the address, in canonical form, is one of a trusted proxy.
+fn is_trusted(address: IpAddr, trusted: &[TrustedProxy]) -> bool {
+    trusted.iter().any(|network| network.0.contains(&address))
 }
 
-/// Returns the address of the client, with an IPv4-mapped address as IPv4.
+/// Returns the address of the client, with an IPv4-mapped address as IPv4. Proxies report addresses in `Forwarded` of
+/// RFC 7239, or in `X-Forwarded-For`, which is ignored if there is a line of the former: the values of all lines, in
+/// order.
 ///
 /// A peer that is no trusted proxy is the client itself, whatever the headers say. Otherwise the
 /// headers are read from the right, and the first address that is no trusted proxy is the client. A
@@ -70,24 +54,20 @@ pub struct ForwardingHeaders<F, X> {
 pub fn client_address<'a>(
     peer: IpAddr,
     trusted: &[TrustedProxy],
-    headers: ForwardingHeaders<
-        impl DoubleEndedIterator<Item = &'a [u8]>,
-        impl DoubleEndedIterator<Item = &'a [u8]>,
-    >,
+    forwarded: impl DoubleEndedIterator<Item = &'a [u8]>,
+    x_forwarded_for: impl DoubleEndedIterator<Item = &'a [u8]>,
 ) -> IpAddr {
     let peer = peer.to_canonical();
-    let is_trusted = |address| trusted.iter().any(|network| network.contains(address));
-    if !is_trusted(peer) {
+    if !is_trusted(peer, trusted) {
         return peer;
     }
-    let mut forwarded = headers.forwarded.peekable();
+    let mut forwarded = forwarded.peekable();
     if forwarded.peek().is_some() {
         let elements = forwarded.rev().flat_map(elements_from_the_right);
-        first_untrusted(peer, elements.map(address_in_forwarded), is_trusted)
+        first_untrusted(peer, elements.map(address_in_forwarded), trusted)
     } else {
-        let lines = headers.x_forwarded_for.rev();
-        let elements = lines.flat_map(elements_from_the_right);
-        first_untrusted(peer, elements.map(address_of_node), is_trusted)
+        let elements = x_forwarded_for.rev().flat_map(elements_from_the_right);
+        first_untrusted(peer, elements.map(address_of_node), trusted)
     }
 }
 
@@ -101,7 +81,7 @@ pub fn is_unlisted_proxy(peer: IpAddr, trusted: &[TrustedProxy], is_forwarded: b
         }
         IpAddr::V6(v6) => v6.is_unique_local() || v6.is_loopback() || v6.is_unicast_link_local(),
     };
-    is_forwarded && is_private && !trusted.iter().any(|network| network.contains(peer))
+    is_forwarded && is_private && !is_trusted(peer, trusted)
 }
 
 /// Returns true for the addresses that carriers and clouds share, `100.64.0.0/10`.
@@ -119,7 +99,7 @@ fn elements_from_the_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn first_untrusted(
     peer: IpAddr,
     addresses: impl Iterator<Item = Option<IpAddr>>,
-    is_trusted: impl Fn(IpAddr) -> bool,
+    trusted: &[TrustedProxy],
 ) -> IpAddr {
     let mut last = peer;
     for address in addresses {
@@ -127,7 +107,7 @@ fn first_untrusted(
             return last;
         };
         last = address;
-        if !is_trusted(address) {
+        if !is_trusted(address, trusted) {
             return last;
         }
     }
@@ -177,11 +157,13 @@ mod tests {
 
     fn address(peer: &str, forwarded: &[&[u8]], x_forwarded_for: &[&[u8]]) -> String {
         let trusted = PROXIES.map(|proxy| proxy.parse().unwrap());
-        let headers = ForwardingHeaders {
-            forwarded: forwarded.iter().copied(),
-            x_forwarded_for: x_forwarded_for.iter().copied(),
-        };
-        client_address(peer.parse().unwrap(), &trusted, headers).to_string()
+        client_address(
+            peer.parse().unwrap(),
+            &trusted,
+            forwarded.iter().copied(),
+            x_forwarded_for.iter().copied(),
+        )
+        .to_string()
     }
 
     fn by_x_forwarded_for(lines: &[&str]) -> String {
@@ -303,7 +285,7 @@ mod tests {
             ("::1", "::1/128"),
         ] {
             let proxy: TrustedProxy = text.parse().unwrap();
-            assert_eq!(proxy.to_string(), shown);
+            assert_eq!(proxy.0.to_string(), shown);
         }
         for text in ["", "10.0.0.0/33", "proxy.example", "10.0.0.0/8 "] {
             assert!(text.parse::<TrustedProxy>().is_err(), "{text}");
@@ -325,7 +307,7 @@ mod tests {
             text in "[ -~]{0,200}", own in any::<[u8; 4]>()
         ) {
             let own = IpAddr::from(own);
-            prop_assume!(!PROXIES.iter().any(|it| it.parse::<TrustedProxy>().unwrap().contains(own)));
+            prop_assume!(!is_trusted(own, &PROXIES.map(|proxy| proxy.parse().unwrap())));
             let line = format!("{text}, {own}");
             prop_assert_eq!(address("10.1.1.1", &[], &[line.as_bytes()]), own.to_string());
             let line = format!("{text}, for={own}");

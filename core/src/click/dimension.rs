@@ -2,19 +2,21 @@
 
 use super::ClickDetails;
 
-/// Detail of a click by whose value clicks are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dimension {
-    /// Country of the visitor.
-    Country,
-    /// Host of the page with the link.
-    ReferrerHost,
-    /// Family of the browser.
-    Browser,
-    /// Family of the operating system.
-    Os,
-    /// Form of the device.
-    Device,
+crate::named_enum! {
+    /// Detail of a click by whose value clicks are counted, in the order of the columns of the tables of values.
+    #[derive(PartialOrd, Ord)]
+    pub enum Dimension {
+        /// Country of the visitor.
+        Country = "country",
+        /// Host of the page with the link.
+        ReferrerHost = "referrer_host",
+        /// Family of the browser.
+        Browser = "browser",
+        /// Family of the operating system.
+        Os = "os",
+        /// Form of the device.
+        Device = "device",
+    }
 }
 
 /// Value of the clicks without a value.
@@ -28,32 +30,6 @@ pub const OTHER_VALUES: &str = "*";
 pub const VALUES_MAX: usize = 100;
 
 impl Dimension {
-    /// All dimensions, in the order of the columns of the tables of values.
-    pub const ALL: [Self; 5] = [
-        Self::Country,
-        Self::ReferrerHost,
-        Self::Browser,
-        Self::Os,
-        Self::Device,
-    ];
-
-    /// Returns the name in requests and answers, and of the column of the tables of values.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Country => "country",
-            Self::ReferrerHost => "referrer_host",
-            Self::Browser => "browser",
-            Self::Os => "os",
-            Self::Device => "device",
-        }
-    }
-
-    /// Returns the dimension with this name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|dimension| dimension.name() == name)
-    }
-
     /// Returns the value of a click; [`NO_VALUE`] if the detail is unknown.
     pub fn value_of(self, details: &ClickDetails) -> &str {
         let value = match self {

@@ -3,8 +3,6 @@
 //! Visitors are estimated for each UTC day, and the estimates are added: a visitor who returns on another day
 //! counts again. Only the union of one day is in memory at a time, so rows must arrive in the order of their days.
 
-use std::mem;
-
 use time::{Date, OffsetDateTime};
 
 use super::{
@@ -45,46 +43,14 @@ pub fn stored_sketch(day: Date, sketch: &[u8]) -> Result<VisitorSketch, DamagedF
     })
 }
 
-/// Union of the sketches of one day at a time, for rows in the order of their days.
-#[derive(Debug, Default)]
-struct DayUnion {
-    current: Option<(Date, SketchUnion)>,
-}
-
-impl DayUnion {
-    /// Adds the sketch of a row. Returns the estimate of the day before, if the day is another one.
-    fn add(&mut self, day: Date, sketch: &[u8]) -> Result<Option<(Date, u64)>, DamagedFigures> {
-        let sketch = stored_sketch(day, sketch)?;
-        match &mut self.current {
-            Some((current, union)) if *current == day => {
-                union.add(&sketch);
-                Ok(None)
-            }
-            current => {
-                let mut union = SketchUnion::default();
-                union.add(&sketch);
-                Ok(estimated(current.replace((day, union))))
-            }
-        }
-    }
-
-    /// Returns the estimate of the last day.
-    fn finish(self) -> Option<(Date, u64)> {
-        estimated(self.current)
-    }
-}
-
-fn estimated(union: Option<(Date, SketchUnion)>) -> Option<(Date, u64)> {
-    union.map(|(day, union)| (day, union.to_sketch().estimate()))
-}
-
 /// Series of buckets that rows are added to.
 #[derive(Debug)]
 pub struct ClickSeries {
     buckets: Buckets,
     figures: Vec<ClickFigures>,
     visitors: u64,
-    visitors_of_day: DayUnion,
+    /// Union of the sketches of one day at a time.
+    visitors_of_day: Option<(Date, SketchUnion)>,
 }
 
 impl ClickSeries {
@@ -97,7 +63,7 @@ impl ClickSeries {
         Self {
             figures: buckets.have_visitors().map(empty).collect(),
             visitors: 0,
-            visitors_of_day: DayUnion::default(),
+            visitors_of_day: None,
             buckets,
         }
     }
@@ -123,16 +89,25 @@ impl ClickSeries {
         if let Some(sketch) = sketch
             && self.buckets.of_visitors(day) != VisitorsPlace::Outside
         {
-            let finished = self.visitors_of_day.add(day, sketch)?;
-            self.add_visitors(finished);
+            let sketch = stored_sketch(day, sketch)?;
+            if self
+                .visitors_of_day
+                .as_ref()
+                .is_none_or(|(of, _)| *of != day)
+            {
+                self.end_day();
+            }
+            let of_day = self
+                .visitors_of_day
+                .get_or_insert_with(|| (day, SketchUnion::default()));
+            of_day.1.add(&sketch);
         }
         Ok(())
     }
 
     /// Returns the buckets, their figures, and the totals.
     pub fn finish(mut self) -> (Buckets, Vec<ClickFigures>, ClickFigures) {
-        let last = mem::take(&mut self.visitors_of_day).finish();
-        self.add_visitors(last);
+        self.end_day();
         let sum = |of: fn(&ClickFigures) -> u64| self.figures.iter().map(of).sum();
         let totals = ClickFigures {
             clicks: sum(|figures| figures.clicks),
@@ -149,10 +124,12 @@ impl ClickSeries {
         }
     }
 
-    fn add_visitors(&mut self, estimate: Option<(Date, u64)>) {
-        let Some((day, estimate)) = estimate else {
+    /// Adds the estimate of the day that is over.
+    fn end_day(&mut self) {
+        let Some((day, union)) = self.visitors_of_day.take() else {
             return;
         };
+        let estimate = union.to_sketch().estimate();
         self.visitors += estimate;
         if let VisitorsPlace::Bucket(bucket) = self.buckets.of_visitors(day) {
             *self.figures[bucket].visitors.get_or_insert_default() += estimate;

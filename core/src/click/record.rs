@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, str::FromStr as _};
 
-#[cfg(feature = "kafka")]
+#[cfg(feature = "service")]
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -154,10 +154,7 @@ impl Click {
     pub fn from_value(value: &[u8]) -> Result<Self, ClickRecordError> {
         use ClickRecordError::Member;
         let value: ClickValue<'_> = serde_json::from_slice(value)?;
-        let kind = [ClickKind::Human, ClickKind::Bot]
-            .into_iter()
-            .find(|kind| kind.name() == value.kind)
-            .ok_or(Member("kind"))?;
+        let kind = ClickKind::of_name(&value.kind).ok_or(Member("kind"))?;
         let visitor = value
             .visitor
             .map(|hash| parse_visitor(&hash).ok_or(Member("visitor")))
@@ -227,7 +224,7 @@ impl RecordPlace {
     }
 
     /// Returns the headers of the record with this value, for a producer.
-    #[cfg(feature = "kafka")]
+    #[cfg(feature = "service")]
     pub fn kafka_headers(self, value: &[u8], key: &RecordKey) -> OwnedHeaders {
         let headers = self.headers(value, key);
         let empty = OwnedHeaders::new_with_capacity(headers.len());

@@ -9,8 +9,8 @@ use crate::{
     event::Event,
     id::{AccountId, EventId},
     link::{
-        DetailChanges, Expiry, LinkDetails, LinkDetailsChanged, LinkEvent, LinkState, Tags,
-        destination, details, tag,
+        Destination, DetailChanges, Expiry, LinkDetails, LinkDetailsChanged, LinkEvent, LinkState,
+        Tags, destination, details, tag,
     },
     shard::Shard,
 };
@@ -20,7 +20,7 @@ fn state() -> LinkState {
     LinkState {
         slug: "Spring".to_owned(),
         created_at: datetime!(2026-11-20 09:51:00.123 UTC),
-        destination_url: "https://example.com/".to_owned(),
+        destination_url: Destination::stored("https://example.com/"),
         disabled_by_operator: true,
         disabled_by_owner: false,
         deleted: false,
@@ -124,10 +124,10 @@ fn longest_details(distinct: char) -> LinkDetails {
     }
 }
 
-fn longest_address(distinct: char) -> String {
+fn longest_address(distinct: char) -> Destination {
     let prefix = format!("https://e.com/?{distinct}");
     let rest = "\\".repeat(destination::LENGTH_MAX - prefix.len());
-    format!("{prefix}{rest}")
+    Destination::stored(format!("{prefix}{rest}"))
 }
 
 /// Maximal length of the header with the state, by `docs/events.md`.

@@ -7,28 +7,19 @@ use serde::Serialize;
 
 use crate::failure;
 
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// No action is needed.
-    Ok,
-    /// The check needs rights that this role lacks, or information from another machine.
-    Unseen,
-    /// The process works, but the cause should be fixed.
-    Warning,
-    /// The cause must be fixed.
-    Error,
-}
-
-impl Severity {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unseen => "unseen",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+crate::named_enum! {
+    /// Severity of a finding.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Severity {
+        /// No action is needed.
+        Ok = "ok",
+        /// The check needs rights that this role lacks, or information from another machine.
+        Unseen = "unseen",
+        /// The process works, but the cause should be fixed.
+        Warning = "warning",
+        /// The cause must be fixed.
+        Error = "error",
     }
 }
 
@@ -122,7 +113,7 @@ fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let Finding { check, is, .. } = finding;
-        let verdict = finding.verdict.word();
+        let verdict = finding.verdict.name();
         write!(text, "{verdict:7}  {check:width$}  {is}").expect("writing to a string");
         if !finding.remedy.is_empty() {
             let indent = width + 11;

@@ -4,10 +4,10 @@
 //! sessions of its own: sessions keep settings and prepared statements, and the outcome of a commit
 //! whose answer is lost is found by the locks of its session.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use super::{Finding, Severity, server::DatabaseRefused};
+use super::Finding;
 use crate::event_store::{self, SessionKind, errors::sqlstate};
 
 /// Number of other sessions that begin a transaction. Whichever server session a pooler assigns
@@ -41,18 +41,6 @@ pub async fn look(url: &str, kind: SessionKind) -> anyhow::Result<Finding> {
         }
         Err(error) => Err(error).context("cannot connect to the database"),
     }
-}
-
-/// Refuses a pooler that shares sessions.
-///
-/// # Errors
-/// Returns [`DatabaseRefused`] if sessions are shared, or an error if the server does not answer.
-pub async fn refuse(url: &str, kind: SessionKind) -> anyhow::Result<()> {
-    let finding = look(url, kind).await?;
-    if finding.verdict == Severity::Error {
-        bail!(DatabaseRefused(finding));
-    }
-    Ok(())
 }
 
 /// Returns true if a session keeps its server session while other sessions begin transactions.

@@ -1,10 +1,10 @@
 //! Checks that two addresses lead to the same database.
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{Finding, Severity, server::DatabaseRefused};
+use super::Finding;
 use crate::event_store::{
     self, SessionKind,
     time_limit::{ANSWER_TIME_MAX, within},
@@ -45,8 +45,7 @@ pub async fn look(url: &str, relay_url: &str) -> Finding {
 /// # Errors
 /// Returns an error if the databases differ or one of them does not answer.
 pub async fn admit(url: &str, relay_url: &str) -> anyhow::Result<()> {
-    let finding = look(url, relay_url).await;
-    ensure!(finding.verdict == Severity::Ok, DatabaseRefused(finding));
+    look(url, relay_url).await.admitted()?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Requirements on a Postgres server: settings that keep the log durable, and sessions with the
 //! requested settings.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use sqlx::{FromRow, PgPool};
 
 use super::{Finding, Severity, pooler};
@@ -165,7 +165,20 @@ fn expect(check: &'static str, is: &str, should_be: &str, remedy: &str) -> Findi
 /// A database that a process refuses to start with.
 #[derive(Debug, thiserror::Error)]
 #[error("this database is refused: {}", .0.sentence())]
-pub struct DatabaseRefused(pub(super) Finding);
+pub struct DatabaseRefused(Finding);
+
+impl Finding {
+    /// Returns the finding, which may be a warning.
+    ///
+    /// # Errors
+    /// Returns [`DatabaseRefused`] if the finding is an error.
+    pub fn admitted(self) -> Result<Self, DatabaseRefused> {
+        if self.verdict == Severity::Error {
+            return Err(DatabaseRefused(self));
+        }
+        Ok(self)
+    }
+}
 
 /// Checks the server before a process starts. Warnings are logged.
 ///
@@ -174,7 +187,7 @@ pub struct DatabaseRefused(pub(super) Finding);
 pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow::Result<()> {
     let mut findings = super::configuration::database(url);
     // Comes first: further statements could meet the settings of other clients in a shared session.
-    pooler::refuse(url, kind).await?;
+    pooler::look(url, kind).await?.admitted()?;
     let pool = event_store::pool(url, kind, 1)?;
     let facts = read(&pool)
         .await
@@ -182,10 +195,9 @@ pub async fn admit(url: &str, kind: SessionKind, allows_unsafe: bool) -> anyhow:
     pool.close().await;
     findings.extend(judge(&facts, kind, allows_unsafe));
     for finding in findings {
-        match finding.verdict {
-            Severity::Error => bail!(DatabaseRefused(finding)),
-            Severity::Warning => tracing::warn!("the database: {}", finding.sentence()),
-            Severity::Ok | Severity::Unseen => {}
+        let finding = finding.admitted()?;
+        if finding.verdict == Severity::Warning {
+            tracing::warn!("the database: {}", finding.sentence());
         }
     }
     Ok(())

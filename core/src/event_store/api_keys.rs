@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -10,6 +11,7 @@ use super::{time_limit::read_on_live_session, transaction::PoolTransaction};
 use crate::{
     api_key::{ApiKey, Scope},
     id::{AccountId, KeyId},
+    timestamp,
 };
 
 /// A stored API key.
@@ -98,7 +100,7 @@ impl KeyRow {
             // Unknown scopes of later releases grant no permission.
             scopes: scopes
                 .iter()
-                .filter_map(|name| Scope::parse(name))
+                .filter_map(|name| Scope::of_name(name))
                 .collect(),
             expires_at: self.expires_at,
             revoked_at: self.revoked_at,
@@ -135,7 +137,7 @@ pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
     let scopes: Vec<String> = key
         .scopes
         .iter()
-        .map(|scope| scope.as_str().to_owned())
+        .map(|scope| scope.name().to_owned())
         .collect();
     sqlx::query!(
         "
@@ -158,11 +160,12 @@ pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
 }
 
 /// A stored API key, as shown to operators.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ListedKey {
     /// Public id of the key.
     pub key_id: KeyId,
     /// Account that the key acts for.
+    #[serde(skip)]
     pub account_id: AccountId,
     /// Display name of the key.
     pub name: String,
@@ -171,12 +174,16 @@ pub struct ListedKey {
     /// Names of the scopes, as stored.
     pub scopes: Vec<String>,
     /// Time at which the key was issued.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub created_at: OffsetDateTime,
     /// Expiry: the key is refused from this time on.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub expires_at: Option<OffsetDateTime>,
     /// Revocation: the key is refused from this time on.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub revoked_at: Option<OffsetDateTime>,
     /// Time of the last use, accurate to about two minutes; `None` if the key was never used.
+    #[serde(serialize_with = "timestamp::serialize")]
     pub last_used_at: Option<OffsetDateTime>,
 }
 
@@ -312,10 +319,7 @@ pub async fn add_scopes(
     scopes: &[Scope],
     at: OffsetDateTime,
 ) -> sqlx::Result<Option<Vec<String>>> {
-    let names: Vec<String> = scopes
-        .iter()
-        .map(|scope| scope.as_str().to_owned())
-        .collect();
+    let names: Vec<String> = scopes.iter().map(|scope| scope.name().to_owned()).collect();
     sqlx::query_scalar!(
         "
         UPDATE event_store.api_keys

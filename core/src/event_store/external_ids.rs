@@ -8,7 +8,10 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{log::PerShard, transaction::PoolTransaction};
+use super::{
+    log::{self, PerShard},
+    transaction::PoolTransaction,
+};
 use crate::{
     batch::ExternalIdKey,
     envelope::{NewEvent, StateAfter},
@@ -192,11 +195,9 @@ const ROWS_PER_READ: i64 = 5_000;
 pub async fn read_all(pool: &PgPool) -> sqlx::Result<PerShard<ExternalIdsAtHead>> {
     let mut tx = PoolTransaction::begin_with(pool, SNAPSHOT).await?;
     let mut read = PerShard::<ExternalIdsAtHead>::default();
-    let heads = sqlx::query!("SELECT shard, head FROM event_store.log_shards");
-    for row in heads.fetch_all(&mut *tx).await? {
-        if let Some(shard) = Shard::new(row.shard.into()) {
-            read[shard.index()].head = row.head;
-        }
+    let heads = log::heads(&mut *tx).await?;
+    for (of_shard, head) in read.iter_mut().zip(heads) {
+        of_shard.head = head;
     }
     let mut after = (Uuid::nil(), String::new());
     loop {

@@ -1,6 +1,6 @@
 //! Finds the results of earlier commands by their idempotency keys.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use crate::{
 pub async fn find_creates_in_tx(
     tx: &mut PgConnection,
     keys: &[(AccountId, IdempotencyKey)],
-) -> sqlx::Result<HashMap<(AccountId, IdempotencyKey), SettledCreate>> {
+) -> sqlx::Result<HashMap<(AccountId, IdempotencyKey), Arc<SettledCreate>>> {
     let shards: Vec<i16> = keys
         .iter()
         .map(|(account, _)| Shard::of(*account).number())
@@ -86,7 +86,7 @@ pub async fn find_creates_in_tx(
                     .ok_or_else(|| unreadable("LinkCreated names no renderer"))?,
                 position: row.position,
             };
-            Ok((key, settled))
+            Ok((key, Arc::new(settled)))
         })
         .collect()
 }

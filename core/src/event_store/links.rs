@@ -7,9 +7,8 @@ use sqlx::{PgConnection, PgPool};
 use super::{log, unreadable};
 use crate::{
     batch::SettledLink,
-    envelope::RecordedEvent,
+    event::DecodeError,
     id::{AccountId, LinkId},
-    link::ExistingLink,
     shard::Shard,
 };
 
@@ -32,7 +31,7 @@ pub async fn load_in_tx(
     let events = log::last_link_events(tx, links).await?;
     let settled = events.into_iter().map(|event| {
         let link_id = LinkId::from_uuid(event.stream_id);
-        let link = link_after(&event);
+        let link = event.link_after();
         let link = link.map_err(|source| unreadable(UnreadableLink { link_id, source }))?;
         let settled = SettledLink {
             link,
@@ -41,14 +40,6 @@ pub async fn load_in_tx(
         Ok(((event.account_id, link_id), settled))
     });
     settled.collect()
-}
-
-fn link_after(event: &RecordedEvent) -> sqlx::Result<ExistingLink> {
-    let link = event.link_after().map_err(unreadable)?;
-    link.ok_or_else(|| {
-        let event_type = &event.event_type;
-        unreadable(format!("the stream of a link has the event `{event_type}`"))
-    })
 }
 
 /// Finds the account of a link in any shard. One look-up for each shard: meant for operators, not
@@ -78,5 +69,5 @@ pub async fn find_owner(pool: &PgPool, link_id: LinkId) -> sqlx::Result<Option<A
 #[error("link {link_id} cannot be read by this release")]
 struct UnreadableLink {
     link_id: LinkId,
-    source: sqlx::Error,
+    source: DecodeError,
 }

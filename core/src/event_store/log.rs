@@ -27,6 +27,24 @@ pub use self::{
     presence::{EventPlace, Presence, compare},
 };
 
+/// Statement with an [`EventRow`] for each row `e` of the text, which begins with FROM.
+macro_rules! query_events {
+    ($from:literal, $($parameter:expr),+) => {
+        sqlx::query_as!(
+            $crate::event_store::log::EventRow,
+            r#"
+        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
+               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
+               e.type AS "event_type!", e.schema_version AS "schema_version!",
+               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
+               e.recorded_at AS "recorded_at!"
+        "# + $from,
+            $($parameter),+
+        )
+    };
+}
+use query_events;
+
 /// One value for each shard, by [`Shard::index`].
 pub type PerShard<T> = [T; SHARD_COUNT as usize];
 
@@ -135,15 +153,8 @@ pub async fn read_after(
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let shards: Vec<i16> = from.iter().map(|from| from.shard.number()).collect();
     let positions: Vec<i64> = from.iter().map(|from| from.after).collect();
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($1::smallint[], $2::bigint[]) AS from_place (shard, position)
+    let rows = query_events!(
+        r#"FROM unnest($1::smallint[], $2::bigint[]) AS from_place (shard, position)
         CROSS JOIN LATERAL (
             SELECT * FROM event_store.events
             WHERE shard = from_place.shard AND position > from_place.position
@@ -209,15 +220,8 @@ pub async fn read_at(
     shard: Shard,
     positions: &[Position],
 ) -> sqlx::Result<Vec<RecordedEvent>> {
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($2::bigint[]) AS place (position)
+    let rows = query_events!(
+        r#"FROM unnest($2::bigint[]) AS place (position)
         -- Not `= ANY`: planned while there are no events, that would read the whole shard.
         CROSS JOIN LATERAL (
             SELECT * FROM event_store.events

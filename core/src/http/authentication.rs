@@ -58,7 +58,7 @@ impl Caller {
         if self.scopes.contains(&scope) {
             return Ok(());
         }
-        Err(Problem::insufficient_scope(scope.as_str()))
+        Err(Problem::insufficient_scope(scope.name()))
     }
 
     /// Checks that the account is active.

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
-    middleware::Next,
+    middleware::{self, Next},
     response::{IntoResponse, Response},
+    routing::MethodRouter,
 };
 
 use tokio::time::timeout;
@@ -20,7 +21,7 @@ use crate::{api_key::Scope, problem::Problem};
 /// gives up.
 const READ_ANSWER_TIME_MAX: Duration = Duration::from_millis(4_500);
 
-/// Requirements of a route. Used as a layer, by `from_fn_with_state` with [`RouteGate::pass`].
+/// Requirements of a route.
 #[derive(Clone)]
 pub struct RouteGate {
     authenticator: Arc<Authenticator>,
@@ -54,11 +55,19 @@ impl RouteGate {
         self.rate_limits.clone()
     }
 
+    /// Adds the requirements to a route. An unknown method gets 405 before any other check.
+    pub fn guard<S: Clone + Send + Sync + 'static>(
+        &self,
+        route: MethodRouter<S>,
+    ) -> MethodRouter<S> {
+        route.route_layer(middleware::from_fn_with_state(self.clone(), Self::pass))
+    }
+
     /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
     ///
     /// A read that takes too long is given up: its client, or a proxy, would do so a moment later, without a reason.
     /// A command goes on, since it may have its effect.
-    pub async fn pass(State(gate): State<Self>, request: Request, next: Next) -> Response {
+    async fn pass(State(gate): State<Self>, request: Request, next: Next) -> Response {
         if gate.class != RequestClass::Read {
             return gate.answer(request, next).await;
         }

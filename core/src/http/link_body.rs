@@ -47,7 +47,7 @@ pub struct LinkBody {
     // Address of the redirect after `expires_at`; without it, visitors then receive 410.
     #[schema(inline, value_type = Destination, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    expired_url: Option<String>,
+    expired_url: Option<Destination>,
     /// True if the link is out of service: visitors receive 410. Absent otherwise.
     #[schema(required = false)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -109,7 +109,7 @@ impl LinkParts {
         Self {
             id: link.link_id,
             slug,
-            destination_url,
+            destination_url: destination_url.into_string(),
             created_at,
             details,
             disabled_by,

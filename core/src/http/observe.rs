@@ -23,27 +23,19 @@ use crate::{
     problem::Code,
 };
 
-/// Service name in metrics and logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServiceName {
-    /// Writes of the API.
-    CommandApi,
-    /// Reads of the API.
-    QueryApi,
-    /// Redirects: the short host of query-api.
-    ShortHost,
+crate::named_enum! {
+    /// Service name in metrics and logs.
+    pub enum ServiceName {
+        /// Writes of the API.
+        CommandApi = "command-api",
+        /// Reads of the API.
+        QueryApi = "query-api",
+        /// Redirects: the short host of query-api.
+        ShortHost = "short-host",
+    }
 }
 
 impl ServiceName {
-    /// Returns the name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CommandApi => "command-api",
-            Self::QueryApi => "query-api",
-            Self::ShortHost => "short-host",
-        }
-    }
-
     /// Returns the template of the route, one of a few for any path.
     fn route(self, path: &str) -> &'static str {
         match self {

@@ -20,24 +20,15 @@ const BURST_SECONDS: u32 = 2;
 /// Number of accounts in memory above which accounts with a full burst are removed.
 const ACCOUNTS_KEPT: usize = 10_000;
 
-/// Class of a request. Each class has a limit of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestClass {
-    /// Requests with GET or HEAD.
-    Read,
-    /// All other requests, and each item of a batch.
-    Write,
-    /// Batches, before their items are known: bounds the bodies that are read in vain.
-    Batch,
-}
-
-impl RequestClass {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Batch => "batch",
-        }
+crate::named_enum! {
+    /// Class of a request. Each class has a limit of its own.
+    pub enum RequestClass {
+        /// Requests with GET or HEAD.
+        Read = "read",
+        /// All other requests, and each item of a batch.
+        Write = "write",
+        /// Batches, before their items are known: bounds the bodies that are read in vain.
+        Batch = "batch",
     }
 }
 

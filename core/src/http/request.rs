@@ -16,10 +16,7 @@ use super::route_table;
 use crate::{id::LinkId, link::Slug, problem::Problem};
 
 pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
-pub use body::{
-    BATCH_BODY_LENGTH_MAX, BODY_LENGTH_MAX, check_batch_body, check_json_body,
-    check_merge_patch_body,
-};
+pub use body::AcceptedBody;
 pub use context::RequestContext;
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
 

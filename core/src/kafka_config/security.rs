@@ -11,32 +11,24 @@ use clap::{Args, ValueEnum};
 /// True if this build's Kafka client has OpenSSL, hence TLS and SCRAM.
 const HAS_TLS: bool = cfg!(feature = "tls");
 
-/// Security protocol of the connection to the brokers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum SecurityProtocol {
-    /// Neither encryption nor authentication.
-    #[default]
-    Plaintext,
-    /// TLS, with a client certificate if the brokers require one.
-    Ssl,
-    /// User name and password, without encryption.
-    SaslPlaintext,
-    /// User name and password, over TLS.
-    SaslSsl,
+crate::named_enum! {
+    /// Security protocol of the connection to the brokers, by its name here and in Kafka.
+    #[derive(Default, ValueEnum)]
+    #[value(rename_all = "snake_case")]
+    pub enum SecurityProtocol {
+        /// Neither encryption nor authentication.
+        #[default]
+        Plaintext = "plaintext",
+        /// TLS, with a client certificate if the brokers require one.
+        Ssl = "ssl",
+        /// User name and password, without encryption.
+        SaslPlaintext = "sasl_plaintext",
+        /// User name and password, over TLS.
+        SaslSsl = "sasl_ssl",
+    }
 }
 
 impl SecurityProtocol {
-    /// Returns the name of the protocol, as set here and in Kafka.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "plaintext",
-            Self::Ssl => "ssl",
-            Self::SaslPlaintext => "sasl_plaintext",
-            Self::SaslSsl => "sasl_ssl",
-        }
-    }
-
     const fn has_tls(self) -> bool {
         matches!(self, Self::Ssl | Self::SaslSsl)
     }
@@ -46,29 +38,20 @@ impl SecurityProtocol {
     }
 }
 
-/// Mechanism that authenticates the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum SaslMechanism {
-    /// Proves the password without sending the password.
-    #[default]
-    #[value(name = "scram-sha-512")]
-    ScramSha512,
-    /// Proves the password without sending the password, with a shorter hash.
-    #[value(name = "scram-sha-256")]
-    ScramSha256,
-    /// Sends the password; allowed over TLS only.
-    #[value(name = "plain")]
-    Plain,
-}
-
-impl SaslMechanism {
-    /// Returns the name of the mechanism in the protocol.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ScramSha512 => "SCRAM-SHA-512",
-            Self::ScramSha256 => "SCRAM-SHA-256",
-            Self::Plain => "PLAIN",
-        }
+crate::named_enum! {
+    /// Mechanism that authenticates the user, by its name in the protocol.
+    #[derive(Default, ValueEnum)]
+    pub enum SaslMechanism {
+        /// Proves the password without sending the password.
+        #[default]
+        #[value(name = "scram-sha-512")]
+        ScramSha512 = "SCRAM-SHA-512",
+        /// Proves the password without sending the password, with a shorter hash.
+        #[value(name = "scram-sha-256")]
+        ScramSha256 = "SCRAM-SHA-256",
+        /// Sends the password; allowed over TLS only.
+        #[value(name = "plain")]
+        Plain = "PLAIN",
     }
 }
 

@@ -174,13 +174,12 @@ impl ExistingLink {
         destination: Option<&Destination>,
     ) -> Option<LinkDestinationChanged> {
         let current = &self.state.destination_url;
-        let changed = destination.map(Destination::as_str);
-        changed
-            .filter(|destination| destination != current)
+        destination
+            .filter(|destination| *destination != current)
             .map(|destination| LinkDestinationChanged {
                 link_id: self.link_id,
                 account_id: self.account_id,
-                destination_url: destination.to_owned(),
+                destination_url: destination.clone(),
                 previous_destination_url: current.clone(),
             })
     }

@@ -4,9 +4,11 @@
 mod characters;
 mod rules;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, ops::Deref};
 
 use percent_encoding::percent_decode_str;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
 use url::{Host, ParseError, Url};
 
 use self::characters::is_invisible_in_host;
@@ -38,10 +40,12 @@ const PRIVATE_SUFFIXES: &[&str] = &[
 /// Schemes after whose colon digits are a number of a telephone, and no port.
 const NUMBERED_SCHEMES: &[&str] = &["callto", "fax", "sip", "sips", "sms", "tel"];
 
-/// An absolute address that the rules accept, in its serialised form.
+/// An absolute address that the rules accept, or accepted when a link received the address, in its serialised form.
 ///
-/// `Debug` shows the host only: paths and queries of destinations may hold secrets.
-#[derive(Clone, PartialEq, Eq)]
+/// `Debug` shows the host only, or the scheme of an address outside of the web: paths and queries of destinations
+/// may hold secrets.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Destination(String);
 
 impl Destination {
@@ -73,6 +77,11 @@ impl Destination {
         Ok(Self(serialised))
     }
 
+    /// Returns a destination that a link has received before, whatever the rules are now.
+    pub fn stored(serialised: impl Into<String>) -> Self {
+        Self(serialised.into())
+    }
+
     /// Returns the serialised form, which is stored, returned and sent in `Location` byte for byte.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -84,9 +93,35 @@ impl Destination {
     }
 }
 
+impl Deref for Destination {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Destination({:?})", HostOnly(&self.0))
+        let scheme = self.split(':').next().unwrap_or_default();
+        match authority(self) {
+            Some(authority) if scheme.starts_with("http") => write!(f, "{authority}/…"),
+            _ => write!(f, "{scheme}:…"),
+        }
+    }
+}
+
+impl JsonSchema for Destination {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Destination".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "maxLength": LENGTH_MAX, "pattern": PATTERN })
     }
 }
 
@@ -115,20 +150,6 @@ impl DestinationHost {
     /// Returns the host: lower case, international names as A-labels.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// `Debug` output of a destination: only the host, or the scheme of an address outside of the web; no path and no
-/// query.
-pub(crate) struct HostOnly<'a>(pub(crate) &'a str);
-
-impl fmt::Debug for HostOnly<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = self.0.split(':').next().unwrap_or_default();
-        match authority(self.0) {
-            Some(authority) if scheme.starts_with("http") => write!(f, "{authority}/…"),
-            _ => write!(f, "{scheme}:…"),
-        }
     }
 }
 

@@ -5,8 +5,6 @@
 mod changes;
 mod values;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 pub use changes::{DetailChanges, DetailsPatch, ValueChange, ValueUpdate};
@@ -15,13 +13,14 @@ pub use values::{
     TITLE_PATTERN, parse_external_id, parse_title,
 };
 
-use super::destination;
-use super::{Tags, destination::HostOnly};
+use super::{Destination, Tags};
 
 /// Details of a link.
 ///
 /// Unknown members are an error: a decision on a link must know the whole link.
-#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct LinkDetails {
@@ -44,8 +43,8 @@ pub struct LinkDetails {
     pub expires_at: Option<Expiry>,
     /// Destination after the expiry, in the same form as the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub expired_url: Option<String>,
+    #[schemars(with = "Destination")]
+    pub expired_url: Option<Destination>,
 }
 
 impl LinkDetails {
@@ -61,25 +60,5 @@ impl LinkDetails {
     /// Returns true if no member has a value.
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
-    }
-}
-
-impl fmt::Debug for LinkDetails {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without `..`: the compiler names a member that the output lacks.
-        let Self {
-            title,
-            external_id,
-            tags,
-            expires_at,
-            expired_url,
-        } = self;
-        f.debug_struct("LinkDetails")
-            .field("title", title)
-            .field("external_id", external_id)
-            .field("tags", tags)
-            .field("expires_at", expires_at)
-            .field("expired_url", &expired_url.as_deref().map(HostOnly))
-            .finish()
     }
 }

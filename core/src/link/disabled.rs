@@ -1,8 +1,6 @@
 //! Links out of service. Owner and operators disable a link independently of each other: visitors can follow
 //! the link if neither of them has disabled it (`docs/api.md#disabled-links`).
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeLinkError, ExistingLink, LinkDisabled, LinkEnabled, LinkEvent, LinkState};
@@ -10,38 +8,16 @@ use super::{ChangeLinkError, ExistingLink, LinkDisabled, LinkEnabled, LinkEvent,
 /// Reason in the events of an owner.
 const OWNERS_REASON: &str = "by the owner";
 
-/// Role of the one who disabled a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum DisabledBy {
-    /// An operator of the service.
-    Operator,
-    /// The owner of the link.
-    Owner,
-}
-
-impl DisabledBy {
-    /// All roles.
-    pub const ALL: [Self; 2] = [Self::Operator, Self::Owner];
-
-    /// Returns the name of the role, in answers, events and read tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Owner => "owner",
-        }
-    }
-
-    /// Returns the role of a name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-}
-
-impl fmt::Display for DisabledBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+crate::named_enum! {
+    /// Role of the one who disabled a link.
+    #[derive(Serialize, Deserialize, schemars::JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    pub enum DisabledBy {
+        /// An operator of the service.
+        Operator = "operator",
+        /// The owner of the link.
+        Owner = "owner",
     }
 }
 

@@ -1,12 +1,8 @@
 //! Events of a link's stream.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DetailChanges, DisabledBy, Expiry, LinkDetails, LinkDraft, Slug, Tags, destination::HostOnly,
-};
+use super::{Destination, DetailChanges, DisabledBy, Expiry, LinkDetails, LinkDraft, Slug, Tags};
 use super::{destination, details, slug};
 use crate::id::{AccountId, LinkId};
 
@@ -30,8 +26,7 @@ pub enum LinkEvent {
 /// A short link was created. Visitors can follow the link from this event on.
 ///
 /// The `CreditsCharged` that pays for the link is at the next position of the same shard.
-// `Debug` shows only the host of the destination, like the `Debug` of `Destination`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkCreated {
     /// Id of the link.
     pub link_id: LinkId,
@@ -44,8 +39,7 @@ pub struct LinkCreated {
     #[schemars(regex(pattern = destination::PATTERN))]
     pub short_url: String,
     /// Destination: an `http` or `https` URL, as the URL standard serialises it.
-    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub destination_url: String,
+    pub destination_url: Destination,
     /// Title for people. Absent if the owner gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = details::TITLE_LENGTH_MAX), regex(pattern = details::TITLE_PATTERN))]
@@ -66,24 +60,21 @@ pub struct LinkCreated {
     pub expires_at: Option<Expiry>,
     /// Destination after the expiry. Absent if visitors then receive 410 Gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub expired_url: Option<String>,
+    #[schemars(with = "Destination")]
+    pub expired_url: Option<Destination>,
 }
 
 /// The owner of a link changed its destination.
-// `Debug` shows only the hosts of the destinations.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkDestinationChanged {
     /// Id of the link.
     pub link_id: LinkId,
     /// Account that owns the link.
     pub account_id: AccountId,
     /// New destination, in the same form as at the link's creation.
-    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub destination_url: String,
+    pub destination_url: Destination,
     /// Destination before the change.
-    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub previous_destination_url: String,
+    pub previous_destination_url: Destination,
 }
 
 /// The owner of a link changed its title, external id, tags or expiry.
@@ -183,7 +174,7 @@ impl LinkCreated {
             account_id,
             slug: slug.as_str().to_owned(),
             short_url,
-            destination_url: draft.destination.into_string(),
+            destination_url: draft.destination,
             title,
             external_id,
             tags,
@@ -204,56 +195,12 @@ impl LinkCreated {
     }
 }
 
-impl fmt::Debug for LinkCreated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without `..`: the compiler names a member that the output lacks.
-        let Self {
-            link_id,
-            account_id,
-            slug,
-            short_url,
-            destination_url,
-            title,
-            external_id,
-            tags,
-            expires_at,
-            expired_url,
-        } = self;
-        f.debug_struct("LinkCreated")
-            .field("link_id", link_id)
-            .field("account_id", account_id)
-            .field("slug", slug)
-            .field("short_url", short_url)
-            .field("destination_url", &HostOnly(destination_url))
-            .field("title", title)
-            .field("external_id", external_id)
-            .field("tags", tags)
-            .field("expires_at", expires_at)
-            .field("expired_url", &expired_url.as_deref().map(HostOnly))
-            .finish()
-    }
-}
-
-impl fmt::Debug for LinkDestinationChanged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkDestinationChanged")
-            .field("link_id", &self.link_id)
-            .field("account_id", &self.account_id)
-            .field("destination_url", &HostOnly(&self.destination_url))
-            .field(
-                "previous_destination_url",
-                &HostOnly(&self.previous_destination_url),
-            )
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::link::{Destination, DestinationRules};
+    use crate::link::DestinationRules;
 
     const LINK: LinkId = LinkId::from_uuid(Uuid::nil());
     const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::nil());
@@ -268,13 +215,17 @@ mod tests {
             ACCOUNT,
             &Slug::parse("spring").unwrap(),
             "https://sho.rt/spring".to_owned(),
-            LinkDraft::to(destination),
+            LinkDraft {
+                slug: None,
+                destination,
+                details: LinkDetails::NONE,
+            },
         ));
         let changed = LinkEvent::DestinationChanged(LinkDestinationChanged {
             link_id: LINK,
             account_id: ACCOUNT,
-            destination_url: "https://e.com/secret?token=2".to_owned(),
-            previous_destination_url: "https://e.com/secret?token=1".to_owned(),
+            destination_url: Destination::stored("https://e.com/secret?token=2"),
+            previous_destination_url: Destination::stored("https://e.com/secret?token=1"),
         });
         for event in [created, changed] {
             let shown = format!("{event:?}");

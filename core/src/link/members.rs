@@ -75,17 +75,6 @@ pub struct LinkPatch {
     pub disabled: Option<bool>,
 }
 
-impl LinkDraft {
-    /// Returns a draft without optional members.
-    pub const fn to(destination: Destination) -> Self {
-        Self {
-            slug: None,
-            destination,
-            details: LinkDetails::NONE,
-        }
-    }
-}
-
 /// Parses the body of a create.
 ///
 /// # Errors

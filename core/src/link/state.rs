@@ -4,13 +4,10 @@
 //! event by the [`LinkState`] in its metadata. So the last event of a stream is enough, for a command as
 //! well as for a projection (`docs/adr/0022-state-with-each-event.md`).
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{LinkCreated, LinkDetails, LinkEvent, destination::HostOnly};
-use super::{destination, slug};
+use super::{Destination, LinkCreated, LinkDetails, LinkEvent, slug};
 use crate::{
     id::{AccountId, LinkId},
     timestamp,
@@ -31,8 +28,7 @@ pub struct ExistingLink {
 
 /// Whole state of a link after one of its events.
 // Unknown members are an error: whoever decides or projects must know the whole link.
-// `Debug` shows the host of the destination only.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkState {
     /// Last part of the short address, as chosen or generated. Never changes.
@@ -43,8 +39,7 @@ pub struct LinkState {
     #[schemars(with = "super::Expiry")]
     pub created_at: OffsetDateTime,
     /// Current destination: an `http` or `https` URL, as the URL standard serialises it.
-    #[schemars(length(max = destination::LENGTH_MAX), regex(pattern = destination::PATTERN))]
-    pub destination_url: String,
+    pub destination_url: Destination,
     /// True if an operator has disabled the link. Absent if not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled_by_operator: bool,
@@ -160,29 +155,5 @@ impl LinkState {
                 is_so.then(|| before.with_disabled(enabled.by, true))
             }
         }
-    }
-}
-
-impl fmt::Debug for LinkState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without `..`: the compiler names a member that the output lacks.
-        let Self {
-            slug,
-            created_at,
-            destination_url,
-            disabled_by_operator,
-            disabled_by_owner,
-            deleted,
-            details,
-        } = self;
-        f.debug_struct("LinkState")
-            .field("slug", slug)
-            .field("created_at", &timestamp::format(*created_at))
-            .field("destination_url", &HostOnly(destination_url))
-            .field("disabled_by_operator", disabled_by_operator)
-            .field("disabled_by_owner", disabled_by_owner)
-            .field("deleted", deleted)
-            .field("details", details)
-            .finish()
     }
 }

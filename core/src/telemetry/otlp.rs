@@ -10,7 +10,6 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, hyper:
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::{
     Resource,
-    error::OTelSdkResult,
     trace::{Sampler, SdkTracer, SdkTracerProvider},
 };
 use tokio::runtime::Handle;
@@ -21,9 +20,6 @@ use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     registry::LookupSpan,
 };
-
-/// Provider of the tracers of this process.
-pub(super) type Provider = SdkTracerProvider;
 
 /// Timeout of the collector for a batch, in seconds.
 const EXPORT_TIME_MAX: Duration = Duration::from_secs(3);
@@ -75,11 +71,6 @@ pub(super) fn provider(service: &'static str, endpoint: &str) -> anyhow::Result<
         .with_sampler(Sampler::AlwaysOn)
         .with_resource(Resource::builder().with_service_name(service).build())
         .build())
-}
-
-/// Sends the spans that are left, and ends the provider.
-pub(super) fn shut_down(provider: &Provider, time_max: Duration) -> OTelSdkResult {
-    provider.shutdown_with_timeout(time_max)
 }
 
 /// Returns the layer that exports linkledger's own spans, without those of libraries.

@@ -10,8 +10,8 @@ use linkledger_core::{
     event::{CATALOGUE, Event},
     id::AccountId,
     link::{
-        DetailChanges, DisabledBy, LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetails,
-        LinkDetailsChanged, LinkDisabled, LinkEnabled, LinkEvent,
+        Destination, DetailChanges, DisabledBy, LinkCreated, LinkDeleted, LinkDestinationChanged,
+        LinkDetails, LinkDetailsChanged, LinkDisabled, LinkEnabled, LinkEvent,
     },
 };
 
@@ -91,7 +91,7 @@ pub fn destination_changed(link: &LinkCreated, destination_url: &str) -> Event {
     Event::Link(LinkEvent::DestinationChanged(LinkDestinationChanged {
         link_id: link.link_id,
         account_id: link.account_id,
-        destination_url: destination_url.to_owned(),
+        destination_url: Destination::stored(destination_url),
         previous_destination_url: link.destination_url.clone(),
     }))
 }

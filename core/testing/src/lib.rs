@@ -14,7 +14,7 @@ pub mod wire;
 
 use std::{
     future::Future,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -25,8 +25,8 @@ use time::{OffsetDateTime, macros::datetime};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::{
-        CommandBatch, CommandOutcome, DecisionIds, EVENTS_MAX, IdempotencyKey, KeyedCreate,
-        LinkCommand, LoadedState, Pricing, SettledCommand, SettledCreate, SlugReservation,
+        CommandBatch, CommandOutcome, CreateTerms, DecisionInput, EVENTS_MAX, IdempotencyKey,
+        KeyedCreate, LinkCommand, LoadedState, SettledCreate, SlugReservation,
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
@@ -203,7 +203,7 @@ pub async fn append_drafts(
     let credits = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("the account is locked");
-    let ids: Vec<DecisionIds> = drafts.iter().map(|_| decision_ids()).collect();
+    let ids: Vec<DecisionInput> = drafts.iter().map(|_| decision_ids()).collect();
     let reservations: Vec<SlugReservation> = drafts
         .iter()
         .zip(&ids)
@@ -217,7 +217,7 @@ pub async fn append_drafts(
         .await
         .expect("slugs are reserved");
     let creates = drafts.into_iter().map(|draft| create(account_id, draft));
-    let pricing = Pricing {
+    let terms = CreateTerms {
         link_price: 1,
         short_base_url: "http://127.0.0.1:8081".to_owned(),
     };
@@ -226,33 +226,25 @@ pub async fn append_drafts(
         reserved_slugs: free,
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&pricing, 1, state);
-    for (create, ids) in creates.zip(&ids) {
-        let outcome = batch.decide(&create, std::slice::from_ref(ids));
-        assert!(
-            matches!(outcome, CommandOutcome::Accepted(_)),
-            "{outcome:?}"
-        );
-    }
-    let mut decided = batch.finish();
-    let events: Vec<_> = decided
-        .accepted
-        .iter()
-        .flat_map(|accepted| &accepted.events)
-        .collect();
+    let mut batch = CommandBatch::new(&terms, 1, state);
+    let outcomes = creates
+        .zip(&ids)
+        .filter_map(|(create, ids)| batch.decide(&create, std::slice::from_ref(ids)));
+    let mut outcomes: Vec<CommandOutcome> = outcomes.collect();
+    let decided = batch.finish();
+    let events: Vec<_> = decided.events.iter().collect();
     let appended = append::append_in_tx(&mut tx, &events, &decided.credits).await;
     tx.commit().await.expect("the links are committed");
-    decided.set_positions(&appended.expect("events are appended"));
-    decided
-        .accepted
-        .into_iter()
-        .map(|accepted| match accepted.settled {
-            SettledCommand::Create(settled) => settled,
-            SettledCommand::Change(settled) => {
-                panic!("a create was settled as a change: {settled:?}")
-            }
-        })
-        .collect()
+    CommandOutcome::set_positions(&mut outcomes, &appended.expect("events are appended"));
+    let links = outcomes.into_iter().map(|outcome| {
+        let CommandOutcome::Create(Ok(link)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        Arc::unwrap_or_clone(link.settled)
+    });
+    let links: Vec<SettledCreate> = links.collect();
+    assert_eq!(links.len(), ids.len(), "each slug is reserved");
+    links
 }
 
 /// Returns a draft with all optional members, parsed from the example of the OpenAPI document.
@@ -296,9 +288,9 @@ fn create(account_id: AccountId, draft: LinkDraft) -> LinkCommand {
     })
 }
 
-fn decision_ids() -> DecisionIds {
+fn decision_ids() -> DecisionInput {
     let now = SystemClock.now();
-    DecisionIds {
+    DecisionInput {
         now,
         link_id: LinkId::from_uuid(new_uuid(now)),
         event_ids: [(); EVENTS_MAX].map(|()| EventId::from_uuid(new_uuid(now))),

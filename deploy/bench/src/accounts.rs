@@ -46,7 +46,7 @@ pub async fn create(url: &str, count: usize) -> anyhow::Result<Vec<LoadAccount>>
 
 async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount> {
     let name = format!("bench {number}");
-    let account_id = account::create(pool, &SystemClock, &name).await?.account_id;
+    let account_id = account::create(pool, &SystemClock, &name).await?;
     let grant = CreditsRequest {
         amount: CREDITS,
         account: account_id,

@@ -7,7 +7,7 @@
 mod described;
 mod made_up;
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -24,7 +24,6 @@ use linkledger_core::{
     kafka_config::{KafkaConfig, TopicName},
     timestamp,
 };
-use linkledger_projector::clicks::counted_sequences;
 use rdkafka::{
     ClientConfig,
     producer::{FutureProducer, FutureRecord},
@@ -218,9 +217,10 @@ async fn publish(
         let day = today - time::Duration::days(age.into());
         let seed = Uuid::new_v5(&NAMESPACE, format!("{account_id} {day}").as_bytes());
         let recorder_id = RecorderId(seed);
-        let last_sequences = counted_sequences(pool, recorder_id).await;
-        let last_sequences = last_sequences.context("cannot read which clicks are counted")?;
-        let mut sequences = [0; CLICK_PARTITIONS as usize];
+        let last_sequences = counted_sequences(pool, recorder_id)
+            .await
+            .context("cannot read which clicks are counted")?;
+        let mut sequences = [0_u64; CLICK_PARTITIONS as usize];
         let clicks = DayClicks::new(seed.as_u64_pair().1, day, LINKS).up_to(now);
         let sending = clicks.into_iter().filter_map(|made_up| {
             let link = &links[made_up.link];
@@ -233,7 +233,7 @@ async fn publish(
             let sequence = &mut sequences[usize::from(partition)];
             *sequence += 1;
             let last = last_sequences.get(&partition.into());
-            if last.is_some_and(|last| *sequence <= *last) {
+            if last.is_some_and(|last| sequence.cast_signed() <= *last) {
                 return None;
             }
             published.records += 1;
@@ -250,6 +250,19 @@ async fn publish(
         }
     }
     Ok(published)
+}
+
+/// Returns the sequence up to which the records of a recorder are counted, by partition.
+async fn counted_sequences(
+    pool: &PgPool,
+    recorder_id: RecorderId,
+) -> sqlx::Result<BTreeMap<i16, i64>> {
+    let statement = "SELECT partition, sequence FROM clicks.sequences WHERE recorder_id = $1";
+    let rows: Vec<(i16, i64)> = sqlx::query_as(statement)
+        .bind(recorder_id.0)
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().collect())
 }
 
 /// Writer of the topic of clicks, as query-api is.

@@ -63,7 +63,7 @@ pub(crate) async fn demo_key(
         // A release that lacked a scope has issued the key without it.
         api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
     } else {
-        let account = account::create(pool, clock, name).await?.account_id;
+        let account = account::create(pool, clock, name).await?;
         if credits > 0 {
             let request = CreditsRequest {
                 amount: credits,

@@ -8,20 +8,22 @@ use linkledger_core::{
     event_store::transaction::PoolTransaction,
     fail_point,
 };
-use sqlx::{PgConnection, PgPool};
-use std::collections::{BTreeMap, BTreeSet};
+use sqlx::{Acquire as _, PgConnection, PgPool};
+use std::collections::BTreeSet;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
     position::{self, CountingPosition},
     rows,
 };
+use crate::pipeline::retry::is_refusal;
 
 /// Counts the first records of a partition within the limits. Returns `None` and writes no row if the stored
 /// position is different, moved by a second process, or if an operator has paused the counting.
 ///
 /// # Errors
-/// Returns an error if the database fails or refuses a row. The outcome of the commit may be unknown then; the
+/// Returns an error if the database fails. The outcome of the commit may be unknown then; the
 /// next batch learns it from the position.
 pub(super) async fn count<'a>(
     pool: &PgPool,
@@ -40,35 +42,56 @@ pub(super) async fn count<'a>(
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
     let sequences = sequences_in_tx(&mut tx, partition, &recorders).await?;
-    let tally = Tally::of(records, sequences, now, limits);
+    let tally = add_first_in_tx(&mut tx, partition, records, (&sequences, now), limits).await?;
     let last_record_id = tally.last_record_id.as_deref();
     position::advance_in_tx(&mut tx, partition, tally.next_offset, last_record_id).await?;
     put_sequences_in_tx(&mut tx, partition, &tally.sequences).await?;
-    rows::add_in_tx(&mut tx, partition, &tally.figures).await?;
     fail_point::reached("clicks.written");
     tx.commit().await?;
     fail_point::reached("clicks.counted");
     Ok(Some(tally))
 }
 
-/// Returns the sequence up to which the records of a recorder are counted, by partition.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn counted_sequences(
-    pool: &PgPool,
-    recorder: RecorderId,
-) -> sqlx::Result<BTreeMap<i16, u64>> {
-    let rows = sqlx::query!(
-        "SELECT partition, sequence FROM clicks.sequences WHERE recorder_id = $1",
-        recorder.0
-    )
-    .fetch_all(pool)
-    .await?;
-    let rows = rows.into_iter();
-    Ok(rows
-        .map(|row| (row.partition, row.sequence.cast_unsigned()))
-        .collect())
+/// Adds the figures of the first records within the limits, and returns their tally. `sequences` are the counted ones of
+/// the recorders; `now` is the instant of the count. What the database refuses is halved, down to the one record that is
+/// refused: that record is counted as unreadable.
+pub(super) async fn add_first_in_tx<'a>(
+    tx: &mut PgConnection,
+    partition: u8,
+    records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
+    (sequences, now): (&Sequences, OffsetDateTime),
+    mut limits: TallyLimits,
+) -> sqlx::Result<Tally> {
+    loop {
+        let tally = Tally::of(records.clone(), sequences.clone(), now, limits);
+        let mut savepoint = tx.begin().await?;
+        let added = rows::add_in_tx(&mut savepoint, partition, &tally.figures).await;
+        let error = match added {
+            Ok(()) => {
+                savepoint.commit().await?;
+                return Ok(tally);
+            }
+            Err(error) if is_refusal(&error) => error,
+            Err(error) => return Err(error),
+        };
+        savepoint.rollback().await?;
+        if tally.records > 1 {
+            limits.records_max = tally.records / 2;
+            continue;
+        }
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            partition,
+            offset = tally.next_offset - 1,
+            "the database refuses a click; it is counted as unreadable"
+        );
+        let first = records.clone().into_iter().next().cloned();
+        let skipped = first.map(|record| PartitionRecord {
+            click: None,
+            ..record
+        });
+        return Ok(Tally::of(&skipped, sequences.clone(), now, limits));
+    }
 }
 
 /// Reads the counted sequences of recorders.

@@ -22,16 +22,16 @@ pub(super) struct ClaimedPartition {
     pub(super) position: CountingPosition,
     /// Offset up to which every record is counted, in the topic that exists now; `position` may still be
     /// that of a deleted topic.
-    counted: i64,
+    pub(super) counted: i64,
     /// Offset at which the record before the position is expected; `None` once the topic is known to be the one
     /// of the position.
     expected_at: Option<i64>,
+    /// True if the topic is another one: its partition must be counted from the beginning.
+    pub(super) is_of_other_topic: bool,
     pub(super) queue: VecDeque<PartitionRecord>,
     /// Arrival of the first record of the queue.
     waiting_since: Instant,
     pub(super) limits: TallyLimits,
-    /// True if the database refuses the first record of the queue.
-    pub(super) is_first_refused: bool,
     backoff: Backoff,
     retry_at: Option<Instant>,
     pub(super) is_fetch_paused: bool,
@@ -45,15 +45,6 @@ pub(super) struct ClaimedPartition {
     pub(super) lag: u64,
 }
 
-/// Decision on a record or on the ends of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// The partition is counted on.
-    Continue,
-    /// The topic is another one: its partition must be counted from the beginning.
-    OtherTopic,
-}
-
 impl ClaimedPartition {
     /// Returns the state at a stored position.
     pub(super) fn at(position: CountingPosition) -> Self {
@@ -61,10 +52,10 @@ impl ClaimedPartition {
             counted: position.next_offset,
             expected_at: (position.next_offset > 0).then_some(position.next_offset - 1),
             position,
+            is_of_other_topic: false,
             queue: VecDeque::new(),
             waiting_since: Instant::now(),
             limits: LIMITS_MAX,
-            is_first_refused: false,
             backoff: Backoff::default(),
             retry_at: None,
             is_fetch_paused: false,
@@ -85,49 +76,48 @@ impl ClaimedPartition {
 
     /// Begins at the beginning of another topic. The stored position stays until the first batch.
     pub(super) fn restart(&mut self) {
+        self.is_of_other_topic = false;
         self.expected_at = None;
         self.counted = 0;
         self.queue.clear();
         self.end = None;
-        self.is_first_refused = false;
         self.is_fetch_paused = false;
     }
 
     /// Takes a received record.
-    pub(super) fn receive(&mut self, record: PartitionRecord) -> Admission {
+    pub(super) fn receive(&mut self, record: PartitionRecord) {
+        if self.is_of_other_topic {
+            // The rest of the delivery is older than the fetch that begins then.
+            return;
+        }
         if let Some(offset) = self.expected_at {
-            let is_other = record.offset < offset
+            self.is_of_other_topic = record.offset < offset
                 || record.offset == offset
                     && record.record_id.as_deref() != self.position.last_record_id.as_deref();
-            if is_other {
-                return Admission::OtherTopic;
+            if self.is_of_other_topic {
+                return;
             }
             self.expected_at = None;
             if record.offset == offset {
-                return Admission::Continue;
+                return;
             }
         }
         if self.queue.is_empty() {
             self.waiting_since = Instant::now();
         }
         self.queue.push_back(record);
-        Admission::Continue
     }
 
     /// Takes the ends of the partition. `counted` is the counted offset of before the request.
-    pub(super) fn measure(
-        &mut self,
-        ends: PartitionEnds,
-        counted: i64,
-        at: OffsetDateTime,
-    ) -> Admission {
+    pub(super) fn measure(&mut self, ends: PartitionEnds, counted: i64, at: OffsetDateTime) {
         if ends.end < counted.min(self.counted) {
-            return Admission::OtherTopic;
+            self.is_of_other_topic = true;
+            return;
         }
         self.lag = u64::try_from(ends.end - self.counted.max(ends.begin)).unwrap_or(0);
         if let Some(offset) = self.expected_at {
             if ends.begin <= offset {
-                return Admission::Continue;
+                return;
             }
             // The record before the position has expired, so nothing speaks for another topic.
             self.expected_at = None;
@@ -140,17 +130,11 @@ impl ClaimedPartition {
             self.end = Some((ends.end, at));
         }
         self.reach_end();
-        Admission::Continue
     }
 
     /// Returns true if the partition is counted up to the offset.
     pub(super) fn has_counted_to(&self, end: i64) -> bool {
         self.expected_at.is_none() && self.counted >= end
-    }
-
-    /// Returns the offset up to which every record is counted.
-    pub(super) fn counted(&self) -> i64 {
-        self.counted
     }
 
     fn reach_end(&mut self) {
@@ -183,7 +167,6 @@ impl ClaimedPartition {
             records_max: (self.limits.records_max * 2).min(LIMITS_MAX.records_max),
             rows_max: (self.limits.rows_max * 2).min(LIMITS_MAX.rows_max),
         };
-        self.is_first_refused = false;
         self.backoff.reset();
         self.retry_at = None;
         self.reach_end();
@@ -238,8 +221,10 @@ mod tests {
     async fn same_topic_continues_after_last_record() {
         let mut partition = partition_at(8);
         assert_eq!(partition.fetched_from(), Offset::Offset(7));
-        assert_eq!(partition.receive(record(7, "last")), Admission::Continue);
-        assert_eq!(partition.receive(record(8, "next")), Admission::Continue);
+        partition.receive(record(7, "last"));
+        assert!(!partition.is_of_other_topic);
+        partition.receive(record(8, "next"));
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.queue.len(), 1);
     }
 
@@ -247,10 +232,12 @@ mod tests {
     async fn other_record_before_position_is_other_topic() {
         for other in [record(7, "other"), record(0, "last"), record(6, "last")] {
             let mut partition = partition_at(8);
-            assert_eq!(partition.receive(other), Admission::OtherTopic);
+            partition.receive(other);
+            assert!(partition.is_of_other_topic);
             partition.restart();
             assert_eq!(partition.fetched_from(), Offset::Beginning);
-            assert_eq!(partition.receive(record(0, "first")), Admission::Continue);
+            partition.receive(record(0, "first"));
+            assert!(!partition.is_of_other_topic);
             assert_eq!(partition.queue.len(), 1);
         }
     }
@@ -258,12 +245,14 @@ mod tests {
     #[tokio::test]
     async fn expired_last_record_is_no_other_topic() {
         let mut partition = partition_at(8);
-        assert_eq!(partition.receive(record(30, "next")), Admission::Continue);
+        partition.receive(record(30, "next"));
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.queue.len(), 1);
         // Nothing arrives, because everything has expired.
         let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 8, end: 8 };
-        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        partition.measure(ends, 8, AT);
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.read_to_end_at, Some(AT));
     }
 
@@ -271,10 +260,12 @@ mod tests {
     async fn end_before_position_is_other_topic() {
         let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 0, end: 7 };
-        assert_eq!(partition.measure(ends, 8, AT), Admission::OtherTopic);
+        partition.measure(ends, 8, AT);
+        assert!(partition.is_of_other_topic);
         // An answer to a request from before the last batch says nothing.
         let mut partition = partition_at(8);
-        assert_eq!(partition.measure(ends, 6, AT), Admission::Continue);
+        partition.measure(ends, 6, AT);
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.read_to_end_at, None);
     }
 
@@ -282,10 +273,13 @@ mod tests {
     async fn unchecked_topic_is_not_read_to_its_end() {
         let mut partition = partition_at(8);
         let ends = PartitionEnds { begin: 0, end: 8 };
-        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        partition.measure(ends, 8, AT);
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.read_to_end_at, None);
-        assert_eq!(partition.receive(record(7, "last")), Admission::Continue);
-        assert_eq!(partition.measure(ends, 8, AT), Admission::Continue);
+        partition.receive(record(7, "last"));
+        assert!(!partition.is_of_other_topic);
+        partition.measure(ends, 8, AT);
+        assert!(!partition.is_of_other_topic);
         assert_eq!(partition.read_to_end_at, Some(AT));
     }
 }

@@ -5,36 +5,35 @@ pub(super) mod record;
 
 use std::{collections::BTreeSet, future::Future, sync::Arc};
 
-use anyhow::Context as _;
-use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
     click::{CLICK_PARTITIONS, tally::PartitionRecord},
     cloud_event::RecordKey,
-    kafka_close::ClosedInTime,
     kafka_config::TopicName,
-    kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
+    kafka_errors::KafkaWarnings,
 };
 use rdkafka::{
-    ClientConfig, Message as _, Offset, TopicPartitionList,
-    consumer::{Consumer as _, StreamConsumer},
-    error::{KafkaError, KafkaResult},
+    Message as _, Offset, TopicPartitionList, consumer::Consumer as _, error::KafkaResult,
 };
 
-use crate::{config::Config, pipeline::consumer::GROUP_ID};
+use crate::{
+    config::Config,
+    pipeline::consumer::{self, KafkaClient},
+};
 
 /// Memory of records that the client fetches ahead, in KiB.
-const FETCHED_AHEAD_KIB: &str = "8192";
+pub(super) const FETCHED_AHEAD_KIB: &str = "8192";
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic of clicks, and Read on the group";
 
 /// The consumer of the counting.
 pub(super) struct ClickConsumer {
-    inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
+    /// Client, which requests on other threads share.
+    pub(super) inner: Arc<KafkaClient>,
     topic: TopicName,
     /// Key of the records' codes; read before the first partition is fetched.
-    key: Option<RecordKey>,
-    /// The first record that cannot be read, and why, since the last call of [`Self::take_first_unreadable`].
-    first_unreadable: Option<String>,
+    pub(super) key: Option<RecordKey>,
+    /// The first record that cannot be read, and why, since the last report.
+    pub(super) first_unreadable: Option<String>,
     /// Partitions that the client fetches.
     fetched: BTreeSet<u8>,
     warnings: KafkaWarnings,
@@ -46,19 +45,12 @@ impl ClickConsumer {
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
     pub(super) fn new(settings: &Config) -> anyhow::Result<Self> {
-        let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
-        config
-            .set("group.id", GROUP_ID)
-            .set("auto.offset.reset", "earliest")
-            .set("enable.auto.commit", "false")
-            .set("enable.auto.offset.store", "false")
-            .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB)
-            .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
-        let inner = config
-            .create_with_context(KafkaErrors::new(RIGHTS))
-            .context("cannot create the Kafka consumer of clicks")?;
+        let options = [
+            ("auto.offset.reset", "earliest"),
+            ("queued.max.messages.kbytes", FETCHED_AHEAD_KIB),
+        ];
         Ok(Self {
-            inner: Arc::new(ClosedInTime::new(inner)),
+            inner: Arc::new(consumer::client(&settings.kafka, RIGHTS, &options)?),
             topic: settings.clicks.clicks_topic.clone(),
             key: None,
             first_unreadable: None,
@@ -77,43 +69,22 @@ impl ClickConsumer {
         records_max: usize,
         deadline: impl Future<Output = ()>,
     ) -> anyhow::Result<Vec<(u8, PartitionRecord)>> {
-        let mut records = Vec::new();
+        let messages = consumer::receive(&self.inner, records_max, deadline).await?;
         let errors = self.inner.context();
-        let mut stream = self.inner.stream();
-        let mut next = tokio::select! {
-            biased;
-            first = stream.next() => first,
-            () = deadline => None,
-        };
-        let mut received = 0;
-        while let Some(result) = next {
-            match result {
-                Ok(message) => {
-                    let partition = u8::try_from(message.partition()).ok();
-                    if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS)
-                        && let Some(key) = &self.key
-                    {
-                        let (record, error) = record::read(partition, &message, key);
-                        if let Some(error) = error {
-                            let offset = record.offset;
-                            let describe =
-                                || format!("{error} (partition {partition}, offset {offset})");
-                            self.first_unreadable.get_or_insert_with(describe);
-                        }
-                        records.push((partition, record));
-                    }
+        let mut records = Vec::new();
+        for message in &messages {
+            let partition = u8::try_from(message.partition()).ok();
+            if let Some(partition) = partition.filter(|it| *it < CLICK_PARTITIONS)
+                && let Some(key) = &self.key
+            {
+                let (record, error) = record::read(partition, message, key);
+                if let Some(error) = error {
+                    let offset = record.offset;
+                    let describe = || format!("{error} (partition {partition}, offset {offset})");
+                    self.first_unreadable.get_or_insert_with(describe);
                 }
-                Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
-                    return Err(error).context("cannot consume clicks");
-                }
-                Err(error) => errors.record(&error, ""),
+                records.push((partition, record));
             }
-            received += 1;
-            next = if received < records_max {
-                stream.next().now_or_never().flatten()
-            } else {
-                None
-            };
         }
         if !records.is_empty() {
             errors.clear();
@@ -121,11 +92,6 @@ impl ClickConsumer {
             tracing::warn!(error, "trouble with Kafka: clicks are not counted");
         }
         Ok(records)
-    }
-
-    /// Sets the key of the records that are received from now on.
-    pub(super) fn set_key(&mut self, key: RecordKey) {
-        self.key = Some(key);
     }
 
     /// Begins to fetch a partition at an offset, or again at another one. Records of a former fetch are
@@ -166,19 +132,9 @@ impl ClickConsumer {
         }
     }
 
-    /// Returns the first record that could not be read since the last call, and why.
-    pub(super) fn take_first_unreadable(&mut self) -> Option<String> {
-        self.first_unreadable.take()
-    }
-
     /// Returns the reason to replace this consumer, if its client knows no broker any more.
     pub(super) fn take_lost_brokers(&self) -> Option<&'static str> {
         self.inner.context().take_lost_brokers()
-    }
-
-    /// Returns a handle for requests on other threads.
-    pub(super) fn handle(&self) -> Arc<ClosedInTime<StreamConsumer<KafkaErrors>>> {
-        Arc::clone(&self.inner)
     }
 
     /// Returns a list of these partitions of the topic.
@@ -193,12 +149,6 @@ impl ClickConsumer {
     /// Closes the client, unless a request for the ends of the topic still runs: it ends by itself, and the client with
     /// it.
     pub(super) async fn close(self) {
-        let inner = self.inner;
-        if tokio::task::spawn_blocking(move || drop(inner))
-            .await
-            .is_err()
-        {
-            tracing::warn!("closing the Kafka client of clicks panicked");
-        }
+        consumer::close(self.inner).await;
     }
 }

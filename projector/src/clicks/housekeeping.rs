@@ -3,10 +3,7 @@
 //!
 //! A failed step is retried within a minute. Meanwhile, the counting creates missing partitions itself.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use linkledger_core::{
@@ -18,7 +15,7 @@ use linkledger_core::{
     kafka_config::ClicksConfig,
 };
 use sqlx::PgPool;
-use time::{Date, UtcOffset};
+use time::UtcOffset;
 use tokio_util::sync::CancellationToken;
 
 use super::{partition_days, position};
@@ -91,12 +88,8 @@ pub async fn create_ahead(pool: &PgPool) -> sqlx::Result<()> {
         .await?
         .to_offset(UtcOffset::UTC)
         .date();
-    let last = today + time::Duration::days(DAYS_AHEAD);
-    let days = std::iter::successors(Some(today), |day: &Date| day.next_day());
-    let days = days.take_while(|day| *day < last).step_by(DAYS_STEP);
-    let days: BTreeSet<Date> = days.chain([last]).collect();
-    for day in days {
-        partition_days::create(pool, day).await?;
+    for ahead in (0..DAYS_AHEAD).step_by(DAYS_STEP).chain([DAYS_AHEAD]) {
+        partition_days::create(pool, today + time::Duration::days(ahead)).await?;
     }
     Ok(())
 }

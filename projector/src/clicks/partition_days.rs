@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::event_store::errors;
+use linkledger_core::{
+    click::{Click, tally::PartitionRecord},
+    event_store::errors,
+};
 use sqlx::PgPool;
-use time::Date;
+use time::{Date, UtcOffset};
 
 /// SQLSTATE of a day that is too old, or too far ahead, for partitions.
 const INVALID_DAY: &str = "22023";
@@ -37,6 +40,19 @@ impl PartitionDays {
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
+}
+
+/// Returns the day of a click.
+pub(super) fn day_of(click: &Click) -> Date {
+    click.clicked_at.to_offset(UtcOffset::UTC).date()
+}
+
+/// Returns the days of the clicks of records.
+pub(super) fn days_of<'a>(
+    records: impl IntoIterator<Item = &'a PartitionRecord>,
+) -> BTreeSet<Date> {
+    let clicks = records.into_iter().filter_map(|it| it.click.as_ref());
+    clicks.map(day_of).collect()
 }
 
 /// Creates the partitions of a day, unless the day is too old or too far ahead: then none of its clicks counts.

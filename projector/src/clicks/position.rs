@@ -18,16 +18,6 @@ pub struct CountingPosition {
     pub paused_at: Option<OffsetDateTime>,
 }
 
-/// End of a partition, up to which every record is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadToEnd {
-    pub(crate) partition: u8,
-    /// Stored position, which must not have moved.
-    pub(crate) next_offset: i64,
-    /// Instant before the end was asked for, by the clock of the database.
-    pub(crate) at: OffsetDateTime,
-}
-
 /// Reads the positions of all partitions.
 ///
 /// # Errors
@@ -130,11 +120,13 @@ pub(crate) async fn clock(pool: &PgPool) -> sqlx::Result<OffsetDateTime> {
 }
 
 /// Records until when partitions are read to the end, unless another process has moved a position, or holds it: the
-/// next answer about the ends comes within seconds.
-pub(crate) async fn record_read_to_end(pool: &PgPool, ends: &[ReadToEnd]) -> sqlx::Result<()> {
-    let partitions: Vec<i16> = ends.iter().map(|end| end.partition.into()).collect();
-    let next_offsets: Vec<i64> = ends.iter().map(|end| end.next_offset).collect();
-    let instants: Vec<OffsetDateTime> = ends.iter().map(|end| end.at).collect();
+/// next answer about the ends comes within seconds. `ends` are partitions, each with its stored position and the instant
+/// before the end was asked for, by the clock of the database.
+pub(crate) async fn record_read_to_end(
+    pool: &PgPool,
+    ends: Vec<(i16, i64, OffsetDateTime)>,
+) -> sqlx::Result<()> {
+    let (partitions, next_offsets, instants): (Vec<_>, Vec<_>, Vec<_>) = ends.into_iter().collect();
     sqlx::query!(
         "
         UPDATE clicks.positions AS p SET read_to_end_at = greatest(p.read_to_end_at, e.at)

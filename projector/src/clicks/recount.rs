@@ -10,25 +10,24 @@ mod topic;
 
 use anyhow::bail;
 use linkledger_core::{
-    click::{
-        RecorderId,
-        tally::{PartitionRecord, Sequences, Tally},
-    },
+    click::tally::{PartitionRecord, Sequences},
     databases::Databases,
     event_store::{log_meta, transaction::PoolTransaction},
     fail_point,
     kafka_config::KafkaConfig,
 };
-use sqlx::{Acquire as _, PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, OffsetDateTime, UtcOffset};
+use time::{Date, OffsetDateTime};
 
 use self::{plan::PartitionRange, topic::TopicReader};
-use super::{batch, claimed_partition::LIMITS_MAX, partition_days::PartitionDays, position, rows};
-use crate::{
-    pipeline::retry::{Retries, is_refusal},
-    progress::ProgressReport,
+use super::{
+    batch,
+    claimed_partition::LIMITS_MAX,
+    partition_days::{PartitionDays, day_of, days_of},
+    position,
 };
+use crate::{pipeline::retry::Retries, progress::ProgressReport};
 
 pub use self::plan::RecountRefusal;
 
@@ -42,12 +41,6 @@ const BEGIN: &str = "BEGIN; \
                      SET LOCAL idle_in_transaction_session_timeout = '60s'; \
                      SET LOCAL lock_timeout = '30s'; \
                      SET LOCAL client_connection_check_interval = '2s'";
-
-/// Begins the transaction of a preview, which locks nothing.
-const BEGIN_READ_ONLY: &str = "BEGIN READ ONLY; \
-                               SET LOCAL statement_timeout = '1h'; \
-                               SET LOCAL idle_in_transaction_session_timeout = '60s'; \
-                               SET LOCAL client_connection_check_interval = '2s'";
 
 /// Figures that are counted again.
 #[derive(Debug, Clone, Copy)]
@@ -105,33 +98,18 @@ impl<'a> Recount<'a> {
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn preview(&mut self) -> anyhow::Result<Recounted> {
-        let mut tx = PoolTransaction::begin_with(self.pool, BEGIN_READ_ONLY).await?;
-        let ranges = self.plan(&mut tx).await?;
-        figures::set_scans_in_tx(&mut tx, true).await?;
-        let before = figures::clicks_by_partition(&mut tx, self.scope.from).await?;
+        let mut tx = PoolTransaction::begin_with(self.pool, BEGIN).await?;
+        let (ranges, before) = self.plan(&mut tx).await?;
         tx.rollback().await?;
         let now = position::clock(self.pool).await?;
-        self.begin_progress(&ranges);
-        let mut read = ReadRecords::default();
-        for range in &ranges {
-            let mut reading = self.reader.read(range.partition, range.begin)?;
-            loop {
-                let mut records = reading
-                    .next(range.topic_end, LIMITS_MAX.records_max)
-                    .await?;
-                if records.is_empty() {
-                    break;
-                }
-                keep_clicks_since(self.scope.from, &mut records, now);
-                self.progress.advance(read.add(range, &records));
-            }
-        }
-        Ok(Recounted {
-            records: read.all,
-            records_of_days: read.of_days,
+        let mut recounted = Recounted {
             clicks_before: before.values().sum(),
-            clicks: 0,
-        })
+            ..Recounted::default()
+        };
+        for range in &ranges {
+            self.read(range, now, None, &mut recounted).await?;
+        }
+        Ok(recounted)
     }
 
     /// Begins the transaction of the recount. No other recount is in progress until the transaction ends.
@@ -152,15 +130,16 @@ impl<'a> Recount<'a> {
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn replace_in_tx(&mut self, tx: &mut PgConnection) -> anyhow::Result<Recounted> {
         let now = position::lock_all_in_tx(tx).await?;
-        let ranges = self.plan(tx).await?;
-        figures::set_scans_in_tx(tx, true).await?;
-        let before = figures::clicks_by_partition(tx, self.scope.from).await?;
-        self.begin_progress(&ranges);
+        let (ranges, before) = self.plan(tx).await?;
+        let mut recounted = Recounted {
+            clicks_before: before.values().sum(),
+            ..Recounted::default()
+        };
         figures::delete_in_tx(tx, self.scope.from).await?;
         figures::set_scans_in_tx(tx, false).await?;
-        let mut read = ReadRecords::default();
         for range in &ranges {
-            self.count_in_tx(tx, range, now, &mut read).await?;
+            self.read(range, now, Some(&mut *tx), &mut recounted)
+                .await?;
         }
         figures::set_scans_in_tx(tx, true).await?;
         let after = figures::clicks_by_partition(tx, self.scope.from).await?;
@@ -168,69 +147,64 @@ impl<'a> Recount<'a> {
             ensure_not_fewer(self.scope.from, &before, &after)?;
         }
         fail_point::reached("clicks.recounted");
-        Ok(Recounted {
-            records: read.all,
-            records_of_days: read.of_days,
-            clicks_before: before.values().sum(),
-            clicks: after.values().sum(),
-        })
+        recounted.clicks = after.values().sum();
+        Ok(recounted)
     }
 
-    async fn plan(&self, session: &mut PgConnection) -> anyhow::Result<Vec<PartitionRange>> {
+    /// Returns the records to read, and the clicks of the figures by partition.
+    async fn plan(
+        &self,
+        session: &mut PgConnection,
+    ) -> anyhow::Result<(Vec<PartitionRange>, BTreeMap<i16, i64>)> {
         plan::ensure_countable(self.scope.from, position::clock(self.pool).await?)?;
-        let positions = position::read_all(session).await?;
-        plan::plan(&self.reader, &positions, self.scope).await
-    }
-
-    fn begin_progress(&self, ranges: &[PartitionRange]) {
+        let positions = position::read_all(&mut *session).await?;
+        let ranges = plan::plan(&self.reader, &positions, self.scope).await?;
+        figures::set_scans_in_tx(session, true).await?;
+        let before = figures::clicks_by_partition(session, self.scope.from).await?;
         let records: u64 = ranges.iter().map(PartitionRange::records).sum();
         self.progress.enter("counting again", records, "records");
+        Ok((ranges, before))
     }
 
-    /// Counts the records of a partition, and adds their numbers. Reads to the end of the topic: a counting must
-    /// not drop later clicks that the recount has deleted.
-    async fn count_in_tx(
+    /// Reads the records of a partition, adds their numbers, and counts them in the transaction, if there is one. Reads
+    /// to the end of the topic: a counting must not drop later clicks that the recount has deleted.
+    async fn read(
         &mut self,
-        tx: &mut PgConnection,
         range: &PartitionRange,
         now: OffsetDateTime,
-        read: &mut ReadRecords,
+        mut tx: Option<&mut PgConnection>,
+        recounted: &mut Recounted,
     ) -> anyhow::Result<()> {
         let (partition, mut sequences) = (range.partition, Sequences::default());
-        let mut reading = self.reader.read(partition, range.begin)?;
+        self.reader.begin(partition, range.begin)?;
         loop {
-            let mut records = reading
-                .next(range.topic_end, LIMITS_MAX.records_max)
+            let (mut records, is_last) = self
+                .reader
+                .next_chunk(partition, range.topic_end, LIMITS_MAX.records_max)
                 .await?;
-            if records.is_empty() {
-                return Ok(());
-            }
-            let days = keep_clicks_since(self.scope.from, &mut records, now);
-            ensure_days(&mut self.days, self.pool, days).await?;
+            keep_clicks_since(self.scope.from, &mut records);
             let end = records.partition_point(|it| it.offset < range.next_offset);
             let (counted, later) = records.split_at(end);
-            add_in_tx(tx, partition, now, counted, &mut sequences).await?;
-            ensure_new_in_tx(tx, partition, later, &sequences).await?;
-            self.progress.advance(read.add(range, &records));
+            if let Some(tx) = &mut tx {
+                ensure_days(&mut self.days, self.pool, days_of(&records)).await?;
+                let mut rest = counted;
+                while !rest.is_empty() {
+                    let before = (&sequences, now);
+                    let added = batch::add_first_in_tx(tx, partition, rest, before, LIMITS_MAX);
+                    let tally = added.await?;
+                    rest = &rest[tally.records..];
+                    sequences = tally.sequences;
+                }
+                ensure_new_in_tx(tx, partition, later, &sequences).await?;
+            }
+            let of_days = counted.iter().filter(|it| it.click.is_some());
+            recounted.records_of_days += of_days.count() as u64;
+            recounted.records += counted.len() as u64;
+            self.progress.advance(counted.len() as u64);
+            if is_last {
+                return Ok(());
+            }
         }
-    }
-}
-
-/// Numbers of records that were read.
-#[derive(Debug, Default)]
-struct ReadRecords {
-    all: u64,
-    of_days: u64,
-}
-
-impl ReadRecords {
-    /// Adds the counted ones of the records, which have only clicks of the days. Returns their number.
-    fn add(&mut self, range: &PartitionRange, records: &[PartitionRecord]) -> u64 {
-        let end = records.partition_point(|it| it.offset < range.next_offset);
-        let of_days = records[..end].iter().filter(|it| it.click.is_some());
-        self.of_days += of_days.count() as u64;
-        self.all += end as u64;
-        end as u64
     }
 }
 
@@ -272,25 +246,11 @@ async fn ensure_new_in_tx(
     Ok(())
 }
 
-/// Drops the clicks before the first day from their records, whose sequences still count. Returns the other days.
-fn keep_clicks_since(
-    from: Date,
-    records: &mut [PartitionRecord],
-    now: OffsetDateTime,
-) -> BTreeSet<Date> {
-    let mut days = BTreeSet::new();
+/// Drops the clicks before the first day from their records, whose sequences still count.
+fn keep_clicks_since(from: Date, records: &mut [PartitionRecord]) {
     for record in records {
-        let Some(click) = &record.click else {
-            continue;
-        };
-        let day = click.clicked_at.to_offset(UtcOffset::UTC).date();
-        if day < from {
-            record.click = None;
-        } else if PartitionRecord::is_plausible(click, now) {
-            days.insert(day);
-        }
+        record.click.take_if(|click| day_of(click) < from);
     }
-    days
 }
 
 /// Ensures that no partition of the topic has fewer clicks than the figures had.
@@ -299,63 +259,16 @@ fn ensure_not_fewer(
     before: &BTreeMap<i16, i64>,
     after: &BTreeMap<i16, i64>,
 ) -> Result<(), RecountRefusal> {
-    for (partition, before) in before {
-        let after = after.get(partition).copied().unwrap_or(0);
-        if after < *before {
+    for (&partition, &before) in before {
+        let after = after.get(&partition).copied().unwrap_or(0);
+        if after < before {
             return Err(RecountRefusal::Fewer {
-                partition: *partition,
+                partition,
                 from,
-                before: *before,
+                before,
                 after,
             });
         }
     }
     Ok(())
-}
-
-/// Adds the figures of records. A record that the database refuses is skipped, as in the counting.
-async fn add_in_tx(
-    tx: &mut PgConnection,
-    partition: u8,
-    now: OffsetDateTime,
-    records: &[PartitionRecord],
-    sequences: &mut Sequences,
-) -> sqlx::Result<()> {
-    let (mut rest, mut limits) = (records, LIMITS_MAX);
-    while !rest.is_empty() {
-        let counted = sequences.clone();
-        let tally = Tally::of(rest, counted, now, limits);
-        let mut savepoint = tx.begin().await?;
-        let added = rows::add_in_tx(&mut savepoint, partition, &tally.figures).await;
-        match added {
-            Ok(()) => {
-                savepoint.commit().await?;
-                rest = &rest[tally.records..];
-                *sequences = tally.sequences;
-                limits.records_max = (limits.records_max * 2).min(LIMITS_MAX.records_max);
-            }
-            Err(error) if is_refusal(&error) => {
-                savepoint.rollback().await?;
-                limits.records_max = tally.records / 2;
-                if tally.records == 1 {
-                    warn_of_refused(partition, &rest[0], &error);
-                    rest = &rest[1..];
-                    *sequences = tally.sequences;
-                    limits.records_max = 1;
-                }
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn warn_of_refused(partition: u8, record: &PartitionRecord, error: &sqlx::Error) {
-    tracing::warn!(
-        error = error as &dyn std::error::Error,
-        partition,
-        offset = record.offset,
-        recorder = ?record.place.map(|(RecorderId(recorder), _)| recorder),
-        "the database refuses a click; it is skipped"
-    );
 }

@@ -30,12 +30,14 @@ pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow:
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 async fn report(pool: &PgPool) -> sqlx::Result<()> {
     let row = sqlx::query!(
         r#"
         SELECT clicks.lag_seconds() AS "complete_until_age!",
-               extract(epoch FROM now() - max(counted_at))::double precision AS last_batch_age
+               extract(epoch FROM now() - max(counted_at))::double precision AS last_batch_age, (
+                   SELECT count(*)::double precision FROM clicks.recorders
+                   WHERE ended_at IS NULL AND seen_at > now() - interval '60 s'
+               ) AS "recorders!"
         FROM clicks.positions
         "#
     )
@@ -43,14 +45,6 @@ async fn report(pool: &PgPool) -> sqlx::Result<()> {
     .await?;
     gauge!(CLICKS_COMPLETE_UNTIL_AGE_SECONDS).set(row.complete_until_age);
     gauge!(CLICKS_LAST_BATCH_AGE_SECONDS).set(row.last_batch_age.unwrap_or(0.0).max(0.0));
-    let recorders = sqlx::query_scalar!(
-        r#"
-        SELECT count(*) AS "count!" FROM clicks.recorders
-        WHERE ended_at IS NULL AND seen_at > now() - interval '60 s'
-        "#
-    )
-    .fetch_one(pool)
-    .await?;
-    gauge!(CLICK_RECORDERS).set(recorders as f64);
+    gauge!(CLICK_RECORDERS).set(row.recorders);
     Ok(())
 }

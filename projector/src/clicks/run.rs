@@ -1,21 +1,21 @@
 //! The loop of the counting: receives records, counts them in batches, and reports how far the topic is counted.
 
-mod failure;
 mod partitions;
 mod topic_end;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::bail;
 use linkledger_core::{
-    click::tally::{PartitionRecord, Tally, TallyLimits},
+    click::tally::Tally,
     clock::{SetBackWatch, SystemClock},
     databases::Databases,
-    event_store::time_limit::within,
+    event_store::{errors, time_limit::within},
     metrics::{
         CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_LAG_RECORDS,
         CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL,
@@ -29,7 +29,7 @@ use super::{
     BATCH_INTERVAL, CountingEnd, batch,
     claimed_partition::ClaimedPartition,
     consumer::ClickConsumer,
-    partition_days::PartitionDays,
+    partition_days::{PartitionDays, days_of},
     topic_ends::{TopicEnds, TopicEndsRequests},
 };
 use crate::{Config, pipeline::claims::ClaimedShards};
@@ -42,6 +42,8 @@ const STEP_INTERVAL: Duration = Duration::from_millis(250);
 const BATCH_TIME_MAX: Duration = Duration::from_secs(30);
 /// Records that wait in all partitions, from which on batches begin before they are due.
 const WAITING_MAX: usize = 65_536;
+/// SQLSTATEs of a statement that took longer than its timeout, and of a transaction that stood still.
+const TOO_LONG: [&str; 2] = ["57014", "25P03"];
 /// Interval at which the same failure is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -219,48 +221,70 @@ impl CountingLoop {
                 unreadable = tally.unreadable,
                 missing,
                 before_offset = tally.next_offset,
-                first_unreadable = self.consumer.take_first_unreadable(),
+                first_unreadable = self.consumer.first_unreadable.take(),
                 "the topic of clicks has unreadable records, or lacks records"
             );
         }
     }
+
+    /// Prepares the next batch after a failure. A batch that takes too long is halved.
+    fn handle_failure(&mut self, number: u8, error: &sqlx::Error) {
+        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
+            return;
+        };
+        if errors::is_lock_timeout(error) {
+            partition.back_off();
+            self.warn_of(
+                error,
+                "a recount, a pause or another projector holds a position of clicks",
+            );
+            return;
+        }
+        if is_too_long(error) && partition.attempted() > 1 {
+            partition.halve();
+            return;
+        }
+        partition.back_off();
+        // A partition of a table may have been dropped.
+        self.days.forget();
+        self.warn_of(error, "cannot count clicks");
+    }
+
+    /// Logs a failure that is retried, at most once per [`WARNING_INTERVAL`].
+    fn warn_of(&mut self, error: &sqlx::Error, attempt: &str) {
+        if self
+            .warned_at
+            .is_some_and(|at| at.elapsed() < WARNING_INTERVAL)
+        {
+            return;
+        }
+        self.warned_at = Some(Instant::now());
+        tracing::warn!(
+            error = error as &dyn std::error::Error,
+            "{attempt}; retrying"
+        );
+    }
 }
 
-/// Counts the first records of a partition. A first record that the database refuses is counted as unreadable.
+/// Counts the first records of a partition.
 async fn count_first(
     number: u8,
     partition: &ClaimedPartition,
     pool: &PgPool,
     days: &mut PartitionDays,
 ) -> sqlx::Result<Option<Tally>> {
-    let position = &partition.position;
-    if let Some(first) = partition
-        .queue
-        .front()
-        .filter(|_| partition.is_first_refused)
-    {
-        let skipped = PartitionRecord {
-            click: None,
-            ..first.clone()
-        };
-        let limits = TallyLimits {
-            records_max: 1,
-            rows_max: 1,
-        };
-        return within(
-            BATCH_TIME_MAX,
-            batch::count(pool, number, position, [&skipped], limits),
-        )
-        .await;
+    let (records, limits) = (&partition.queue, partition.limits);
+    let clicked_on = days_of(records.iter().take(limits.records_max));
+    within(BATCH_TIME_MAX, days.ensure(pool, clicked_on)).await?;
+    let counting = batch::count(pool, number, &partition.position, records, limits);
+    within(BATCH_TIME_MAX, counting).await
+}
+
+/// Returns true if a smaller batch may succeed: a statement, a pause between two statements, or the whole batch has
+/// exceeded its timeout.
+fn is_too_long(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Io(error) = error {
+        return error.kind() == io::ErrorKind::TimedOut;
     }
-    let limits = partition.limits;
-    let clicks = partition.queue.iter().take(limits.records_max);
-    let clicks = clicks.filter_map(|record| record.click.as_ref());
-    let clicked_on = clicks.map(|click| click.clicked_at.to_offset(time::UtcOffset::UTC).date());
-    within(BATCH_TIME_MAX, days.ensure(pool, clicked_on.collect())).await?;
-    within(
-        BATCH_TIME_MAX,
-        batch::count(pool, number, position, &partition.queue, limits),
-    )
-    .await
+    errors::sqlstate(error).is_some_and(|state| TOO_LONG.contains(&state.as_ref()))
 }

@@ -1,6 +1,6 @@
 //! Begins and ends of the claimed partitions, asked for about once a second.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use linkledger_core::{
     event_store::time_limit::{self, within},
@@ -46,13 +46,7 @@ pub(super) struct TopicEnds {
 #[derive(Default)]
 pub(super) struct TopicEndsRequests {
     begun_at: Option<Instant>,
-    running: Option<RunningRequest>,
-}
-
-struct RunningRequest {
-    at: OffsetDateTime,
-    counted: BTreeMap<u8, i64>,
-    answer: JoinHandle<KafkaResult<BTreeMap<u8, PartitionEnds>>>,
+    running: Option<JoinHandle<KafkaResult<TopicEnds>>>,
 }
 
 impl TopicEndsRequests {
@@ -79,24 +73,19 @@ impl TopicEndsRequests {
         self.begun_at = Some(Instant::now());
         let at = within(time_limit::ANSWER_TIME_MAX, position::clock(pool)).await?;
         let list = consumer.list(counted.keys().copied());
-        let handle = consumer.handle();
-        self.running = Some(RunningRequest {
-            at,
-            counted,
-            answer: tokio::task::spawn_blocking(move || ask(&handle, &list)),
-        });
+        let client = Arc::clone(&consumer.inner);
+        self.running = Some(tokio::task::spawn_blocking(move || {
+            let ends = ask(&client, &list)?;
+            Ok(TopicEnds { at, counted, ends })
+        }));
         Ok(())
     }
 
     /// Returns the answer of the request once it has ended.
     pub(super) async fn take(&mut self) -> Option<TopicEnds> {
-        let running = self.running.take_if(|it| it.answer.is_finished())?;
-        match running.answer.await {
-            Ok(Ok(ends)) => Some(TopicEnds {
-                at: running.at,
-                counted: running.counted,
-                ends,
-            }),
+        let running = self.running.take_if(|it| it.is_finished())?;
+        match running.await {
+            Ok(Ok(ends)) => Some(ends),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "cannot read the ends of the topic of clicks");
                 None
@@ -142,14 +131,10 @@ pub(super) fn offsets(
     let answer = consumer.offsets_for_times(places, ANSWER_TIME_MAX)?;
     let offsets = answer.elements().into_iter().filter_map(|element| {
         element.error().ok()?;
-        match element.offset() {
-            Offset::Offset(offset) => Some((u8::try_from(element.partition()).ok()?, offset)),
-            Offset::Beginning
-            | Offset::End
-            | Offset::Stored
-            | Offset::Invalid
-            | Offset::OffsetTail(_) => None,
-        }
+        let Offset::Offset(offset) = element.offset() else {
+            return None;
+        };
+        Some((u8::try_from(element.partition()).ok()?, offset))
     });
     Ok(offsets.collect())
 }

@@ -70,25 +70,15 @@ pub struct OperatorCommand<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// Outcome of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperationOutcome {
-    /// The command succeeded.
-    Done,
-    /// The command failed; the detail gives the reason.
-    Failed,
-    /// A signal or the death of the process ended the command.
-    Interrupted,
-}
-
-impl OperationOutcome {
-    /// Returns the name in SQL.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
+linkledger_core::named_enum! {
+    /// Outcome of a command, by its name in SQL.
+    pub enum OperationOutcome {
+        /// The command succeeded.
+        Done = "done",
+        /// The command failed; the detail gives the reason.
+        Failed = "failed",
+        /// A signal or the death of the process ended the command.
+        Interrupted = "interrupted",
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use linkledger_core::{event_store::transaction::PoolTransaction, timestamp};
 use serde::Serialize;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
@@ -27,32 +27,19 @@ use crate::{
 /// (`statement_timeout`).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Target of a pause: a projection, or the counting of clicks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseTarget {
-    /// Balance of an account and the entries of its ledger.
-    Credits,
-    /// List of an account's links, and a link by its id.
-    Links,
-    /// Target of a short link, by its slug.
-    Redirects,
-    /// Figures of clicks.
-    Clicks,
-}
-
-impl PauseTarget {
-    /// Everything that can be paused.
-    pub const ALL: [Self; 4] = [Self::Credits, Self::Links, Self::Redirects, Self::Clicks];
-
-    /// Returns the name, as typed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Credits => "credits",
-            Self::Links => "links",
-            Self::Redirects => "redirects",
-            Self::Clicks => "clicks",
-        }
+linkledger_core::named_enum! {
+    /// Target of a pause: a projection, or the counting of clicks.
+    #[derive(Serialize, ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PauseTarget {
+        /// Balance of an account and the entries of its ledger.
+        Credits = "credits",
+        /// List of an account's links, and a link by its id.
+        Links = "links",
+        /// Target of a short link, by its slug.
+        Redirects = "redirects",
+        /// Figures of clicks.
+        Clicks = "clicks",
     }
 }
 
@@ -66,24 +53,17 @@ impl From<Projection> for PauseTarget {
     }
 }
 
-/// Change by an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PauseChange {
-    /// The target stays at its position.
-    Pause,
-    /// The target continues.
-    Resume,
+linkledger_core::named_enum! {
+    /// Change by an operator, by the name of the command.
+    pub enum PauseChange {
+        /// The target stays at its position.
+        Pause = "pause",
+        /// The target continues.
+        Resume = "resume",
+    }
 }
 
 impl PauseChange {
-    /// Returns the name of the command, as typed.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
     const fn outcome(self) -> &'static str {
         match self {
             Self::Pause => "paused; its last batch is finished",
@@ -109,10 +89,27 @@ pub struct Paused {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn paused(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     targets: &[PauseTarget],
 ) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
-    read(&mut *pool.acquire().await?, targets).await
+    let rows = sqlx::query!(
+        r#"
+        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
+        FROM read_model.checkpoints
+        WHERE role = 'live'
+        GROUP BY projection
+        UNION ALL
+        SELECT 'clicks', CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END
+        FROM clicks.positions
+        "#
+    )
+    .fetch_all(executor)
+    .await?;
+    let paused_at = |target: &PauseTarget| {
+        let row = rows.iter().find(|row| row.target == target.name());
+        (*target, row.and_then(|row| row.paused_at))
+    };
+    Ok(targets.iter().map(paused_at).collect())
 }
 
 /// Pauses or resumes the targets, and records the command if a target changed. Returns after the commit, when the last
@@ -167,13 +164,13 @@ async fn try_change(
         position::lock_all_in_tx(&mut tx).await?;
     }
     lock_in_tx(&mut tx, &projections).await?;
-    let before = read(&mut tx, targets).await?;
+    let before = paused(&mut *tx, targets).await?;
     let is_paused = change == PauseChange::Pause;
     set_in_tx(&mut tx, &projections, is_paused).await?;
     if targets.contains(&PauseTarget::Clicks) {
         position::set_paused_in_tx(&mut tx, is_paused).await?;
     }
-    let after = read(&mut tx, targets).await?;
+    let after = paused(&mut *tx, targets).await?;
     let states = before.into_iter().zip(after);
     let states = states.map(|((target, before), (_, after))| Paused {
         target,
@@ -215,30 +212,6 @@ async fn record_in_tx(
 }
 
 fn projections(targets: &[PauseTarget]) -> Vec<Projection> {
-    let named = targets.iter().map(|it| Projection::named(it.name()));
+    let named = targets.iter().map(|it| Projection::of_name(it.name()));
     named.flatten().collect()
-}
-
-async fn read(
-    session: &mut PgConnection,
-    targets: &[PauseTarget],
-) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
-    let rows = sqlx::query!(
-        r#"
-        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
-        FROM read_model.checkpoints
-        WHERE role = 'live'
-        GROUP BY projection
-        UNION ALL
-        SELECT 'clicks', CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END
-        FROM clicks.positions
-        "#
-    )
-    .fetch_all(session)
-    .await?;
-    let paused_at = |target: &PauseTarget| {
-        let row = rows.iter().find(|row| row.target == target.name());
-        (*target, row.and_then(|row| row.paused_at))
-    };
-    Ok(targets.iter().map(paused_at).collect())
 }

@@ -12,15 +12,13 @@ pub mod loading;
 pub mod pace;
 mod parked;
 pub mod plan;
-pub mod reading;
 mod report;
 pub mod rollback;
 mod swap;
-mod verification;
 
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use linkledger_core::{
     databases::Databases, event_store::log::PerShard, fail_point, shard::Position,
 };
@@ -32,14 +30,18 @@ use self::{
     generation::GenerationPhase,
     loading::Loader,
     parked::WouldPark,
-    verification::ensure_verified,
 };
 use crate::{
-    operations::pause::paused,
-    operations::verify::SESSIONS,
-    pipeline::checkpoint::{
-        Role,
-        generation::{GenerationProgress, generation_progress},
+    operations::{
+        pause::paused,
+        verify::{self, GenerationTarget, SESSIONS, outcome},
+    },
+    pipeline::{
+        checkpoint::{
+            Role,
+            generation::{GenerationProgress, generation_progress},
+        },
+        retry::retried,
     },
     progress::ProgressReport,
     read_models::Projection,
@@ -184,6 +186,45 @@ async fn finish(
         is_paused: is_paused(pool, projection).await?,
         seconds: begun_at.elapsed().as_secs_f64(),
     })
+}
+
+/// Verifies the generation with the log, records the outcome, and returns the number of verified
+/// events.
+///
+/// # Errors
+/// Returns an error if a row is wrong, or if the database fails.
+async fn ensure_verified(loader: &Loader, build: GenerationBuild) -> anyhow::Result<u64> {
+    let GenerationBuild {
+        projection,
+        generation,
+        live,
+        ..
+    } = build;
+    let target = GenerationTarget {
+        projection,
+        generation,
+    };
+    let events = verify::event_count(&loader.databases.read, target).await?;
+    loader
+        .progress
+        .enter(&format!("{projection}: verifying"), events, "events");
+    let on_progress = |events| loader.progress.advance(events);
+    let verified = verify::verify_generation(&loader.databases, target, &on_progress).await?;
+    retried(|| async {
+        let recorded = outcome::record(&loader.databases.read, &verified).await;
+        recorded.context("cannot record the outcome of the verification")
+    })
+    .await?;
+    if verified.findings.is_empty() {
+        return Ok(verified.events);
+    }
+    let named = serde_json::to_string(&verified.findings.named.first())
+        .context("cannot print the first wrong row")?;
+    bail!(
+        "{build} does not say what the log says: {} rows are wrong, the first one is {named}. Generation {live} is still served. `projector drop \
+         {projection} {generation}`, then `projector rebuild {projection}` makes a new one",
+        verified.findings.mismatches
+    )
 }
 
 /// Returns true if an operator has paused the projection.

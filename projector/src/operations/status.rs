@@ -5,31 +5,35 @@
 //! may be read once a second.
 
 mod checkpoints;
+pub mod clicks;
 mod findings;
 pub mod generations;
 pub mod operations;
 pub mod projection;
 pub mod relay;
 pub mod snapshot;
-pub mod verification;
 
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     databases::Databases,
     event_store::log::{self, ReadFrom},
+    shard::Shard,
     timestamp,
 };
 use serde::{Serialize, Serializer};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use self::{projection::ProjectionStatus, relay::PublishingStatus, snapshot::HeldSnapshots};
+use self::{
+    clicks::ClickStatus, projection::ProjectionStatus, relay::PublishingStatus,
+    snapshot::HeldSnapshots,
+};
 use crate::{
     operations::{
         audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
-        clicks::{self, ClickStatus},
         pause::PauseTarget,
+        verify::outcome,
     },
     read_models::Projection,
 };
@@ -74,7 +78,7 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     let generations = generations::read(&databases.read, &end, &operations)
         .await
         .context("cannot read the generations")?;
-    let upgraded_at = verification::upgraded_at(databases)
+    let upgraded_at = upgraded_at(databases)
         .await
         .context("cannot read when the read tables were migrated")?;
     for (projection, it) in Projection::ALL.into_iter().zip(&mut projections) {
@@ -85,13 +89,15 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
         if it.paused_at.is_some() {
             it.paused_by = operations::paused_by(it.projection, &recorded);
         }
-        (it.verification, it.unverified_since) =
-            verification::read(&databases.read, projection, upgraded_at)
-                .await
-                .context("cannot read the last verification")?;
+        it.verification = outcome::last(&databases.read, projection)
+            .await
+            .context("cannot read the last verification")?;
+        let verified_at = it.verification.map(|last| last.verified_at);
+        let unverified_since = upgraded_at.filter(|at| Some(*at) > verified_at);
+        it.unverified_since = unverified_since.map(timestamp::format);
     }
     // Nothing that clicks do hides the state of events.
-    let mut clicks = clicks::status(&databases.read)
+    let mut clicks = clicks::read(&databases.read)
         .await
         .map_err(|error| error.to_string());
     if let Ok(clicks) = &mut clicks
@@ -122,6 +128,25 @@ fn serialize_readable<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     clicks.as_ref().ok().serialize(serializer)
+}
+
+/// Returns the time of the last migration of the read tables; `None` if the log had no events between the first
+/// and the last one: new read tables are filled by this release.
+async fn upgraded_at(databases: &Databases) -> sqlx::Result<Option<OffsetDateTime>> {
+    let migrations = "SELECT min(installed_on), max(installed_on) FROM read_model._sqlx_migrations";
+    let (made_at, migrated_at): (Option<OffsetDateTime>, Option<OffsetDateTime>) =
+        sqlx::query_as(migrations)
+            .fetch_one(&databases.read)
+            .await?;
+    let beginnings: Vec<ReadFrom> = Shard::all()
+        .map(|shard| ReadFrom { shard, after: 0 })
+        .collect();
+    let recorded = log::recording_times_after(&databases.log, &beginnings).await?;
+    let had_events = |migrated_at: &OffsetDateTime| {
+        let mut recorded = recorded.iter().flatten();
+        recorded.any(|at| made_at.is_some_and(|made_at| made_at < *at) && at < migrated_at)
+    };
+    Ok(migrated_at.filter(had_events))
 }
 
 /// Returns, for each place, the age in seconds of the first event after the place; `None` if there is no such

@@ -9,15 +9,14 @@
 //! A parked account is compared up to its first waiting event. Skipped events count as absent.
 
 mod comparison;
-pub(crate) mod exceptions;
+mod exceptions;
 mod findings;
 mod orphans;
 pub mod outcome;
 mod repair;
-pub(crate) mod reprojection;
 mod row_keys;
 mod shard_pass;
-pub(crate) mod snapshot;
+mod snapshot;
 pub mod statements;
 mod step_size;
 pub mod subject;
@@ -31,7 +30,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 
 pub use self::{
-    findings::{ComparedColumn, FindingKind, Findings, NAMED_MAX, VerifyFinding},
+    findings::{ComparedColumn, ComparedRow, FindingKind, Findings, NAMED_MAX, VerifyFinding},
     snapshot::{GenerationTarget, LogBucket},
 };
 use self::{snapshot::checkpoints, subject::VerifiedSubject};

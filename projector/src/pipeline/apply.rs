@@ -1,12 +1,11 @@
 //! Applies batches of events to the read models, in one transaction.
 //!
-//! The transaction locks the checkpoints, writes the rows of all events, parks accounts with an
-//! event that cannot be applied, advances the checkpoints, and appends the changes that redirect
-//! caches follow. Either all of that is committed or nothing.
+//! The transaction locks and advances the checkpoints, writes the rows of all events, parks accounts
+//! with an event that cannot be applied, and appends the changes that redirect caches follow. Either
+//! all of that is committed or nothing.
 
 mod isolate;
 mod plan;
-mod summary;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,10 +16,13 @@ use linkledger_core::{
 };
 use sqlx::{PgConnection, PgPool};
 
-pub use self::{isolate::isolate, plan::ApplyPlan, summary::ApplySummary};
+pub use self::{
+    isolate::isolate,
+    plan::{ApplyPlan, ApplySummary},
+};
 use crate::{
     pipeline::{
-        checkpoint::{self, Checkpoint, CheckpointAdvance, CheckpointLock, Role},
+        checkpoint::{self, Checkpoint, CheckpointAdvance, Role},
         decode::BatchEvent,
         parking::{ParkedAccount, table},
     },
@@ -48,11 +50,6 @@ impl ShardBatch {
         self.events.last().expect("a batch is never empty")
     }
 
-    /// Returns the position of the first event.
-    pub fn start(&self) -> Position {
-        self.events[0].recorded().position
-    }
-
     /// Returns the position of the last event, to which the checkpoints advance.
     pub fn end(&self) -> Position {
         self.last().recorded().position
@@ -73,11 +70,9 @@ impl ShardBatch {
             checkpoint.position = checkpoint.position.max(self.end());
         }
         let later = Self {
-            shard: self.shard,
             checkpoints,
             events: later,
-            parked: self.parked.clone(),
-            skipped: self.skipped.clone(),
+            ..self.clone()
         };
         (self, later)
     }
@@ -169,26 +164,17 @@ impl PreparedRows<'_> {
         creation: Creation,
     ) -> sqlx::Result<Result<(), ApplyConflict>> {
         let role = self.role;
-        match checkpoint::lock_in_tx(tx, &self.advances, role).await? {
-            CheckpointLock::Locked => {}
-            CheckpointLock::Moved(shards) => {
-                return Ok(Err(ApplyConflict::CheckpointMoved(shards)));
-            }
-            CheckpointLock::Paused => return Ok(Err(ApplyConflict::ProjectionPaused)),
+        let advanced = checkpoint::advance_in_tx(tx, &self.advances, role).await?;
+        if advanced.is_err() {
+            return Ok(advanced);
         }
         self.rows.write_in_tx(tx, creation).await?;
         if !table::park_in_tx(tx, &self.plan.parked, &self.plan.waiting).await? {
             return Ok(Err(ApplyConflict::AccountReleased));
         }
-        let advanced = checkpoint::advance_in_tx(tx, &self.advances, role).await?;
-        if advanced != self.advances.len() as u64 {
-            let shards = self.advances.iter().map(|advance| advance.shard);
-            return Ok(Err(ApplyConflict::CheckpointMoved(shards.collect())));
-        }
-        match role {
-            Role::Live => self.rows.redirect_changes().append_in_tx(tx).await?,
-            // Redirect caches serve the live generation only.
-            Role::Building | Role::Standby => {}
+        // Redirect caches serve the live generation only.
+        if role == Role::Live {
+            self.rows.redirect_changes().append_in_tx(tx).await?;
         }
         Ok(Ok(()))
     }

@@ -15,27 +15,17 @@ use linkledger_core::{
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::pipeline::parking::ParkedAccount;
+use crate::pipeline::{apply::ApplyConflict, parking::ParkedAccount};
 
-/// Role of a generation of a read model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// A rebuild writes the generation; no reader uses it.
-    Building,
-    /// The projector writes the generation, and query-api reads it.
-    Live,
-    /// The generation was live, and a rollback can make it live again.
-    Standby,
-}
-
-impl Role {
-    /// Returns the name in SQL.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Building => "building",
-            Self::Live => "live",
-            Self::Standby => "standby",
-        }
+linkledger_core::named_enum! {
+    /// Role of a generation of a read model, by its name in SQL.
+    pub enum Role {
+        /// A rebuild writes the generation; no reader uses it.
+        Building = "building",
+        /// The projector writes the generation, and query-api reads it.
+        Live = "live",
+        /// The generation was live, and a rollback can make it live again.
+        Standby = "standby",
     }
 }
 
@@ -118,7 +108,7 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
     .await?;
     let checkpoints = rows.into_iter().filter_map(|row| {
         let shard = Shard::new(row.shard.into())?;
-        let projection = Projection::named(&row.projection)?;
+        let projection = Projection::of_name(&row.projection)?;
         let checkpoint = Checkpoint {
             generation: row.generation,
             epoch: row.epoch,
@@ -137,44 +127,48 @@ pub async fn load_live(pool: &PgPool, shards: &[Shard]) -> sqlx::Result<Vec<Live
     Ok(checkpoints.collect())
 }
 
-/// Outcome of an attempt to lock checkpoints.
-#[derive(Debug)]
-pub enum CheckpointLock {
-    /// All checkpoints are in the expected state, and locked until the end of the transaction.
-    Locked,
-    /// Checkpoints of these shards are not in the expected state.
-    Moved(BTreeSet<Shard>),
-    /// An operator has paused one of the projections.
-    Paused,
-}
-
-/// Locks the checkpoints that advance, if they are in the expected state.
+/// Locks the checkpoints that are in the expected state until the end of the transaction, in the order of their keys,
+/// and advances them. After a conflict the transaction must not be committed.
 ///
 /// # Errors
 /// Returns an error if the database fails, or a lock is not acquired before the timeout
 /// (SQLSTATE 55P03).
-pub async fn lock_in_tx(
+pub async fn advance_in_tx(
     tx: &mut PgConnection,
     advances: &[CheckpointAdvance],
     role: Role,
-) -> sqlx::Result<CheckpointLock> {
-    let columns = Columns::of(advances);
+) -> sqlx::Result<Result<(), ApplyConflict>> {
+    let projections: Vec<&str> = advances.iter().map(|it| it.projection.name()).collect();
+    let generations: Vec<i32> = advances.iter().map(|it| it.from.generation).collect();
+    let shards: Vec<i16> = advances.iter().map(|it| it.shard.number()).collect();
+    let epochs: Vec<i32> = advances.iter().map(|it| it.from.epoch).collect();
+    let from: Vec<Position> = advances.iter().map(|it| it.from.position).collect();
+    let to: Vec<Position> = advances.iter().map(|it| it.to).collect();
     let rows = sqlx::query!(
         r#"
-        SELECT c.projection, c.shard,
-               (c.role = 'live' AND c.paused_at IS NOT NULL) AS "is_paused!"
-        FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::integer[], $5::bigint[])
-            AS expected (projection, generation, shard, epoch, position)
-        JOIN read_model.checkpoints AS c USING (projection, generation, shard, epoch, position)
-        WHERE c.role = $6
-        ORDER BY c.projection, c.generation, c.shard
-        FOR UPDATE OF c
+        WITH locked AS (
+            SELECT c.projection, c.generation, c.shard, expected.target,
+                   (c.role = 'live' AND c.paused_at IS NOT NULL) AS is_paused
+            FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::integer[], $5::bigint[],
+                        $6::bigint[])
+                AS expected (projection, generation, shard, epoch, position, target)
+            JOIN read_model.checkpoints AS c USING (projection, generation, shard, epoch, position)
+            WHERE c.role = $7
+            ORDER BY c.projection, c.generation, c.shard
+            FOR UPDATE OF c
+        )
+        UPDATE read_model.checkpoints AS c SET position = locked.target
+        FROM locked
+        WHERE c.projection = locked.projection AND c.generation = locked.generation
+          AND c.shard = locked.shard
+        RETURNING c.projection, c.shard, locked.is_paused AS "is_paused!"
         "#,
-        &columns.projections as &[&str],
-        &columns.generations,
-        &columns.shards,
-        &columns.epochs,
-        &columns.from,
+        &projections as &[&str],
+        &generations,
+        &shards,
+        &epochs,
+        &from,
+        &to,
         role.name()
     )
     .fetch_all(tx)
@@ -187,11 +181,11 @@ pub async fn lock_in_tx(
     let moved = advances.iter().filter(|advance| !is_locked(advance));
     let moved: BTreeSet<Shard> = moved.map(|advance| advance.shard).collect();
     Ok(if !moved.is_empty() {
-        CheckpointLock::Moved(moved)
+        Err(ApplyConflict::CheckpointMoved(moved))
     } else if rows.iter().any(|row| row.is_paused) {
-        CheckpointLock::Paused
+        Err(ApplyConflict::ProjectionPaused)
     } else {
-        CheckpointLock::Locked
+        Ok(())
     })
 }
 
@@ -205,7 +199,7 @@ pub async fn lock_of_in_tx(
     tx: &mut PgConnection,
     account: ParkedAccount,
     role: Role,
-) -> sqlx::Result<CheckpointLock> {
+) -> sqlx::Result<Result<(), ApplyConflict>> {
     let is_paused = sqlx::query_scalar!(
         r#"
         SELECT paused_at IS NOT NULL AS "is_paused!" FROM read_model.checkpoints
@@ -220,68 +214,8 @@ pub async fn lock_of_in_tx(
     .fetch_optional(tx)
     .await?;
     Ok(match is_paused {
-        Some(false) => CheckpointLock::Locked,
-        Some(true) => CheckpointLock::Paused,
-        None => CheckpointLock::Moved([account.shard].into()),
+        Some(false) => Ok(()),
+        Some(true) => Err(ApplyConflict::ProjectionPaused),
+        None => Err(ApplyConflict::CheckpointMoved([account.shard].into())),
     })
-}
-
-/// Advances the checkpoints that are in the expected state, and returns their number.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn advance_in_tx(
-    tx: &mut PgConnection,
-    advances: &[CheckpointAdvance],
-    role: Role,
-) -> sqlx::Result<u64> {
-    let columns = Columns::of(advances);
-    let result = sqlx::query!(
-        "
-        UPDATE read_model.checkpoints AS c
-        SET position = advance.target
-        FROM unnest($1::text[], $2::integer[], $3::smallint[], $4::integer[], $5::bigint[],
-                    $6::bigint[])
-            AS advance (projection, generation, shard, epoch, position, target)
-        WHERE c.projection = advance.projection AND c.generation = advance.generation
-          AND c.shard = advance.shard AND c.epoch = advance.epoch
-          AND c.position = advance.position AND c.role = $7
-        ",
-        &columns.projections as &[&str],
-        &columns.generations,
-        &columns.shards,
-        &columns.epochs,
-        &columns.from,
-        &columns.to,
-        role.name()
-    )
-    .execute(tx)
-    .await?;
-    Ok(result.rows_affected())
-}
-
-/// Advances as columns, for `unnest`.
-#[derive(Default)]
-struct Columns {
-    projections: Vec<&'static str>,
-    generations: Vec<i32>,
-    shards: Vec<i16>,
-    epochs: Vec<i32>,
-    from: Vec<Position>,
-    to: Vec<Position>,
-}
-
-impl Columns {
-    fn of(advances: &[CheckpointAdvance]) -> Self {
-        let mut columns = Self::default();
-        for advance in advances {
-            columns.projections.push(advance.projection.name());
-            columns.generations.push(advance.from.generation);
-            columns.shards.push(advance.shard.number());
-            columns.epochs.push(advance.from.epoch);
-            columns.from.push(advance.from.position);
-            columns.to.push(advance.to);
-        }
-        columns
-    }
 }

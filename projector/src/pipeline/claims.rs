@@ -150,7 +150,6 @@ impl Claims {
             owner_id.filter(|owner_id| is_renewed || *owner_id == own)
         });
         let is_own = |shard: &Shard| owners[shard.index()].0 == Some(own);
-        let mut rows = Columns::default();
         // After a silence of the database, all claims have expired, also those of processes that are about to renew
         // them: this process then takes only what nobody owns, until its next renewal.
         let is_silent = self.renewed_at.is_some_and(|at| at.elapsed() >= EXPIRY);
@@ -158,14 +157,13 @@ impl Claims {
         let mut claimable = share::claimable(&living, own);
         claimable.retain(|shard| !self.was_silent || owners[shard.index()].0.is_none());
         let kept = Shard::all().filter(is_own);
-        for shard in kept.chain(claimable) {
+        let rows = kept.chain(claimable).map(|shard| {
             let report = reports.iter().find(|(reported, _)| *reported == shard);
             let rates = report.map_or([0.0; _], |(_, positions)| self.rates(shard, *positions));
-            rows.shards.push(shard.number());
-            rows.owner_ids.push(owners[shard.index()].0);
-            rows.rates.push(by_name(rates));
-        }
-        self.write(&rows).await
+            (shard.number(), owners[shard.index()].0, by_name(rates))
+        });
+        let (shards, owner_ids, rates): (Vec<_>, Vec<_>, Vec<_>) = rows.collect();
+        self.write(&shards, &owner_ids, &rates).await
     }
 
     /// Reads the owner of each shard, and whether it has renewed its claim in time.
@@ -210,7 +208,12 @@ impl Claims {
     }
 
     /// Writes the claims whose owner is still the one that was read. Returns the shards that this process then owns.
-    async fn write(&self, rows: &Columns) -> sqlx::Result<BTreeSet<Shard>> {
+    async fn write(
+        &self,
+        shards: &[i16],
+        owner_ids: &[Option<Uuid>],
+        rates: &[serde_json::Value],
+    ) -> sqlx::Result<BTreeSet<Shard>> {
         let (error, error_at) = self.error.as_ref().map(|(text, at)| (text, *at)).unzip();
         let shards = sqlx::query_scalar!(
             r#"
@@ -231,9 +234,9 @@ impl Claims {
             WHERE c.shard = claimed.shard
             RETURNING c.shard
             "#,
-            &rows.shards,
-            &rows.owner_ids as &[Option<Uuid>],
-            &rows.rates,
+            shards,
+            owner_ids as &[Option<Uuid>],
+            rates,
             self.owner_id,
             self.owner,
             env!("CARGO_PKG_VERSION"),
@@ -274,14 +277,6 @@ impl Claims {
             tracing::warn!(%error, "cannot give the claims of shards up: they expire within 3 s");
         }
     }
-}
-
-/// Rows as columns, for `unnest`.
-#[derive(Default)]
-struct Columns {
-    shards: Vec<i16>,
-    owner_ids: Vec<Option<Uuid>>,
-    rates: Vec<serde_json::Value>,
 }
 
 /// Returns the rates with the names of the projections.

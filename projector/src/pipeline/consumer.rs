@@ -3,45 +3,53 @@
 //! No consumer group and no stored offset: what the topic does not deliver to this process is read from the log, so it
 //! does not matter where reading begins.
 
-mod key;
 mod record;
-mod unreadable_records;
 
-use std::{collections::BTreeSet, future::Future, mem};
+use std::{collections::BTreeSet, future::Future, mem, time::Duration};
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::PerShard,
+    cloud_event::{PublishedEvent, RecordKey},
+    event_store::{log::PerShard, log_meta, time_limit::within},
     kafka_close::ClosedInTime,
-    kafka_config::TopicName,
+    kafka_config::KafkaConfig,
     kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
+    metrics::RECORDS_UNREADABLE_TOTAL,
     shard::Shard,
 };
+use metrics::counter;
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},
     error::KafkaError,
+    message::BorrowedMessage,
 };
 use sqlx::PgPool;
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::Instant};
 
-use self::{key::KnownKey, unreadable_records::UnreadableRecords};
 use crate::config::Config;
 
 /// Group that nobody joins: librdkafka assigns partitions only to a client that could join one, and looks for its
 /// coordinator.
-pub(crate) const GROUP_ID: &str = "linkledger-projector";
+const GROUP_ID: &str = "linkledger-projector";
+
+/// Timeout for reading the key of the records. Meanwhile records wait.
+const KEY_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Shortest time between two lines of the log: a flooded topic must not flood the log.
+const UNREADABLE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
 
+/// Client of a topic.
+pub(crate) type KafkaClient = ClosedInTime<StreamConsumer<KafkaErrors>>;
+
 /// Consumer of the topic of events.
 pub struct Consumer {
-    inner: ClosedInTime<StreamConsumer<KafkaErrors>>,
+    inner: KafkaClient,
     settings: Config,
-    topic: TopicName,
     shards: BTreeSet<Shard>,
     /// Offset of the next record of each partition, once a record was received.
     next_offsets: PerShard<Option<i64>>,
@@ -58,9 +66,8 @@ impl Consumer {
     /// Returns an error if the Kafka client refuses the settings.
     pub fn new(settings: &Config, log: PgPool) -> anyhow::Result<Self> {
         Ok(Self {
-            inner: client(settings)?,
+            inner: client_of(settings)?,
             settings: settings.clone(),
-            topic: settings.kafka.topic.clone(),
             shards: BTreeSet::new(),
             next_offsets: PerShard::default(),
             key: KnownKey::new(log),
@@ -89,8 +96,8 @@ impl Consumer {
         let mut partitions = TopicPartitionList::new();
         for shard in &self.shards {
             let next = self.next_offsets[shard.index()].map_or(Offset::End, Offset::Offset);
-            let (topic, partition) = (self.topic.as_str(), shard.number().into());
-            partitions.add_partition_offset(topic, partition, next)?;
+            let topic = self.settings.kafka.topic.as_str();
+            partitions.add_partition_offset(topic, shard.number().into(), next)?;
         }
         client
             .assign(&partitions)
@@ -114,48 +121,27 @@ impl Consumer {
             deadline.await;
             return Ok(Vec::new());
         }
+        let messages = receive(&self.inner, records_max, deadline).await?;
+        let key = if messages.is_empty() {
+            None
+        } else {
+            self.key.get().await
+        };
         let mut events = Vec::new();
-        let errors = &self.inner.context();
-        let mut stream = self.inner.stream();
-        let mut next = tokio::select! {
-            biased;
-            first = stream.next() => first,
-            () = deadline => None,
-        };
-        let key = match next {
-            Some(_) => self.key.get().await,
-            None => None,
-        };
-        let mut records = 0;
-        while let Some(result) = next {
-            match result {
-                Ok(message) => {
-                    if let Some(shard) = Shard::new(message.partition().into())
-                        && let Some(key) = &key
-                    {
-                        self.next_offsets[shard.index()] = Some(message.offset() + 1);
-                        match record::event_of(shard, &message, key) {
-                            Ok(event) => events.push(event),
-                            Err(error) => self.unreadable.add(|| {
-                                let (partition, offset) = (message.partition(), message.offset());
-                                format!("{error} (partition {partition}, offset {offset})")
-                            }),
-                        }
-                    }
+        for message in &messages {
+            if let Some(shard) = Shard::new(message.partition().into())
+                && let Some(key) = &key
+            {
+                self.next_offsets[shard.index()] = Some(message.offset() + 1);
+                match record::event_of(shard, message, key) {
+                    Ok(event) => events.push(event),
+                    Err(error) => self.unreadable.add(|| {
+                        let (partition, offset) = (message.partition(), message.offset());
+                        format!("{error} (partition {partition}, offset {offset})")
+                    }),
                 }
-                Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
-                    return Err(error).context("cannot consume");
-                }
-                Err(error) => errors.record(&error, ""),
             }
-            records += 1;
-            next = if records < records_max {
-                stream.next().now_or_never().flatten()
-            } else {
-                None
-            };
         }
-        drop(stream);
         if self.unreadable.log_if_due() {
             // The log may have another key now.
             self.key.forget();
@@ -173,7 +159,7 @@ impl Consumer {
     /// no broker.
     async fn replace_client(&mut self) {
         let settings = self.settings.clone();
-        let making = spawn_blocking(move || client(&settings)).await;
+        let making = spawn_blocking(move || client_of(&settings)).await;
         let making = making.context("making a Kafka client panicked").flatten();
         let assigned = making.and_then(|client| self.assign(&client).map(|()| client));
         match assigned {
@@ -190,33 +176,158 @@ impl Consumer {
 
     /// Closes the client.
     pub async fn close(self) {
-        let inner = self.inner;
-        if spawn_blocking(move || drop(inner)).await.is_err() {
-            tracing::warn!("closing the Kafka client panicked");
-        }
+        close(self.inner).await;
     }
 }
 
-/// Returns a client that connects in the background.
-fn client(settings: &Config) -> anyhow::Result<ClosedInTime<StreamConsumer<KafkaErrors>>> {
-    let mut config: ClientConfig = settings.kafka.client_settings()?.collect();
+/// Key of the records, which the database of the log has, once it was read.
+struct KnownKey {
+    log: PgPool,
+    key: Option<RecordKey>,
+}
+
+impl KnownKey {
+    fn new(log: PgPool) -> Self {
+        Self { log, key: None }
+    }
+
+    /// Returns the key; `None` if the database fails: then records are as if they were missing.
+    async fn get(&mut self) -> Option<RecordKey> {
+        if self.key.is_none() {
+            match within(KEY_TIME_MAX, log_meta::record_key(&self.log)).await {
+                Ok(key) => self.key = Some(key),
+                Err(error) => tracing::warn!(
+                    %error,
+                    "cannot read the key of the records: the log is read instead"
+                ),
+            }
+        }
+        self.key.clone()
+    }
+
+    /// Reads the key again before the next record.
+    fn forget(&mut self) {
+        self.key = None;
+    }
+}
+
+/// Records that are treated as absent: events that the topic lacks are read from the event store.
+#[derive(Debug, Default)]
+struct UnreadableRecords {
+    /// Number of records since the last line of the log, and the first of them.
+    count: u64,
+    first: Option<String>,
+    logged_at: Option<Instant>,
+}
+
+impl UnreadableRecords {
+    /// Counts a record.
+    fn add(&mut self, describe: impl FnOnce() -> String) {
+        counter!(RECORDS_UNREADABLE_TOTAL).increment(1);
+        self.count += 1;
+        self.first.get_or_insert_with(describe);
+    }
+
+    /// Logs one line for all records since the last line, if it is due. Returns true if it did.
+    fn log_if_due(&mut self) -> bool {
+        let is_recent = |at: Instant| at.elapsed() < UNREADABLE_INTERVAL;
+        if self.logged_at.is_some_and(is_recent) {
+            return false;
+        }
+        let first = self.first.take();
+        if let Some(first) = &first {
+            self.logged_at = Some(Instant::now());
+            tracing::warn!(
+                count = mem::take(&mut self.count),
+                first,
+                "the topic has records that are not events of the log: somebody else writes to it, or changes \
+                 records; they are dropped, and the log is read instead"
+            );
+        }
+        first.is_some()
+    }
+}
+
+fn client_of(settings: &Config) -> anyhow::Result<KafkaClient> {
+    let fetch_wait_max_ms = settings.fetch_wait_max_ms.to_string();
+    client(
+        &settings.kafka,
+        RIGHTS,
+        &[
+            // Also where retention has removed the next record.
+            ("auto.offset.reset", "latest"),
+            // Somebody else's open transaction must not hide records.
+            ("isolation.level", "read_uncommitted"),
+            ("fetch.wait.max.ms", fetch_wait_max_ms.as_str()),
+            // The records of the next cycle arrive while this one commits, in few fetches.
+            ("queued.min.messages", "500"),
+            ("fetch.queue.backoff.ms", "2"),
+        ],
+    )
+}
+
+/// Returns a client of a topic that connects in the background and stores no offset, with more settings. Its user needs
+/// these rights.
+pub(crate) fn client(
+    kafka: &KafkaConfig,
+    rights: &'static str,
+    settings: &[(&str, &str)],
+) -> anyhow::Result<KafkaClient> {
+    let mut config: ClientConfig = kafka.client_settings()?.collect();
     config
         .set("group.id", GROUP_ID)
-        // Also where retention has removed the next record.
-        .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // Somebody else's open transaction must not hide records.
-        .set("isolation.level", "read_uncommitted")
-        .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-        // The records of the next cycle arrive while this one commits, in few fetches.
-        .set("queued.min.messages", "500")
-        .set("fetch.queue.backoff.ms", "2")
         .set(STATISTICS_INTERVAL.0, STATISTICS_INTERVAL.1);
+    for (name, value) in settings {
+        config.set(*name, *value);
+    }
     config
-        .create_with_context(KafkaErrors::new(RIGHTS))
+        .create_with_context(KafkaErrors::new(rights))
         .map(ClosedInTime::new)
         .context("cannot create the Kafka consumer")
+}
+
+/// Receives up to `records_max` messages. Waits for the first message until `deadline` completes.
+///
+/// # Errors
+/// Returns an error if the Kafka client has failed for good.
+pub(crate) async fn receive(
+    client: &StreamConsumer<KafkaErrors>,
+    records_max: usize,
+    deadline: impl Future<Output = ()>,
+) -> anyhow::Result<Vec<BorrowedMessage<'_>>> {
+    let mut messages = Vec::new();
+    let mut stream = client.stream();
+    let mut next = tokio::select! {
+        biased;
+        first = stream.next() => first,
+        () = deadline => None,
+    };
+    let mut received = 0;
+    while let Some(result) = next {
+        match result {
+            Ok(message) => messages.push(message),
+            Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
+                return Err(error).context("cannot consume");
+            }
+            Err(error) => client.context().record(&error, ""),
+        }
+        received += 1;
+        next = if received < records_max {
+            stream.next().now_or_never().flatten()
+        } else {
+            None
+        };
+    }
+    Ok(messages)
+}
+
+/// Closes a client, or gives up a share of it: the last one closes it.
+pub(crate) async fn close(client: impl Send + 'static) {
+    if spawn_blocking(move || drop(client)).await.is_err() {
+        tracing::warn!("closing a Kafka client panicked");
+    }
 }
 
 #[cfg(test)]

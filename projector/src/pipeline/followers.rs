@@ -41,15 +41,12 @@ use self::{
     claimed_shard::{ClaimedShard, Group},
     follower::Follower,
 };
-use crate::{
-    pipeline::{
-        apply::{self, ApplyConflict, ApplySummary, ShardBatch},
-        checkpoint::Role,
-        claims::ShardReport,
-        decode::BatchEvent,
-        retry,
-    },
-    read_models::skipped::Skipped,
+use crate::pipeline::{
+    apply::{self, ApplyConflict, ApplySummary, ShardBatch},
+    checkpoint::Role,
+    claims::ShardReport,
+    decode::BatchEvent,
+    retry,
 };
 
 /// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
@@ -193,20 +190,16 @@ impl Followers {
             let share = room / due.len();
             batches.extend(self.read_log(due, share).await?);
         }
+        let parked = self.parked_among(&batches).await?;
+        let skipped = self.skipped_among(&batches).await?;
         let batches = batches.into_iter().map(|(group, events)| ShardBatch {
             shard: group.shard,
             checkpoints: group.checkpoints,
             events,
-            parked: BTreeSet::new(),
-            skipped: Skipped::default(),
+            parked: parked.clone(),
+            skipped: skipped.clone(),
         });
-        let mut batches: Vec<ShardBatch> = batches.collect();
-        let parked = self.parked_among(&batches).await?;
-        let skipped = self.skipped_among(&batches).await?;
-        for batch in &mut batches {
-            (batch.parked, batch.skipped) = (parked.clone(), skipped.clone());
-        }
-        Ok(batches)
+        Ok(batches.collect())
     }
 
     fn recent_events(&self, group: &Group, rows_max: usize) -> Vec<Arc<BatchEvent>> {

@@ -16,11 +16,13 @@ pub mod skipped;
 pub mod table;
 
 use linkledger_core::{
+    envelope::RecordedEvent,
     id::AccountId,
     projection::Projection,
     shard::{Position, Shard},
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use uuid::Uuid;
 
 use super::poison::Poison;
 
@@ -32,10 +34,21 @@ pub struct ParkedAccount {
     /// Generation of the read model.
     pub generation: i32,
     /// Shard of the account.
-    #[serde(serialize_with = "serialize_number")]
     pub shard: Shard,
     /// Account whose events wait.
     pub account_id: AccountId,
+}
+
+impl ParkedAccount {
+    /// Returns a stored key; `None` if the projection belongs to a later release.
+    fn stored(projection: &str, generation: i32, shard: i16, account_id: Uuid) -> Option<Self> {
+        Some(Self {
+            projection: Projection::of_name(projection)?,
+            generation,
+            shard: Shard::new(shard.into())?,
+            account_id: AccountId::from_uuid(account_id),
+        })
+    }
 }
 
 /// The event that an account is parked for, which is the first waiting event of the account.
@@ -50,6 +63,17 @@ pub struct ParkingCause {
     pub poison: Poison,
 }
 
+impl ParkingCause {
+    /// Returns the cause of a parking for this event.
+    pub fn of(event: &RecordedEvent, poison: Poison) -> Self {
+        Self {
+            position: event.position,
+            event_type: event.event_type.clone(),
+            poison,
+        }
+    }
+}
+
 /// A parked account, and the event that the account is parked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Parking {
@@ -59,9 +83,4 @@ pub struct Parking {
     /// First waiting event, which cannot be applied.
     #[serde(flatten)]
     pub cause: ParkingCause,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn serialize_number<S: Serializer>(shard: &Shard, serializer: S) -> Result<S::Ok, S::Error> {
-    shard.number().serialize(serializer)
 }

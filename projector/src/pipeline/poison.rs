@@ -7,34 +7,17 @@ use serde::Serialize;
 /// Maximum number of characters of the detail of a poison event.
 const DETAIL_LENGTH_MAX: usize = 500;
 
-/// Category of a poison event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PoisonReason {
-    /// The event has a type, a version or a state of the link that this release does not know.
-    UnknownEvent,
-    /// The payload does not fit the event's type and version.
-    MalformedPayload,
-    /// The database refuses the rows of the event.
-    RefusedRow,
-}
-
-impl PoisonReason {
-    /// All reasons.
-    pub const ALL: [Self; 3] = [Self::UnknownEvent, Self::MalformedPayload, Self::RefusedRow];
-
-    /// Returns the name in SQL, logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UnknownEvent => "unknown_event",
-            Self::MalformedPayload => "malformed_payload",
-            Self::RefusedRow => "refused_row",
-        }
-    }
-
-    /// Returns the reason with the given name, if there is one.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.name() == name)
+linkledger_core::named_enum! {
+    /// Category of a poison event.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PoisonReason {
+        /// The event has a type, a version or a state of the link that this release does not know.
+        UnknownEvent = "unknown_event",
+        /// The payload does not fit the event's type and version.
+        MalformedPayload = "malformed_payload",
+        /// The database refuses the rows of the event.
+        RefusedRow = "refused_row",
     }
 }
 

@@ -48,7 +48,7 @@ impl Skipped {
         .fetch_all(executor)
         .await?;
         let skipped = rows.into_iter().filter_map(|row| {
-            let projection = Projection::named(&row.projection)?;
+            let projection = Projection::of_name(&row.projection)?;
             Some((projection, EventId::from_uuid(row.event_id)))
         });
         Ok(skipped.collect())

@@ -125,7 +125,9 @@ impl Options {
         connections_max: u32,
     ) -> anyhow::Result<Databases> {
         let databases = self.databases_of(kind, connections_max).await?;
-        pooler::refuse(self.databases.read_url(), kind).await?;
+        pooler::look(self.databases.read_url(), kind)
+            .await?
+            .admitted()?;
         Ok(databases)
     }
 

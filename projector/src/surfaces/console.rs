@@ -12,13 +12,11 @@ mod figures;
 mod find;
 mod guard;
 mod history;
-mod lag_samples;
 mod layout;
 mod link;
 mod newest_events;
 mod overview;
 mod parameters;
-mod sparkline;
 mod wording;
 
 use std::{sync::Arc, time::Duration};
@@ -34,12 +32,11 @@ use linkledger_core::{
     event_store::{SessionKind, session_options},
     http::console_style::CONSOLE_STYLE,
     internal_listener::InternalHosts,
-    lifecycle::Tasks,
 };
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use tokio::sync::Semaphore;
 
-use self::{error_page::ErrorPage, lag_samples::LagSamples};
+use self::error_page::ErrorPage;
 
 /// Maximum number of database connections, shared by all pages.
 pub(crate) const CONNECTIONS_MAX: u32 = 2;
@@ -52,32 +49,9 @@ const SCRIPT: &str = include_str!("console/console.js");
 #[derive(Clone)]
 struct Console {
     databases: Databases,
-    samples: LagSamples,
     /// A comparison with the log holds one session and takes a second one: one at a time, so that the pool is never
     /// empty for both.
     comparison: Arc<Semaphore>,
-}
-
-/// Starts the tasks of the console among `tasks`, and returns its pages. `hosts` are the host names under
-/// which browsers may reach the listener.
-///
-/// # Errors
-/// Returns an error if an address of `settings` is not a valid URL.
-pub fn start(
-    settings: &DatabaseSettings,
-    hosts: InternalHosts,
-    tasks: &mut Tasks,
-) -> sqlx::Result<Router> {
-    let console = Console {
-        databases: settings.pools_by(pool)?,
-        samples: LagSamples::default(),
-        comparison: Arc::new(Semaphore::new(1)),
-    };
-    let (samples, databases) = (console.samples.clone(), console.databases.clone());
-    tasks.spawn_housekeeping("console: samples of the lag", move |shutdown| {
-        samples.clone().keep_taking(databases.clone(), shutdown)
-    });
-    Ok(router(console, hosts))
 }
 
 /// Returns a pool of read-only sessions with short timeouts.
@@ -95,8 +69,16 @@ fn pool(database_url: &str) -> sqlx::Result<PgPool> {
         .connect_lazy_with(options))
 }
 
-fn router(console: Console, hosts: InternalHosts) -> Router {
-    Router::new()
+/// Returns the pages. `hosts` are the host names under which browsers may reach the listener.
+///
+/// # Errors
+/// Returns an error if an address of `settings` is not a valid URL.
+pub fn router(settings: &DatabaseSettings, hosts: InternalHosts) -> sqlx::Result<Router> {
+    let console = Console {
+        databases: settings.pools_by(pool)?,
+        comparison: Arc::new(Semaphore::new(1)),
+    };
+    Ok(Router::new()
         .route("/", get(overview::page))
         .route("/events", get(events::page))
         .route("/accounts/{account_id}", get(account::page))
@@ -113,7 +95,7 @@ fn router(console: Console, hosts: InternalHosts) -> Router {
         .fallback(no_such_page)
         .method_not_allowed_fallback(only_to_read)
         .with_state(console)
-        .layer(middleware::from_fn_with_state(hosts, guard::guard))
+        .layer(middleware::from_fn_with_state(hosts, guard::guard)))
 }
 
 fn asset<S: Clone + Send + Sync + 'static>(

@@ -47,8 +47,7 @@ impl TestConsole {
         let mut tasks = Tasks::new(CancellationToken::new());
         let names = vec!["ops.example".to_owned()];
         let hosts = InternalHosts { names };
-        let pages =
-            console::start(&DatabaseSettings::one(database_url), hosts, &mut tasks).unwrap();
+        let pages = console::router(&DatabaseSettings::one(database_url), hosts).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         lifecycle::serve(&mut tasks, "console", listener, pages);

@@ -98,7 +98,10 @@ impl Stage {
     }
 
     pub(crate) fn settings(&self) -> DatabaseSettings {
-        DatabaseSettings::two(self.database.url(), self.read.url())
+        DatabaseSettings {
+            read_database_url: Some(self.read.url().to_owned().into()),
+            ..DatabaseSettings::one(self.database.url())
+        }
     }
 
     /// Creates an account that was granted credits and has created `links` links.

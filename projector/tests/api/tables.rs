@@ -125,10 +125,10 @@ impl Tables {
         let redirect = (
             link_id,
             account,
-            link.state.destination_url.clone(),
+            link.state.destination_url.as_str().to_owned(),
             state.to_owned(),
             details.expires_at.map(Expiry::instant),
-            details.expired_url.clone(),
+            details.expired_url.as_deref().map(str::to_owned),
         );
         self.redirects
             .insert(link.state.slug.to_lowercase(), redirect);

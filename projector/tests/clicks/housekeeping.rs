@@ -1,7 +1,7 @@
 //! Salts, partitions and pruning.
 
 use linkledger_core::kafka_config::ClicksConfig;
-use linkledger_projector::{clicks::housekeeping, operations::clicks};
+use linkledger_projector::{clicks::housekeeping, operations::status::clicks};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -105,7 +105,7 @@ async fn records_lost_at_end_of_recorder_stay_missing() {
     let run = async |statement: &'static str| {
         sqlx::query(statement).execute(pool).await.unwrap();
     };
-    let missing = async || clicks::status(pool).await.unwrap().missing;
+    let missing = async || clicks::read(pool).await.unwrap().missing;
     // The dead recorder gave away 5 sequences of partition 2 and 4 of partition 3.
     run("INSERT INTO clicks.recorders (recorder_id, started_at, seen_at)
          VALUES ('00000000-0000-0000-0000-000000000001', now() - interval '9 days', now() - interval '2 days'),

@@ -13,16 +13,12 @@ use std::{
     },
 };
 
-use linkledger_core::{
-    click::{BotPatterns, ClickKind},
-    clock::Clock,
-    id::AccountId,
-};
+use linkledger_core::{click::BotPatterns, clock::Clock, id::AccountId};
 
 use super::{
     ACCOUNT_SHARE,
     folded::{ClickFacts, FoldedClicks, milliseconds_of},
-    frame::{Frame, RawClick},
+    frame::{Frames, RawClick},
 };
 
 /// Maximum number of bytes of the clicks in one buffer. A drain empties the buffers every 10 ms.
@@ -32,8 +28,6 @@ const FOLDED_BYTES_MAX: usize = 1 << 20;
 /// Longest step back of the clock during which clicks keep the instant of before. After a longer step the clock was
 /// wrong before, and instants follow the corrected clock once no heartbeat claims later ones.
 const SET_BACK_MAX_MS: i64 = 60_000;
-/// Bytes of a buffer that has seen no burst.
-const BUFFER_BYTES_USUAL: usize = 256 << 10;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -67,7 +61,7 @@ struct Slot(Mutex<Buffer>);
 /// Clicks of one thread since the last drain.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    pub(super) frames: Vec<u8>,
+    pub(super) frames: Frames,
     /// Bytes of the frames of each account; `None` while the frames together are within the share of one.
     accounts: Option<HashMap<AccountId, usize>>,
     pub(super) folded: FoldedClicks,
@@ -79,7 +73,7 @@ pub(super) struct Buffer {
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, Buffer> {
-        // A panic inside the lock leaves whole frames, or a part that the reader drops.
+        // A panic inside the lock leaves whole frames, or texts without a frame.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,15 +81,10 @@ impl Slot {
 impl ClickBuffers {
     /// Creates `count` empty buffers, and one if `count` is 0. Threads share buffers if there are more threads.
     pub(super) fn new(count: usize, clock: Arc<dyn Clock>) -> Self {
-        let slots: Box<[Slot]> = (0..count.max(1)).map(|_| Slot::default()).collect();
-        for slot in &slots {
-            slot.lock().frames.reserve(BUFFER_BYTES_USUAL);
-        }
-        let drained_at_ms = AtomicI64::new(milliseconds_of(clock.now()));
         Self {
-            slots,
+            slots: (0..count.max(1)).map(|_| Slot::default()).collect(),
+            drained_at_ms: AtomicI64::new(milliseconds_of(clock.now())),
             clock,
-            drained_at_ms,
         }
     }
 
@@ -111,13 +100,8 @@ impl ClickBuffers {
         let mut buffer = self.slots[thread % self.slots.len()].lock();
         let now_ms = milliseconds_of(self.clock.now());
         let clicked_at_ms = now_ms.max(self.drained_at_ms.load(Ordering::Relaxed));
-        if buffer.admits(click.account_id, click.frame_bytes()) {
-            let click = *click;
-            let frame = Frame {
-                clicked_at_ms,
-                click,
-            };
-            frame.append_to(&mut buffer.frames);
+        if buffer.admits(click.facts.account_id, click.frame_bytes()) {
+            buffer.frames.push(clicked_at_ms, click);
         } else {
             buffer.fold(click, clicked_at_ms, bots);
         }
@@ -150,28 +134,19 @@ impl ClickBuffers {
     pub(super) fn take(&self, number: usize, taken: &mut Buffer) {
         taken.frames.clear();
         taken.accounts = None;
-        if taken.frames.capacity() > BUFFER_BYTES_USUAL {
-            taken.frames.shrink_to(BUFFER_BYTES_USUAL);
-        }
         mem::swap(&mut *self.slots[number].lock(), taken);
     }
 }
 
 impl Buffer {
-    /// Returns the number of clicks, without those of the frames before the offset.
-    pub(super) fn click_count_from(&self, offset: usize) -> u64 {
-        let mut rest = &self.frames[offset..];
-        let mut frames = 0;
-        while let Some((_, after)) = Frame::read(rest) {
-            rest = after;
-            frames += 1;
-        }
-        frames + self.folded.count() + self.lost_count
+    /// Returns the number of clicks, without those of the frames that were read.
+    pub(super) fn click_count(&self) -> u64 {
+        self.frames.unread() as u64 + self.folded.count() + self.lost_count
     }
 
     /// Returns true if there is room for a frame of the account, which is then to be added.
     fn admits(&mut self, account_id: AccountId, bytes: usize) -> bool {
-        let waiting = self.frames.len();
+        let waiting = self.frames.bytes();
         let free = BUFFER_BYTES_MAX.saturating_sub(waiting);
         if self.accounts.is_none() && ACCOUNT_SHARE.may_add(waiting, bytes, free) {
             return true;
@@ -179,7 +154,7 @@ impl Buffer {
         let frames = &self.frames;
         let accounts = self
             .accounts
-            .get_or_insert_with(|| bytes_by_account(frames));
+            .get_or_insert_with(|| frames.bytes_by_account());
         let own = accounts.entry(account_id).or_default();
         let is_admitted = ACCOUNT_SHARE.may_add(*own, bytes, free);
         if is_admitted {
@@ -190,11 +165,11 @@ impl Buffer {
 
     fn fold(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
         let facts = ClickFacts {
-            link_id: click.link_id,
-            account_id: click.account_id,
+            link_id: click.facts.link_id,
+            account_id: click.facts.account_id,
             slug: click.slug,
             clicked_at_ms,
-            kind: kind_of(click, bots),
+            kind: click.facts.kind(bots.matches(click.user_agent)),
             count: 1,
         };
         let bytes_free = FOLDED_BYTES_MAX - self.folded.bytes();
@@ -206,26 +181,6 @@ impl Buffer {
     }
 }
 
-/// Returns the bytes of the frames of each account.
-fn bytes_by_account(frames: &[u8]) -> HashMap<AccountId, usize> {
-    let mut accounts = HashMap::<_, usize>::new();
-    let mut rest = frames;
-    while let Some((frame, after)) = Frame::read(rest) {
-        *accounts.entry(frame.click.account_id).or_default() += rest.len() - after.len();
-        rest = after;
-    }
-    accounts
-}
-
-/// Returns the kind of a click.
-pub(super) fn kind_of(click: &RawClick<'_>, bots: &BotPatterns) -> ClickKind {
-    if click.is_head || click.is_prefetch || bots.matches(click.user_agent) {
-        ClickKind::Bot
-    } else {
-        ClickKind::Human
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use linkledger_core::id::{AccountId, LinkId};
@@ -233,30 +188,29 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::clicks::frame::RequestFacts;
 
     fn click(link: u128, user_agent: &[u8]) -> RawClick<'_> {
         RawClick {
-            link_id: LinkId::from_uuid(Uuid::from_u128(link)),
-            account_id: AccountId::from_uuid(Uuid::nil()),
+            facts: RequestFacts {
+                link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+                account_id: AccountId::from_uuid(Uuid::nil()),
+                is_head: false,
+                is_prefetch: false,
+                wants_privacy: false,
+                client_address: None,
+                is_of_unlisted_proxy: false,
+            },
             slug: "spring",
-            is_head: false,
-            is_prefetch: false,
-            wants_privacy: false,
-            client_address: None,
-            is_of_unlisted_proxy: false,
             user_agent,
             referer: b"",
         }
     }
 
-    fn instants(buffer: &Buffer) -> Vec<i64> {
-        let mut rest = buffer.frames.as_slice();
-        std::iter::from_fn(|| {
-            let (frame, after) = Frame::read(rest)?;
-            rest = after;
-            Some(frame.clicked_at_ms)
-        })
-        .collect()
+    /// Reads the instants of all frames.
+    fn instants(buffer: &mut Buffer) -> Vec<i64> {
+        let frames = std::iter::from_fn(|| buffer.frames.read_next().map(|(at, _)| at));
+        frames.collect()
     }
 
     #[test]
@@ -277,8 +231,8 @@ mod tests {
         }
         let mut taken = Buffer::default();
         buffers.take(0, &mut taken);
-        assert!(taken.frames.len() <= BUFFER_BYTES_MAX);
-        let whole = instants(&taken).len() as u64;
+        assert!(taken.frames.bytes() <= BUFFER_BYTES_MAX);
+        let whole = instants(&mut taken).len() as u64;
         assert_eq!(whole + taken.folded.count(), count);
         assert_eq!(taken.folded_count, taken.folded.count());
         assert_eq!(taken.lost_count, 0);
@@ -290,9 +244,10 @@ mod tests {
     fn flood_of_one_account_folds_before_clicks_of_others() {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::built_in();
-        let of_account = |account: u128| RawClick {
-            account_id: AccountId::from_uuid(Uuid::from_u128(account)),
-            ..click(account, b"Mozilla/5.0 (X11)")
+        let of_account = |account: u128| {
+            let mut click = click(account, b"Mozilla/5.0 (X11)");
+            click.facts.account_id = AccountId::from_uuid(Uuid::from_u128(account));
+            click
         };
         let frames = BUFFER_BYTES_MAX / of_account(1).frame_bytes();
         for number in 0..2 * frames {
@@ -306,11 +261,11 @@ mod tests {
         let folded = std::iter::from_fn(|| taken.folded.pop());
         let folded: Vec<u128> = folded.map(|it| it.link_id.uuid().as_u128()).collect();
         assert_eq!(folded, [1]);
-        assert!(instants(&taken).len() > frames * 3 / 4);
+        assert!(instants(&mut taken).len() > frames * 3 / 4);
         // The next buffer begins anew.
         buffers.record(&of_account(1), &bots);
         buffers.take(0, &mut taken);
-        assert_eq!((instants(&taken).len(), taken.folded.count()), (1, 0));
+        assert_eq!((instants(&mut taken).len(), taken.folded.count()), (1, 0));
     }
 
     #[test]
@@ -325,9 +280,9 @@ mod tests {
         buffers.take(0, &mut taken);
         assert!(taken.folded.bytes() <= FOLDED_BYTES_MAX);
         assert!(taken.lost_count > 0);
-        let kept = instants(&taken).len() as u64 + taken.folded.count();
+        assert_eq!(u128::from(taken.click_count()), count);
+        let kept = instants(&mut taken).len() as u64 + taken.folded.count();
         assert_eq!(u128::from(kept + taken.lost_count), count);
-        assert_eq!(u128::from(taken.click_count_from(0)), count);
     }
 
     #[test]
@@ -351,7 +306,7 @@ mod tests {
         };
         assert_eq!(set_back.begin_drain(0), drain);
         set_back.take(0, &mut taken);
-        assert_eq!(instants(&taken), [drained_at]);
+        assert_eq!(instants(&mut taken), [drained_at]);
     }
 
     #[test]
@@ -379,6 +334,6 @@ mod tests {
         buffers.record(&click(1, b"x"), &bots);
         let mut taken = Buffer::default();
         buffers.take(0, &mut taken);
-        assert_eq!(instants(&taken), [ahead_ms, now_ms]);
+        assert_eq!(instants(&mut taken), [ahead_ms, now_ms]);
     }
 }

@@ -7,7 +7,7 @@ use linkledger_core::click::{
 };
 use quick_cache::unsync::Cache;
 
-use super::{countries::Countries, folded::instant_of, frame::Frame, salts::Salts};
+use super::{countries::Countries, folded::instant_of, frame::RawClick, salts::Salts};
 
 /// Number of user agents whose classes are remembered: at most 3 MB.
 const AGENTS_CACHED_MAX: usize = 4_096;
@@ -59,20 +59,25 @@ impl Agents {
 }
 
 impl Classifier {
-    /// Returns the click of a frame.
-    pub(super) fn classify(&mut self, frame: &Frame<'_>) -> Click {
-        let raw = &frame.click;
-        let clicked_at = instant_of(frame.clicked_at_ms);
+    /// Returns the click of a request at an instant, in milliseconds since 1970.
+    pub(super) fn classify(&mut self, clicked_at_ms: i64, raw: &RawClick<'_>) -> Click {
+        let facts = &raw.facts;
+        let clicked_at = instant_of(clicked_at_ms);
         let agent = self.agents.class_of(raw.user_agent, &self.bots);
-        let is_bot = raw.is_head || raw.is_prefetch || agent.is_bot;
-        let visitor = raw.client_address.filter(|_| !is_bot && !raw.wants_privacy);
+        let kind = facts.kind(agent.is_bot);
+        let has_visitor = kind == ClickKind::Human && !facts.wants_privacy;
+        let visitor = facts.client_address.filter(|_| has_visitor);
         let visitor = visitor.and_then(|address| {
             let salt = self.salts.of(clicked_at.date())?;
-            let account_id = raw.account_id;
-            Some(visitor_hash(&salt, account_id, address, raw.user_agent))
+            Some(visitor_hash(
+                &salt,
+                facts.account_id,
+                address,
+                raw.user_agent,
+            ))
         });
         let countries = self.countries.as_ref();
-        let country = countries.zip(raw.client_address);
+        let country = countries.zip(facts.client_address);
         let details = ClickDetails {
             visitor,
             country: country.and_then(|(countries, address)| countries.of(address)),
@@ -82,15 +87,11 @@ impl Classifier {
             device: agent.families.device,
         };
         Click {
-            link_id: raw.link_id,
-            account_id: raw.account_id,
+            link_id: facts.link_id,
+            account_id: facts.account_id,
             slug: raw.slug.to_owned(),
             clicked_at,
-            kind: if is_bot {
-                ClickKind::Bot
-            } else {
-                ClickKind::Human
-            },
+            kind,
             count: 1,
             details,
         }

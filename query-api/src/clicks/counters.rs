@@ -6,42 +6,38 @@ use linkledger_core::{
 };
 use metrics::{Counter, counter};
 
-/// Reason why clicks are lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LossReason {
-    /// No memory was left, not even for counts.
-    Memory,
-    /// The recorder did not empty the buffer of a thread before even its folded clicks had filled it.
-    Stalled,
-    /// The broker has refused the record for good.
-    Refused,
-    /// The process has stopped before the broker has acknowledged.
-    Shutdown,
-}
-
 /// Counters of one recorder.
 pub(super) struct ClickCounters {
     humans: Counter,
     bots: Counter,
-    folded: Counter,
-    lost: [Counter; 4],
+    pub(super) folded: Counter,
+    /// No memory was left, not even for counts.
+    pub(super) lost_memory: Counter,
+    /// The recorder did not empty the buffer of a thread before even its folded clicks had filled it.
+    pub(super) lost_stalled: Counter,
+    /// The process has stopped before the broker has acknowledged.
+    pub(super) lost_shutdown: Counter,
 }
 
 impl Default for ClickCounters {
     fn default() -> Self {
-        let of_kind = |kind: ClickKind| counter!(CLICKS_RECORDED_TOTAL, "kind" => kind.name());
-        let of_reason = |reason| counter!(CLICKS_LOST_TOTAL, "reason" => reason);
-        let counters = Self {
+        let begun = |counter: Counter| {
+            counter.increment(0);
+            counter
+        };
+        let of_kind =
+            |kind: ClickKind| begun(counter!(CLICKS_RECORDED_TOTAL, "kind" => kind.name()));
+        let lost = |reason| begun(counter!(CLICKS_LOST_TOTAL, "reason" => reason));
+        // Counted by the publisher: the broker has refused the record for good.
+        drop(lost("refused"));
+        Self {
             humans: of_kind(ClickKind::Human),
             bots: of_kind(ClickKind::Bot),
-            folded: counter!(CLICKS_FOLDED_TOTAL),
-            lost: ["memory", "stalled", "refused", "shutdown"].map(of_reason),
-        };
-        let all = [&counters.humans, &counters.bots, &counters.folded];
-        for counter in all.into_iter().chain(&counters.lost) {
-            counter.increment(0);
+            folded: begun(counter!(CLICKS_FOLDED_TOTAL)),
+            lost_memory: lost("memory"),
+            lost_stalled: lost("stalled"),
+            lost_shutdown: lost("shutdown"),
         }
-        counters
     }
 }
 
@@ -52,13 +48,5 @@ impl ClickCounters {
             ClickKind::Bot => &self.bots,
         };
         counter.increment(count.into());
-    }
-
-    pub(super) fn folded(&self, count: u64) {
-        self.folded.increment(count);
-    }
-
-    pub(super) fn lost(&self, reason: LossReason, count: u64) {
-        self.lost[reason as usize].increment(count);
     }
 }

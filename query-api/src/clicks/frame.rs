@@ -1,32 +1,37 @@
-//! Bytes of a click in the buffer of a thread: what the request says, before it is classified.
+//! Clicks in the buffer of a thread: what the requests say, before it is classified.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{collections::HashMap, net::IpAddr, ops::Range};
 
-use linkledger_core::id::{AccountId, LinkId};
-use uuid::Uuid;
+use linkledger_core::{
+    click::ClickKind,
+    id::{AccountId, LinkId},
+};
 
-/// Bytes of the members of fixed length: length of the frame, instant, link, account, flags, address,
-/// and lengths of slug, user agent and referrer.
-const HEAD_BYTES: usize = 2 + 8 + 16 + 16 + 1 + 16 + 1 + 2 + 2;
-
-const IS_HEAD: u8 = 1;
-const IS_PREFETCH: u8 = 2;
-const WANTS_PRIVACY: u8 = 4;
-const HAS_IPV4: u8 = 8;
-const HAS_IPV6: u8 = 16;
-const IS_OF_UNLISTED_PROXY: u8 = 32;
+/// Number of frames, and bytes of their texts, for which a buffer keeps memory after a burst.
+const FRAMES_USUAL: usize = 1_024;
+const TEXT_BYTES_USUAL: usize = 128 << 10;
 
 /// A click as the request tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts of a request, each a bit of the frame"
-)]
 pub(super) struct RawClick<'a> {
-    pub(super) link_id: LinkId,
-    pub(super) account_id: AccountId,
+    pub(super) facts: RequestFacts,
     /// Folded slug.
     pub(super) slug: &'a str,
+    /// `User-Agent`, cut; empty if absent.
+    pub(super) user_agent: &'a [u8],
+    /// `Referer`, cut; empty if absent.
+    pub(super) referer: &'a [u8],
+}
+
+/// Facts of a click besides its texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a request"
+)]
+pub(super) struct RequestFacts {
+    pub(super) link_id: LinkId,
+    pub(super) account_id: AccountId,
     pub(super) is_head: bool,
     pub(super) is_prefetch: bool,
     /// True if the visitor asks not to be tracked.
@@ -34,123 +39,100 @@ pub(super) struct RawClick<'a> {
     pub(super) client_address: Option<IpAddr>,
     /// True if the address seems to be that of a proxy that is not listed in `TRUSTED_PROXIES`.
     pub(super) is_of_unlisted_proxy: bool,
-    /// `User-Agent`, cut; empty if absent.
-    pub(super) user_agent: &'a [u8],
-    /// `Referer`, cut; empty if absent.
-    pub(super) referer: &'a [u8],
 }
 
-/// A click with its instant, in milliseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame<'a> {
-    pub(super) clicked_at_ms: i64,
-    pub(super) click: RawClick<'a>,
+/// Click in a buffer, with the places of slug, user agent and referrer in the texts of the buffer.
+#[derive(Debug)]
+struct Frame {
+    clicked_at_ms: i64,
+    facts: RequestFacts,
+    texts: [Range<usize>; 3],
+}
+
+/// Clicks in the order of their requests, without an allocation for each.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    clicks: Vec<Frame>,
+    texts: Vec<u8>,
+    /// Number of frames that were read.
+    read: usize,
+}
+
+impl RequestFacts {
+    /// Returns the kind of the click; `has_bot_agent` says whether the user agent is that of a bot.
+    pub(super) fn kind(&self, has_bot_agent: bool) -> ClickKind {
+        if self.is_head || self.is_prefetch || has_bot_agent {
+            ClickKind::Bot
+        } else {
+            ClickKind::Human
+        }
+    }
 }
 
 impl RawClick<'_> {
-    /// Returns the number of bytes of the frame.
+    /// Returns the number of bytes of the click in a buffer.
     pub(super) fn frame_bytes(&self) -> usize {
-        HEAD_BYTES + self.slug.len() + self.user_agent.len() + self.referer.len()
-    }
-
-    fn flags(&self) -> u8 {
-        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        flag(self.is_head, IS_HEAD)
-            | flag(self.is_prefetch, IS_PREFETCH)
-            | flag(self.wants_privacy, WANTS_PRIVACY)
-            | flag(self.is_of_unlisted_proxy, IS_OF_UNLISTED_PROXY)
-            | match self.client_address {
-                None => 0,
-                Some(IpAddr::V4(_)) => HAS_IPV4,
-                Some(IpAddr::V6(_)) => HAS_IPV6,
-            }
+        size_of::<Frame>() + self.slug.len() + self.user_agent.len() + self.referer.len()
     }
 }
 
-impl<'a> Frame<'a> {
-    /// Appends the frame to a buffer.
-    pub(super) fn append_to(&self, buffer: &mut Vec<u8>) {
-        let click = &self.click;
-        let length = |part: &[u8]| u16::try_from(part.len()).expect("a cut value");
-        let slug_length = u8::try_from(click.slug.len()).expect("a short slug");
-        let address = match click.client_address {
-            None => [0; 16],
-            Some(IpAddr::V4(address)) => address.to_ipv6_mapped().octets(),
-            Some(IpAddr::V6(address)) => address.octets(),
-        };
-        let total = u16::try_from(click.frame_bytes()).expect("cut values");
-        buffer.extend_from_slice(&total.to_le_bytes());
-        buffer.extend_from_slice(&self.clicked_at_ms.to_le_bytes());
-        buffer.extend_from_slice(click.link_id.uuid().as_bytes());
-        buffer.extend_from_slice(click.account_id.uuid().as_bytes());
-        buffer.push(click.flags());
-        buffer.extend_from_slice(&address);
-        buffer.push(slug_length);
-        buffer.extend_from_slice(&length(click.user_agent).to_le_bytes());
-        buffer.extend_from_slice(&length(click.referer).to_le_bytes());
-        buffer.extend_from_slice(click.slug.as_bytes());
-        buffer.extend_from_slice(click.user_agent);
-        buffer.extend_from_slice(click.referer);
+impl Frames {
+    /// Returns the number of bytes of the clicks, read or not.
+    pub(super) fn bytes(&self) -> usize {
+        self.clicks.len() * size_of::<Frame>() + self.texts.len()
     }
 
-    /// Reads the first frame of a buffer, and returns the rest of the buffer too; `None` at the end.
-    pub(super) fn read(buffer: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let total = usize::from(u16::from_le_bytes(*buffer.first_chunk()?));
-        let (frame, rest) = buffer.split_at_checked(total)?;
-        let mut parts = Parts(frame.get(2..)?);
-        let clicked_at_ms = i64::from_le_bytes(parts.array()?);
-        let link_id = LinkId::from_uuid(Uuid::from_bytes(parts.array()?));
-        let account_id = AccountId::from_uuid(Uuid::from_bytes(parts.array()?));
-        let [flags] = parts.array()?;
-        let address = Ipv6Addr::from(parts.array::<16>()?);
-        let [slug_length] = parts.array()?;
-        let user_agent_length = u16::from_le_bytes(parts.array()?);
-        let referer_length = u16::from_le_bytes(parts.array()?);
-        let slug = std::str::from_utf8(parts.take(slug_length.into())?).ok()?;
+    /// Returns the bytes of the clicks of each account.
+    pub(super) fn bytes_by_account(&self) -> HashMap<AccountId, usize> {
+        let mut accounts = HashMap::<_, usize>::new();
+        for frame in &self.clicks {
+            let texts: usize = frame.texts.iter().map(ExactSizeIterator::len).sum();
+            *accounts.entry(frame.facts.account_id).or_default() += size_of::<Frame>() + texts;
+        }
+        accounts
+    }
+
+    /// Adds a click with its instant, in milliseconds since 1970.
+    pub(super) fn push(&mut self, clicked_at_ms: i64, click: &RawClick<'_>) {
+        let texts = [click.slug.as_bytes(), click.user_agent, click.referer];
+        let texts = texts.map(|text| {
+            let begin = self.texts.len();
+            self.texts.extend_from_slice(text);
+            begin..self.texts.len()
+        });
+        self.clicks.push(Frame {
+            clicked_at_ms,
+            facts: click.facts,
+            texts,
+        });
+    }
+
+    /// Reads the next click, and its instant. A click is read once, even if its reader panics.
+    pub(super) fn read_next(&mut self) -> Option<(i64, RawClick<'_>)> {
+        let frame = self.clicks.get(self.read)?;
+        self.read += 1;
+        let [slug, user_agent, referer] = frame.texts.clone().map(|place| &self.texts[place]);
         let click = RawClick {
-            link_id,
-            account_id,
-            slug,
-            is_head: flags & IS_HEAD != 0,
-            is_prefetch: flags & IS_PREFETCH != 0,
-            wants_privacy: flags & WANTS_PRIVACY != 0,
-            client_address: client_address(flags, address),
-            is_of_unlisted_proxy: flags & IS_OF_UNLISTED_PROXY != 0,
-            user_agent: parts.take(user_agent_length.into())?,
-            referer: parts.take(referer_length.into())?,
+            facts: frame.facts,
+            slug: str::from_utf8(slug).expect("a slug as it was pushed"),
+            user_agent,
+            referer,
         };
-        Some((
-            Self {
-                clicked_at_ms,
-                click,
-            },
-            rest,
-        ))
-    }
-}
-
-fn client_address(flags: u8, address: Ipv6Addr) -> Option<IpAddr> {
-    if flags & HAS_IPV4 != 0 {
-        address.to_ipv4_mapped().map(|it: Ipv4Addr| it.into())
-    } else {
-        (flags & HAS_IPV6 != 0).then_some(address.into())
-    }
-}
-
-/// Rest of a frame.
-struct Parts<'a>(&'a [u8]);
-
-impl<'a> Parts<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (part, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(part)
+        Some((frame.clicked_at_ms, click))
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (part, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*part)
+    /// Returns the number of clicks that are not read yet.
+    pub(super) fn unread(&self) -> usize {
+        self.clicks.len() - self.read
+    }
+
+    /// Removes all clicks, and the memory that only a burst needed.
+    pub(super) fn clear(&mut self) {
+        self.read = 0;
+        self.clicks.clear();
+        self.clicks.shrink_to(FRAMES_USUAL);
+        self.texts.clear();
+        self.texts.shrink_to(TEXT_BYTES_USUAL);
     }
 }
 
@@ -158,12 +140,13 @@ impl<'a> Parts<'a> {
 mod tests {
     use linkledger_core::click::{HEADER_BYTES_MAX, cut};
     use proptest::prelude::*;
+    use uuid::Uuid;
 
     use super::*;
 
     proptest! {
         #[test]
-        fn frames_are_read_as_written(
+        fn frames_are_read_as_pushed(
             ids in any::<[u128; 2]>(),
             clicked_at_ms in any::<i64>(),
             slug in "[a-z0-9._-]{1,64}",
@@ -173,35 +156,31 @@ mod tests {
             referer in prop::collection::vec(any::<u8>(), 0..8_192),
         ) {
             let click = RawClick {
-                link_id: LinkId::from_uuid(Uuid::from_u128(ids[0])),
-                account_id: AccountId::from_uuid(Uuid::from_u128(ids[1])),
+                facts: RequestFacts {
+                    link_id: LinkId::from_uuid(Uuid::from_u128(ids[0])),
+                    account_id: AccountId::from_uuid(Uuid::from_u128(ids[1])),
+                    is_head: flags[0],
+                    is_prefetch: flags[1],
+                    wants_privacy: flags[2],
+                    client_address: address,
+                    is_of_unlisted_proxy: flags[3],
+                },
                 slug: &slug,
-                is_head: flags[0],
-                is_prefetch: flags[1],
-                wants_privacy: flags[2],
-                client_address: address,
-                is_of_unlisted_proxy: flags[3],
                 user_agent: cut(&user_agent),
                 referer: cut(&referer),
             };
-            let frame = Frame { clicked_at_ms, click };
-            let mut buffer = Vec::new();
-            frame.append_to(&mut buffer);
-            prop_assert_eq!(buffer.len(), click.frame_bytes());
-            prop_assert!(buffer.len() <= HEAD_BYTES + 64 + 2 * HEADER_BYTES_MAX);
-            frame.append_to(&mut buffer);
-            let (first, rest) = Frame::read(&buffer).unwrap();
-            prop_assert_eq!(first, frame);
-            let (second, rest) = Frame::read(rest).unwrap();
-            prop_assert_eq!(second, frame);
-            prop_assert!(Frame::read(rest).is_none());
-        }
-
-        #[test]
-        fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..2_048)) {
-            if let Some((_, rest)) = Frame::read(&bytes) {
-                prop_assert!(rest.len() < bytes.len());
+            let mut frames = Frames::default();
+            frames.push(clicked_at_ms, &click);
+            prop_assert_eq!(frames.bytes(), click.frame_bytes());
+            prop_assert!(frames.bytes() <= size_of::<Frame>() + 64 + 2 * HEADER_BYTES_MAX);
+            frames.push(clicked_at_ms, &click);
+            let accounts = HashMap::from([(click.facts.account_id, 2 * click.frame_bytes())]);
+            prop_assert_eq!(frames.bytes_by_account(), accounts);
+            for unread in [1, 0] {
+                prop_assert_eq!(frames.read_next(), Some((clicked_at_ms, click)));
+                prop_assert_eq!(frames.unread(), unread);
             }
+            prop_assert!(frames.read_next().is_none());
         }
     }
 }

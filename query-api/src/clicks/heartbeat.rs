@@ -3,7 +3,13 @@
 //!
 //! While the database does not answer, clicks are recorded all the same, and heartbeats are retried.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use linkledger_core::{
@@ -19,12 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    claim::ClaimedUntil,
-    folded::instant_of,
-    recorder::{RecorderEnd, RecordingProgress},
-    salts::Salts,
-};
+use super::{folded::instant_of, recorder::RecordingProgress, salts::Salts};
 
 /// Interval between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,7 +51,11 @@ pub(super) struct Heartbeats {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) salts: Salts,
     pub(super) progress: watch::Receiver<RecordingProgress>,
-    pub(super) claimed_until: ClaimedUntil,
+    /// Highest instant of the heartbeats that the database has, or may have, in milliseconds since 1970: no later click
+    /// may have an earlier instant. Heartbeats raise the claim before they are written, while they borrow the progress,
+    /// and lower it after the commit that has deleted higher ones. The recorder reads the claim while it changes the
+    /// progress.
+    pub(super) claimed_until_ms: Arc<AtomicI64>,
 }
 
 impl Heartbeats {
@@ -121,21 +126,28 @@ impl Heartbeats {
     /// Returns the progress, after its instant is claimed: the recorder changes neither meanwhile.
     fn claim(&self) -> RecordingProgress {
         let progress = self.progress.borrow();
-        self.claimed_until.raise(progress.recorded_until_ms);
+        self.claimed_until_ms
+            .fetch_max(progress.recorded_until_ms, Ordering::SeqCst);
         progress.clone()
     }
 
     /// Writes the last heartbeat. Without it the recorder counts as dead after 60 s.
     async fn end(&self) {
         let mut progress = self.progress.clone();
-        let ended = timeout(FLUSH_WAIT_MAX, progress.wait_for(|it| it.end.is_some())).await;
+        let flush = progress.wait_for(|it| it.is_flushed.is_some());
+        let ended = timeout(FLUSH_WAIT_MAX, flush).await;
         let Ok(Ok(last)) = ended.map(|ended| ended.map(|last| last.clone())) else {
             return;
         };
         let write = async {
             self.beat(&last).await?;
-            if last.end == Some(RecorderEnd::Flushed) {
-                self.mark_ended().await?;
+            if last.is_flushed == Some(true) {
+                sqlx::query!(
+                    "UPDATE clicks.recorders SET ended_at = clock_timestamp() WHERE recorder_id = $1",
+                    self.recorder_id.0
+                )
+                .execute(&self.pool)
+                .await?;
             }
             sqlx::Result::Ok(())
         };
@@ -210,7 +222,8 @@ impl Heartbeats {
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
-        self.claimed_until.set(progress.recorded_until_ms);
+        self.claimed_until_ms
+            .store(progress.recorded_until_ms, Ordering::SeqCst);
         Ok(())
     }
 
@@ -256,16 +269,6 @@ impl Heartbeats {
             progress.has_same_address
         )
         .execute(session)
-        .await?;
-        Ok(())
-    }
-
-    async fn mark_ended(&self) -> sqlx::Result<()> {
-        sqlx::query!(
-            "UPDATE clicks.recorders SET ended_at = clock_timestamp() WHERE recorder_id = $1",
-            self.recorder_id.0
-        )
-        .execute(&self.pool)
         .await?;
         Ok(())
     }

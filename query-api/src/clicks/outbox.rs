@@ -61,15 +61,6 @@ pub(super) enum Added {
     Lost,
 }
 
-/// Consequence of a record that the broker has refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// The record alone was refused, and is dropped, with this number of clicks.
-    Dropped(u32),
-    /// The record was refused together with others: each is sent again alone.
-    SentAlone,
-}
-
 #[derive(Debug, Default)]
 struct PartitionQueue {
     records: VecDeque<OutboxRecord>,
@@ -111,24 +102,21 @@ impl Outbox {
                 return Added::Queued;
             }
         }
-        self.fold_click(click)
+        self.fold(click)
     }
 
-    fn fold_click(&mut self, click: &Click) -> Added {
-        self.fold(&ClickFacts {
+    fn fold(&mut self, click: &Click) -> Added {
+        let bytes_free = self.bytes_max.saturating_sub(self.folded_bytes());
+        let number = usize::from(click_partition(click.link_id));
+        let facts = ClickFacts {
             link_id: click.link_id,
             account_id: click.account_id,
             slug: &click.slug,
             clicked_at_ms: milliseconds_of(click.clicked_at),
             kind: click.kind,
             count: click.count,
-        })
-    }
-
-    fn fold(&mut self, facts: &ClickFacts<'_>) -> Added {
-        let bytes_free = self.bytes_max.saturating_sub(self.folded_bytes());
-        let number = usize::from(click_partition(facts.link_id));
-        if self.partitions[number].folded.add(facts, bytes_free) {
+        };
+        if self.partitions[number].folded.add(&facts, bytes_free) {
             Added::Folded
         } else {
             Added::Lost
@@ -176,7 +164,7 @@ impl Outbox {
                 };
                 let record = OutboxRecord::of(&click);
                 if record.bytes() > self.room(number) {
-                    self.fold_click(&click);
+                    self.fold(&click);
                     break;
                 }
                 self.push(number, record);
@@ -221,17 +209,19 @@ impl Outbox {
         }
     }
 
-    /// Handles a record that the broker has refused because of its content or size.
-    pub(super) fn refuse(&mut self, number: u8, sequence: u64) -> Refused {
+    /// Handles a record that the broker has refused because of its content or size: drops the record, and returns the
+    /// number of its clicks, if this record alone was refused. `None` means that it was refused together with others:
+    /// each is sent again alone.
+    pub(super) fn refuse(&mut self, number: u8, sequence: u64) -> Option<u32> {
         let partition = &mut self.partitions[usize::from(number)];
         if partition.in_flight <= 1 && sequence == partition.sequence_of(0) {
             partition.in_flight = 0;
             let dropped = self.drop_first(number);
-            return Refused::Dropped(dropped.map_or(0, |record| record.count));
+            return Some(dropped.map_or(0, |record| record.count));
         }
         let last = partition.sequence_of(partition.in_flight.max(1) - 1);
         partition.alone_until = partition.alone_until.max(last);
-        Refused::SentAlone
+        None
     }
 
     fn drop_first(&mut self, number: u8) -> Option<OutboxRecord> {

@@ -19,7 +19,9 @@ use linkledger_core::{
     cloud_event::RecordKey,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
+    metrics::CLICKS_LOST_TOTAL,
 };
+use metrics::counter;
 use rdkafka::{
     ClientConfig,
     error::{KafkaError, RDKafkaErrorCode},
@@ -31,7 +33,7 @@ use tokio::{
 };
 
 use self::{connection::PublisherConnection, outage::PublisherOutage};
-use super::outbox::{Outbox, Refused};
+use super::outbox::Outbox;
 
 /// Rights that the Kafka user of query-api needs.
 pub(super) const RIGHTS: &str = "Write and Describe on the topic of clicks";
@@ -56,8 +58,6 @@ pub(super) struct ClickPublisher {
     checked_at: Instant,
     wall_clock: SetBackWatch,
     outage: PublisherOutage,
-    /// Number of clicks that were refused for good since the last report.
-    refused: u64,
 }
 
 enum State {
@@ -90,13 +90,11 @@ impl ClickPublisher {
             checked_at: now,
             wall_clock: SetBackWatch::new(clock),
             outage: PublisherOutage::default(),
-            refused: 0,
         })
     }
 
-    /// Handles acknowledgements and sends what may be sent. Never waits for the broker. Returns the number of
-    /// clicks that the broker has refused for good.
-    pub(super) async fn publish(&mut self, outbox: &mut Outbox) -> u64 {
+    /// Handles acknowledgements and sends what may be sent. Never waits for the broker.
+    pub(super) async fn publish(&mut self, outbox: &mut Outbox) {
         let now = Instant::now();
         if let Err(error) = self.advance(outbox, now).await {
             self.replace(outbox, now);
@@ -109,12 +107,6 @@ impl ClickPublisher {
             self.replace(outbox, now);
         }
         self.outage.observe(outbox, &self.errors, now);
-        self.take_refused()
-    }
-
-    /// Returns the number of clicks that the broker has refused for good since the last call.
-    pub(super) const fn take_refused(&mut self) -> u64 {
-        mem::replace(&mut self.refused, 0)
     }
 
     async fn advance(&mut self, outbox: &mut Outbox, now: Instant) -> anyhow::Result<()> {
@@ -146,7 +138,7 @@ impl ClickPublisher {
                 }
                 Some(error) => {
                     if is_of_record(&error) {
-                        self.refused += drop_refused(outbox, number, sequence, &error);
+                        drop_refused(outbox, number, sequence, &error);
                     }
                     failure.get_or_insert(error);
                 }
@@ -213,9 +205,7 @@ impl ClickPublisher {
                     // Sent again after some acknowledgements.
                     Err(error) if is_full(&error) => return Ok(()),
                     Err(error) if is_of_record(&error) => {
-                        let dropped = drop_refused(outbox, number, sequence, &error);
-                        self.refused += dropped;
-                        if dropped == 0 {
+                        if !drop_refused(outbox, number, sequence, &error) {
                             break;
                         }
                     }
@@ -257,22 +247,21 @@ pub(crate) async fn check(kafka: &KafkaConfig) -> anyhow::Result<()> {
     opening.await.context("the check of Kafka has panicked")?
 }
 
-/// Handles a refused record, and returns the number of clicks that are dropped.
-fn drop_refused(outbox: &mut Outbox, number: u8, sequence: u64, error: &KafkaError) -> u64 {
-    match outbox.refuse(number, sequence) {
-        Refused::Dropped(count) => {
-            tracing::error!(
-                %error,
-                partition = number,
-                sequence,
-                clicks = count,
-                "the broker has refused a record of clicks, which is lost; the topic must take messages of \
-                 1 MiB (max.message.bytes), and the log of the broker names other reasons"
-            );
-            u64::from(count)
-        }
-        Refused::SentAlone => 0,
-    }
+/// Handles a refused record. Returns false if the record is sent again alone.
+fn drop_refused(outbox: &mut Outbox, number: u8, sequence: u64, error: &KafkaError) -> bool {
+    let Some(clicks) = outbox.refuse(number, sequence) else {
+        return false;
+    };
+    counter!(CLICKS_LOST_TOTAL, "reason" => "refused").increment(clicks.into());
+    tracing::error!(
+        %error,
+        partition = number,
+        sequence,
+        clicks,
+        "the broker has refused a record of clicks, which is lost; the topic must take messages of 1 MiB \
+         (max.message.bytes), and the log of the broker names other reasons"
+    );
+    true
 }
 
 fn opaque(sequence: u64) -> usize {

@@ -3,7 +3,10 @@
 //! The state outlives a panic of its task: the next run continues with the next click.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,10 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Recording,
     buffer::{Buffer, Drain},
-    claim::ClaimedUntil,
     classifier::Classifier,
-    counters::{ClickCounters, LossReason},
-    frame::Frame,
+    counters::ClickCounters,
     outbox::{Added, Outbox, PerPartition},
     publisher::ClickPublisher,
     same_address::SameAddress,
@@ -47,17 +48,8 @@ pub(super) struct RecordingProgress {
     pub(super) sequences: PerPartition<u64>,
     /// True while recent clicks have one client address.
     pub(super) has_same_address: bool,
-    /// End of the recorder.
-    pub(super) end: Option<RecorderEnd>,
-}
-
-/// End of a recorder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RecorderEnd {
-    /// The broker has acknowledged every click.
-    Flushed,
-    /// Clicks were not acknowledged before the end of the stop.
-    Unflushed,
+    /// At the end of the recorder, true if the broker has acknowledged every click.
+    pub(super) is_flushed: Option<bool>,
 }
 
 /// Recorder of all clicks of the process.
@@ -68,13 +60,12 @@ pub(super) struct Recorder {
     /// `None` after the end.
     pub(super) publisher: Option<ClickPublisher>,
     pub(super) progress: watch::Sender<RecordingProgress>,
-    pub(super) claimed_until: ClaimedUntil,
+    /// Instant up to which heartbeats claim that all clicks are recorded.
+    pub(super) claimed_until_ms: Arc<AtomicI64>,
     pub(super) counters: ClickCounters,
     pub(super) same_address: SameAddress,
     /// Clicks of the buffer that is being drained.
     pub(super) drained: Buffer,
-    /// Read bytes of `drained`.
-    pub(super) offset: usize,
     /// Begin of the shutdown.
     pub(super) stopped_at: Option<Instant>,
 }
@@ -112,7 +103,6 @@ impl Recorder {
         let drain = self.begin_drain();
         for number in 0..self.recording.buffers.count() {
             self.recording.buffers.take(number, &mut self.drained);
-            self.offset = 0;
             self.classify_drained().await;
         }
         self.outbox.unfold();
@@ -134,7 +124,7 @@ impl Recorder {
     fn begin_drain(&self) -> Drain {
         let mut begun = None;
         self.progress.send_modify(|progress| {
-            let claimed_until_ms = self.claimed_until.milliseconds();
+            let claimed_until_ms = self.claimed_until_ms.load(Ordering::SeqCst);
             let drain = self.recording.buffers.begin_drain(claimed_until_ms);
             progress.recorded_until_ms = progress.recorded_until_ms.min(drain.began_at_ms);
             begun = Some(drain);
@@ -144,8 +134,7 @@ impl Recorder {
 
     async fn publish(&mut self) {
         if let Some(publisher) = &mut self.publisher {
-            let refused = publisher.publish(&mut self.outbox).await;
-            self.counters.lost(LossReason::Refused, refused);
+            publisher.publish(&mut self.outbox).await;
         }
         #[expect(clippy::cast_precision_loss, reason = "metrics")]
         {
@@ -156,14 +145,14 @@ impl Recorder {
 
     /// Classifies the clicks of the drained buffer, in pieces between which requests are answered.
     async fn classify_drained(&mut self) {
-        self.counters
-            .folded(std::mem::take(&mut self.drained.folded_count));
+        let folded = std::mem::take(&mut self.drained.folded_count);
+        self.counters.folded.increment(folded);
         let lost = std::mem::take(&mut self.drained.lost_count);
-        self.counters.lost(LossReason::Stalled, lost);
+        self.counters.lost_stalled.increment(lost);
         while let Some(click) = self.drained.folded.pop() {
             self.counters.recorded(click.kind, click.count);
             if self.outbox.add(&click) == Added::Lost {
-                self.counters.lost(LossReason::Memory, click.count.into());
+                self.counters.lost_memory.increment(click.count.into());
             }
         }
         while self.classify_piece() {
@@ -174,20 +163,16 @@ impl Recorder {
     /// Classifies some clicks, and returns true if there may be more.
     fn classify_piece(&mut self) -> bool {
         for _ in 0..PIECE_CLICKS {
-            let rest = &self.drained.frames[self.offset..];
-            let Some((frame, after)) = Frame::read(rest) else {
-                self.offset = self.drained.frames.len();
+            let Some((clicked_at_ms, click)) = self.drained.frames.read_next() else {
                 return false;
             };
-            // Before anything that could panic: a click that panics is not read again.
-            self.offset = self.drained.frames.len() - after.len();
-            self.same_address.observe(&frame.click);
-            let click = self.classifier.classify(&frame);
+            self.same_address.observe(&click.facts);
+            let click = self.classifier.classify(clicked_at_ms, &click);
             self.counters.recorded(click.kind, click.count);
             match self.outbox.add(&click) {
                 Added::Queued => {}
-                Added::Folded => self.counters.folded(1),
-                Added::Lost => self.counters.lost(LossReason::Memory, 1),
+                Added::Folded => self.counters.folded.increment(1),
+                Added::Lost => self.counters.lost_memory.increment(1),
             }
         }
         true
@@ -208,24 +193,16 @@ impl Recorder {
             }
         };
         timeout_at(deadline.into(), all_acknowledged).await.ok();
-        if let Some(publisher) = &mut self.publisher {
-            // Of a step that the deadline has cancelled.
-            let refused = publisher.take_refused();
-            self.counters.lost(LossReason::Refused, refused);
-        }
         let clicks = self.unacknowledged_clicks();
-        let end = if clicks == 0 {
-            RecorderEnd::Flushed
-        } else {
-            self.counters.lost(LossReason::Shutdown, clicks);
+        if clicks > 0 {
+            self.counters.lost_shutdown.increment(clicks);
             tracing::error!(
                 clicks,
                 "the stop has lost clicks that the broker did not acknowledge before its deadline"
             );
-            RecorderEnd::Unflushed
-        };
+        }
         self.progress
-            .send_modify(|progress| progress.end = Some(end));
+            .send_modify(|progress| progress.is_flushed = Some(clicks == 0));
         if let Some(publisher) = self.publisher.take() {
             publisher.close().await;
         }
@@ -234,12 +211,12 @@ impl Recorder {
     /// Counts the clicks that the broker has not acknowledged, with those of a step that the deadline of the stop has
     /// cancelled.
     fn unacknowledged_clicks(&mut self) -> u64 {
-        let mut clicks = self.outbox.click_count() + self.drained.click_count_from(self.offset);
+        let mut clicks = self.outbox.click_count() + self.drained.click_count();
         for number in 0..self.recording.buffers.count() {
             self.recording.buffers.take(number, &mut self.drained);
-            clicks += self.drained.click_count_from(0);
+            clicks += self.drained.click_count();
         }
-        (self.drained, self.offset) = (Buffer::default(), 0);
+        self.drained = Buffer::default();
         clicks
     }
 }

@@ -6,7 +6,7 @@ use linkledger_core::metrics::CLICKS_SAME_ADDRESS;
 use metrics::gauge;
 use sqlx::PgPool;
 
-use super::frame::RawClick;
+use super::frame::RequestFacts;
 
 /// Number of clicks in a row from one source that are suspicious.
 const SUSPICIOUS_MIN: u32 = 1_000;
@@ -45,23 +45,14 @@ enum Source {
     UnlistedProxies,
 }
 
-impl Source {
-    fn of(click: &RawClick<'_>) -> Self {
-        match click.client_address {
-            _ if click.is_of_unlisted_proxy => Self::UnlistedProxies,
-            Some(address) => Self::Address(address),
-            None => Self::Unknown,
-        }
-    }
-}
-
 impl SameAddress {
     /// Adds a click.
-    pub(super) fn observe(&mut self, click: &RawClick<'_>) {
-        self.add(Source::of(click));
-    }
-
-    fn add(&mut self, source: Source) {
+    pub(super) fn observe(&mut self, click: &RequestFacts) {
+        let source = match click.client_address {
+            _ if click.is_of_unlisted_proxy => Source::UnlistedProxies,
+            Some(address) => Source::Address(address),
+            None => Source::Unknown,
+        };
         if source != self.source || source == Source::Unknown {
             if self.is_suspicious() {
                 gauge!(CLICKS_SAME_ADDRESS).set(0.0);
@@ -97,17 +88,14 @@ mod tests {
     use super::*;
 
     fn observe(same: &mut SameAddress, address: &str, is_of_unlisted_proxy: bool) {
-        same.observe(&RawClick {
+        same.observe(&RequestFacts {
             link_id: LinkId::from_uuid(Uuid::nil()),
             account_id: AccountId::from_uuid(Uuid::nil()),
-            slug: "spring",
             is_head: false,
             is_prefetch: false,
             wants_privacy: false,
             client_address: address.parse().ok(),
             is_of_unlisted_proxy,
-            user_agent: b"",
-            referer: b"",
         });
     }
 

@@ -39,7 +39,7 @@ pub struct ClickSettings {
 }
 
 /// Files of the settings, read.
-pub(super) struct ClickFiles {
+pub(crate) struct ClickFiles {
     pub(super) bots: BotPatterns,
     pub(super) countries: Option<Countries>,
 }
@@ -86,7 +86,7 @@ impl ClickSettings {
     ///
     /// # Errors
     /// Returns an error that names the setting whose file cannot be used.
-    pub(super) fn read_files(&self) -> anyhow::Result<ClickFiles> {
+    pub(crate) fn read_files(&self) -> anyhow::Result<ClickFiles> {
         let bots = match &self.bot_patterns_file {
             None => BotPatterns::built_in(),
             Some(path) => {
@@ -104,11 +104,6 @@ impl ClickSettings {
             bots,
             countries: countries.transpose()?,
         })
-    }
-
-    /// Checks that the files of the settings can be used.
-    pub(crate) fn check_files(&self) -> anyhow::Result<()> {
-        self.read_files().map(drop)
     }
 
     /// Returns the memory for unacknowledged clicks, in bytes.

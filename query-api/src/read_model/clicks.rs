@@ -14,7 +14,7 @@ use linkledger_core::{
     id::{AccountId, LinkId},
 };
 use sqlx::PgConnection;
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 use tokio::task::yield_now;
 
 pub(crate) use self::top::{TopLinksQuery, TopValuesQuery};
@@ -83,19 +83,9 @@ impl FigureQuery for SeriesQuery {
     }
 
     async fn read(&self, session: &mut PgConnection) -> Result<Series, FiguresError> {
-        let ClickSubject {
-            account_id,
-            link_id,
-        } = self.subject;
-        let buckets = &self.buckets;
-        let mut series = ClickSeries::new(buckets.clone());
-        if let Some(link_id) = link_id {
-            add_link_quarters(session, account_id, link_id, buckets, &mut series).await?;
-            add_link_days(session, account_id, link_id, buckets, &mut series).await?;
-        } else {
-            add_account_quarters(session, account_id, buckets, &mut series).await?;
-            add_account_days(session, account_id, buckets, &mut series).await?;
-        }
+        let mut series = ClickSeries::new(self.buckets.clone());
+        self.add_quarters(session, &mut series).await?;
+        self.add_days(session, &mut series).await?;
         let (buckets, figures, totals) = series.finish();
         Ok(Series {
             buckets,
@@ -105,109 +95,101 @@ impl FigureQuery for SeriesQuery {
     }
 }
 
-async fn add_link_quarters(
-    session: &mut PgConnection,
-    account_id: AccountId,
-    link_id: LinkId,
-    buckets: &Buckets,
-    series: &mut ClickSeries,
-) -> Result<(), FiguresError> {
-    let Some(quarters) = buckets.quarters() else {
-        return Ok(());
-    };
-    let mut rows = sqlx::query!(
-        "SELECT quarter, clicks, bots FROM clicks.link_quarters
+/// Clicks of a quarter of an hour.
+struct ClicksOfQuarter {
+    quarter: OffsetDateTime,
+    clicks: i64,
+    bots: i64,
+}
+
+/// Clicks of a UTC day, with the sketch of their visitors.
+struct ClicksOfDay {
+    day: Date,
+    clicks: i64,
+    bots: i64,
+    visitors: Option<Vec<u8>>,
+}
+
+impl SeriesQuery {
+    async fn add_quarters(
+        &self,
+        session: &mut PgConnection,
+        series: &mut ClickSeries,
+    ) -> Result<(), FiguresError> {
+        let Some(quarters) = self.buckets.quarters() else {
+            return Ok(());
+        };
+        let account_id = self.subject.account_id.uuid();
+        let mut rows = match self.subject.link_id {
+            Some(link_id) => sqlx::query_as!(
+                ClicksOfQuarter,
+                "SELECT quarter, clicks, bots FROM clicks.link_quarters
          WHERE account_id = $1 AND link_id = $2 AND quarter >= $3 AND quarter < $4",
-        account_id.uuid(),
-        link_id.uuid(),
-        quarters.start,
-        quarters.end
-    )
-    .fetch(session);
-    while let Some(row) = rows.try_next().await? {
-        series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
-    }
-    Ok(())
-}
-
-async fn add_link_days(
-    session: &mut PgConnection,
-    account_id: AccountId,
-    link_id: LinkId,
-    buckets: &Buckets,
-    series: &mut ClickSeries,
-) -> Result<(), FiguresError> {
-    let days = buckets.days();
-    let mut rows = sqlx::query!(
-        "SELECT day, clicks, bots, visitors FROM clicks.link_days
-         WHERE account_id = $1 AND link_id = $2 AND day >= $3 AND day < $4
-         ORDER BY day",
-        account_id.uuid(),
-        link_id.uuid(),
-        days.start,
-        days.end
-    )
-    .fetch(session);
-    while let Some(row) = rows.try_next().await? {
-        // A union of sketches takes long: requests for redirects come in between.
-        yield_now().await;
-        let counted = counted(row.clicks, row.bots)?;
-        series.add_day(row.day, counted, row.visitors.as_deref())?;
-    }
-    Ok(())
-}
-
-async fn add_account_quarters(
-    session: &mut PgConnection,
-    account_id: AccountId,
-    buckets: &Buckets,
-    series: &mut ClickSeries,
-) -> Result<(), FiguresError> {
-    let Some(quarters) = buckets.quarters() else {
-        return Ok(());
-    };
-    let mut rows = sqlx::query!(
-        r#"
+                account_id,
+                link_id.uuid(),
+                quarters.start,
+                quarters.end
+            )
+            .fetch(session),
+            None => sqlx::query_as!(
+                ClicksOfQuarter,
+                r#"
         SELECT quarter, sum(clicks)::bigint AS "clicks!", sum(bots)::bigint AS "bots!"
         FROM clicks.account_quarters
         WHERE account_id = $1 AND quarter >= $2 AND quarter < $3
         GROUP BY quarter
         "#,
-        account_id.uuid(),
-        quarters.start,
-        quarters.end
-    )
-    .fetch(session);
-    while let Some(row) = rows.try_next().await? {
-        series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
+                account_id,
+                quarters.start,
+                quarters.end
+            )
+            .fetch(session),
+        };
+        while let Some(row) = rows.try_next().await? {
+            series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Adds the days of all partitions, day by day: the sketches of one day are united, one union at a time.
-async fn add_account_days(
-    session: &mut PgConnection,
-    account_id: AccountId,
-    buckets: &Buckets,
-    series: &mut ClickSeries,
-) -> Result<(), FiguresError> {
-    let days = buckets.days();
-    let mut rows = sqlx::query!(
-        "SELECT day, clicks, bots, visitors FROM clicks.account_days
+    /// Adds the days, those of an account of all partitions, day by day: the sketches of one day are united, one union
+    /// at a time.
+    async fn add_days(
+        &self,
+        session: &mut PgConnection,
+        series: &mut ClickSeries,
+    ) -> Result<(), FiguresError> {
+        let (account_id, days) = (self.subject.account_id.uuid(), self.buckets.days());
+        let mut rows = match self.subject.link_id {
+            Some(link_id) => sqlx::query_as!(
+                ClicksOfDay,
+                "SELECT day, clicks, bots, visitors FROM clicks.link_days
+         WHERE account_id = $1 AND link_id = $2 AND day >= $3 AND day < $4
+         ORDER BY day",
+                account_id,
+                link_id.uuid(),
+                days.start,
+                days.end
+            )
+            .fetch(session),
+            None => sqlx::query_as!(
+                ClicksOfDay,
+                "SELECT day, clicks, bots, visitors FROM clicks.account_days
          WHERE account_id = $1 AND day >= $2 AND day < $3
          ORDER BY day",
-        account_id.uuid(),
-        days.start,
-        days.end
-    )
-    .fetch(session);
-    while let Some(row) = rows.try_next().await? {
-        // A union of sketches takes long: requests for redirects come in between.
-        yield_now().await;
-        let counted = counted(row.clicks, row.bots)?;
-        series.add_day(row.day, counted, row.visitors.as_deref())?;
+                account_id,
+                days.start,
+                days.end
+            )
+            .fetch(session),
+        };
+        while let Some(row) = rows.try_next().await? {
+            // A union of sketches takes long: requests for redirects come in between.
+            yield_now().await;
+            let counted = counted(row.clicks, row.bots)?;
+            series.add_day(row.day, counted, row.visitors.as_deref())?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn counted(clicks: i64, bots: i64) -> Result<KindCount, FiguresError> {

@@ -12,7 +12,7 @@ use linkledger_core::{
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use self::link_columns::{LinkRow, link_arrays, query_link_arrays, query_link_rows};
+use self::link_columns::{LinkRow, link_arrays, query_link_arrays};
 use super::{SnapshotRead, Visibility};
 
 /// Link as lists and single reads show it.
@@ -136,11 +136,14 @@ pub(crate) async fn find_each(
     let account_ids: Vec<Uuid> = reads.iter().map(|read| account_id(read).uuid()).collect();
     let link_ids: Vec<Uuid> = reads.iter().map(|read| read.key.link_id.uuid()).collect();
     let with_visibility: Vec<bool> = reads.iter().map(|read| read.with_visibility).collect();
-    let rows = query_link_rows!(
-        [r#"
+    let rows = sqlx::query_as!(
+        LinkRow,
+        r#"
         SELECT c.epoch AS "epoch?", c.position AS "position?", c.is_parked AS "is_parked?",
-        "#],
-        [r#"
+               l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
+               l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
+               l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
+               l.expired_url AS "expired_url?", l.disabled_by AS "disabled_by?"
         FROM unnest($1::smallint[], $2::uuid[], $3::uuid[], $4::boolean[]) WITH ORDINALITY
             AS wanted (shard, account_id, link_id, with_visibility, nth)
         -- Not a plain join: planned on empty tables, it would read all links.
@@ -172,7 +175,7 @@ pub(crate) async fn find_each(
             LIMIT 1
         ) AS c ON true
         ORDER BY wanted.nth
-        "#],
+        "#,
         &shards,
         &account_ids,
         &link_ids,

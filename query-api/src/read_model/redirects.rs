@@ -2,14 +2,13 @@
 
 use linkledger_core::{
     id::{AccountId, LinkId},
-    link::Slug,
     shard::Shard,
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{SnapshotRead, Visibility};
+use super::Visibility;
 
 /// Short link, for visitors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,12 +115,9 @@ pub(crate) async fn changes_after(
         server_started_at: first.server_started_at,
     };
     let changes = rows.into_iter().filter_map(|row| {
-        let account = || {
-            row.account_id
-                .map(AccountId::from_uuid)
-                .map(RedirectChange::Account)
-        };
-        row.slug_folded.map(RedirectChange::Slug).or_else(account)
+        let slug = row.slug_folded.map(RedirectChange::Slug);
+        let account_id = row.account_id.map(AccountId::from_uuid);
+        slug.or(account_id.map(RedirectChange::Account))
     });
     Ok(RedirectChanges {
         origin,
@@ -168,37 +164,34 @@ pub(crate) async fn find_each(
     for row in rows {
         let nth =
             usize::try_from(row.nth - 1).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        redirects[nth] = Some(Redirect::of(RedirectRow {
-            account_id: row.account_id,
-            link_id: row.link_id,
-            destination_url: row.destination_url,
-            expires_at: row.expires_at,
-            expired_url: row.expired_url,
-            is_followed: row.state == "active" && !row.is_stopped,
-        }));
+        let target = if row.state == "active" && !row.is_stopped {
+            RedirectTarget::Destination {
+                link_id: LinkId::from_uuid(row.link_id),
+                url: row.destination_url.into(),
+                expiry: row.expires_at.map(|expires_at| {
+                    Box::new(LinkExpiry {
+                        expires_at,
+                        expired_url: row.expired_url.map(String::into_boxed_str),
+                    })
+                }),
+            }
+        } else {
+            RedirectTarget::Gone
+        };
+        let account_id = AccountId::from_uuid(row.account_id);
+        redirects[nth] = Some(Redirect { account_id, target });
     }
     Ok(redirects)
 }
 
-/// Slug of a link, and the owner of the link by the log.
-#[derive(Debug, Clone)]
-pub(crate) struct OwnedSlug {
-    pub(crate) slug: Slug,
-    pub(crate) owner: AccountId,
-}
-
-/// Reads the redirect of each slug, and how far the events of the slug's owner are visible, in the order of
-/// the slugs. Does not check that the owner owns the slug.
-pub(crate) async fn find_each_with_visibility(
+/// Reads how far the events of each account are visible, in the order of the accounts.
+pub(crate) async fn visibility_of_each(
     pool: &PgPool,
-    slugs: &[OwnedSlug],
-) -> sqlx::Result<Vec<SnapshotRead<Option<Redirect>>>> {
-    let shards: Vec<i16> = slugs
-        .iter()
-        .map(|slug| Shard::of(slug.owner).number())
-        .collect();
-    let folded: Vec<String> = slugs.iter().map(|slug| slug.slug.folded()).collect();
-    let owners: Vec<Uuid> = slugs.iter().map(|slug| slug.owner.uuid()).collect();
+    account_ids: &[AccountId],
+) -> sqlx::Result<Vec<Visibility>> {
+    let shards = account_ids.iter().map(|id| Shard::of(*id).number());
+    let shards: Vec<i16> = shards.collect();
+    let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         r#"
         SELECT c.epoch AS "epoch!", c.position AS "position!",
@@ -208,17 +201,8 @@ pub(crate) async fn find_each_with_visibility(
                    WHERE account_id = wanted.account_id AND projection = 'redirects'
                      AND generation = c.generation
                    LIMIT 1
-               ) IS NOT NULL AS "is_parked!",
-               r.account_id AS "account_id?", r.link_id AS "link_id?",
-               r.destination_url AS "destination_url?", r.state AS "state?",
-               r.expires_at AS "expires_at?", r.expired_url AS "expired_url?",
-               (
-                   SELECT account_id FROM read_model.stopped_accounts
-                   WHERE generation = c.generation AND account_id = r.account_id
-                   LIMIT 1
-               ) IS NOT NULL AS "is_stopped!"
-        FROM unnest($1::smallint[], $2::text[], $3::uuid[])
-            WITH ORDINALITY AS wanted (shard, slug_folded, account_id, nth)
+               ) IS NOT NULL AS "is_parked!"
+        FROM unnest($1::smallint[], $2::uuid[]) WITH ORDINALITY AS wanted (shard, account_id, nth)
         CROSS JOIN LATERAL (
             SELECT epoch, position, generation
             FROM read_model.checkpoints
@@ -229,69 +213,18 @@ pub(crate) async fn find_each_with_visibility(
               )
             LIMIT 1
         ) AS c
-        -- Not a join: planned on empty tables, that would read all redirects.
-        LEFT JOIN LATERAL (
-            SELECT account_id, link_id, destination_url, state, expires_at, expired_url
-            FROM read_model.redirects
-            WHERE generation = c.generation AND slug_folded = wanted.slug_folded
-            LIMIT 1
-        ) AS r ON true
         ORDER BY wanted.nth
         "#,
         &shards,
-        &folded,
-        &owners
+        &account_ids
     )
     .fetch_all(pool)
     .await?;
-    if rows.len() != slugs.len() {
+    if rows.len() != account_ids.len() {
         // A shard has no checkpoint.
         return Err(sqlx::Error::RowNotFound);
     }
-    let snapshots = rows.into_iter().map(|row| {
-        let found = row.account_id.zip(row.link_id).zip(row.destination_url);
-        let found = found.map(|((account_id, link_id), destination_url)| RedirectRow {
-            account_id,
-            link_id,
-            destination_url,
-            expires_at: row.expires_at,
-            expired_url: row.expired_url,
-            is_followed: row.state.as_deref() == Some("active") && !row.is_stopped,
-        });
-        Visibility::new(row.epoch, row.position, row.is_parked).with(found.map(Redirect::of))
-    });
-    Ok(snapshots.collect())
-}
-
-/// Row of a short link.
-struct RedirectRow {
-    account_id: Uuid,
-    link_id: Uuid,
-    destination_url: String,
-    expires_at: Option<OffsetDateTime>,
-    expired_url: Option<String>,
-    /// False if the link is disabled, or an operator suspended the account with `--stop-redirects`.
-    is_followed: bool,
-}
-
-impl Redirect {
-    fn of(row: RedirectRow) -> Self {
-        Self {
-            account_id: AccountId::from_uuid(row.account_id),
-            target: if row.is_followed {
-                RedirectTarget::Destination {
-                    link_id: LinkId::from_uuid(row.link_id),
-                    url: row.destination_url.into(),
-                    expiry: row.expires_at.map(|expires_at| {
-                        Box::new(LinkExpiry {
-                            expires_at,
-                            expired_url: row.expired_url.map(String::into_boxed_str),
-                        })
-                    }),
-                }
-            } else {
-                RedirectTarget::Gone
-            },
-        }
-    }
+    let rows = rows.into_iter();
+    let visibilities = rows.map(|row| Visibility::new(row.epoch, row.position, row.is_parked));
+    Ok(visibilities.collect())
 }

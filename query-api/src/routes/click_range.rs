@@ -29,13 +29,12 @@ const MEDIA_TYPES: [MediaType; 2] = [MediaType::Json, MediaType::Csv];
 /// Takes an edge of a range from the parameters.
 pub(super) fn take_edge(parameters: &mut Parameters, name: &str) -> Option<RangeEdge> {
     parameters.take(name, |text| {
-        RangeEdge::parse(text).ok_or_else(|| ParameterError {
-            code: "invalid_time",
-            detail: format!(
+        RangeEdge::parse(text).ok_or_else(|| {
+            let detail = format!(
                 "Send {name} as a date such as 2026-11-20, or as an instant such as 2026-11-20T09:00:00Z, of a \
                  year from 2000 to 2099."
-            ),
-            members: Vec::new(),
+            );
+            ParameterError::new("invalid_time", detail)
         })
     })
 }

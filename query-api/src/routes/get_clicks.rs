@@ -2,18 +2,11 @@
 
 mod body;
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
     click::buckets::{Buckets, Interval, RangeRequest, Zone},
-    http::{authentication::Caller, request::MediaType, route_table},
+    http::{request::MediaType, route_table},
     id::LinkId,
     problem::Problem,
 };
@@ -21,12 +14,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use self::body::{ClicksBody, LinkClicksBody};
 use super::{
-    ApiState,
     click_range::{FROM, TO, answer, media_type, range_problem, take_edge},
     get_link::owned_link,
+    read_request::ReadRequest,
 };
 use crate::{
-    consistency::{TokenHeader, position_of_consistency_token},
+    consistency::TokenHeader,
     parameters::{ParameterError, Parameters, parse_name},
     read_model::clicks::{ClickSubject, SeriesQuery},
 };
@@ -72,13 +65,8 @@ struct SeriesRequest {
 
 impl SeriesRequest {
     /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`.
-    fn parse(
-        api: &ApiState,
-        caller: &Caller,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
-        let mut parameters = Parameters::of(uri, &[FROM, TO, INTERVAL, TIMEZONE]);
+    fn parse(request: &ReadRequest) -> Result<Self, Problem> {
+        let mut parameters = Parameters::of(&request.uri, &[FROM, TO, INTERVAL, TIMEZONE]);
         let range = RangeRequest {
             from: take_edge(&mut parameters, FROM),
             to: take_edge(&mut parameters, TO),
@@ -86,11 +74,11 @@ impl SeriesRequest {
             zone: take_zone(&mut parameters),
         };
         parameters.check()?;
-        let buckets =
-            Buckets::of(&range, api.clock.now()).map_err(|error| range_problem(&error))?;
-        let media_type = media_type(headers)?;
+        let buckets = Buckets::of(&range, request.api.clock.now());
+        let buckets = buckets.map_err(|error| range_problem(&error))?;
+        let media_type = media_type(&request.headers)?;
         // The token is only checked: figures of clicks do not come from the event log, so there is no position to wait for.
-        position_of_consistency_token(headers, caller.account_id, api.watcher.log_epoch())?;
+        request.position()?;
         Ok(Self {
             buckets,
             media_type,
@@ -106,10 +94,9 @@ fn take_interval(parameters: &mut Parameters) -> Interval {
 
 fn take_zone(parameters: &mut Parameters) -> Zone {
     let zone = parameters.take(TIMEZONE, |text| {
-        Zone::of_name(text).ok_or_else(|| ParameterError {
-            code: "unknown_timezone",
-            detail: "Send the IANA name of a time zone, such as Europe/Berlin.".to_owned(),
-            members: Vec::new(),
+        Zone::of_name(text).ok_or_else(|| {
+            let detail = "Send the IANA name of a time zone, such as Europe/Berlin.";
+            ParameterError::new("unknown_timezone", detail)
         })
     });
     zone.unwrap_or(Zone::UTC)
@@ -142,27 +129,22 @@ fn take_zone(parameters: &mut Parameters) -> Zone {
             ],
         })),
     ),
-    security(("api_key" = [Scope::ClicksRead.as_str()])),
+    security(("api_key" = [Scope::ClicksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_link_clicks(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let request = SeriesRequest::parse(&api, &caller, &uri, &headers)?;
-    let link_id = owned_link(&api, caller.account_id, &uri).await?.link_id;
+pub(super) async fn get_link_clicks(request: ReadRequest) -> Result<Response, Problem> {
+    let series = SeriesRequest::parse(&request)?;
+    let link_id = owned_link(&request).await?.link_id;
     let query = SeriesQuery {
         subject: ClickSubject {
-            account_id: caller.account_id,
+            account_id: request.account_id,
             link_id: Some(link_id),
         },
-        buckets: request.buckets,
+        buckets: series.buckets,
     };
-    let clicks = ClicksBody::new(api.figures.read(&query).await?);
+    let clicks = ClicksBody::new(request.api.figures.read(&query).await?);
     let body = LinkClicksBody { link_id, clicks };
-    Ok(answer(request.media_type, &body, &body.clicks.series))
+    Ok(answer(series.media_type, &body, &body.clicks.series))
 }
 
 /// Returns the clicks of all links of the account over time.
@@ -190,23 +172,18 @@ pub(super) async fn get_link_clicks(
             ],
         })),
     ),
-    security(("api_key" = [Scope::ClicksRead.as_str()])),
+    security(("api_key" = [Scope::ClicksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_clicks(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let request = SeriesRequest::parse(&api, &caller, &uri, &headers)?;
+pub(super) async fn get_clicks(request: ReadRequest) -> Result<Response, Problem> {
+    let series = SeriesRequest::parse(&request)?;
     let query = SeriesQuery {
         subject: ClickSubject {
-            account_id: caller.account_id,
+            account_id: request.account_id,
             link_id: None,
         },
-        buckets: request.buckets,
+        buckets: series.buckets,
     };
-    let body = ClicksBody::new(api.figures.read(&query).await?);
-    Ok(answer(request.media_type, &body, &body.series))
+    let body = ClicksBody::new(request.api.figures.read(&query).await?);
+    Ok(answer(series.media_type, &body, &body.series))
 }

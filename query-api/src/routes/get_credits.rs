@@ -1,20 +1,13 @@
 //! `GET /v1/credits`: the balance of the account, and the price of a link.
 
-use std::sync::Arc;
-
 use axum::{
-    Extension, Json,
-    extract::State,
-    http::{HeaderMap, Uri, header::CACHE_CONTROL},
+    Json,
+    http::header::CACHE_CONTROL,
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
     api_key::Scope,
-    http::{
-        authentication::Caller,
-        request::{check_accept, check_no_query},
-        route_table,
-    },
+    http::{request::check_no_query, route_table},
     problem::Problem,
     projection::Projection,
     shard::Shard,
@@ -22,10 +15,10 @@ use linkledger_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ApiState;
+use super::read_request::ReadRequest;
 use crate::{
     cache_control::NOT_SHARED,
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
+    consistency::{TokenHeader, VisibilityWait},
     read_model::{credits, read_in_time},
 };
 
@@ -54,20 +47,14 @@ struct CreditsBody {
         (status = 200, description = "The balance, and the price of a link.", body = CreditsBody,
          example = json!({ "balance": 999, "link_price": 1 })),
     ),
-    security(("api_key" = [Scope::CreditsRead.as_str()])),
+    security(("api_key" = [Scope::CreditsRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_credits(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    check_no_query(&uri)?;
-    check_accept(&headers)?;
-    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+pub(super) async fn get_credits(request: ReadRequest) -> Result<Response, Problem> {
+    check_no_query(&request.uri)?;
+    let position = request.position_for_json()?;
 
+    let (api, account_id) = (&request.api, request.account_id);
     let wait = VisibilityWait::begin(&api.watcher, Projection::Credits, Shard::of(account_id));
     let replica = api.read.replica_of(account_id);
     let snapshot = api

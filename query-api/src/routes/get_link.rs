@@ -1,12 +1,9 @@
 //! `GET /v1/links/{id}`: one link of the account, as it is or as it was at an instant.
 
-use std::sync::Arc;
-
 use axum::{
-    Extension, Json,
-    extract::State,
+    Json,
     http::{
-        HeaderMap, StatusCode, Uri,
+        StatusCode,
         header::{CACHE_CONTROL, ETAG},
     },
     response::{IntoResponse, Response},
@@ -14,16 +11,14 @@ use axum::{
 use linkledger_core::{
     api_key::Scope,
     clock::to_millisecond,
-    event_store::log::{self, LinkEndState},
+    event_store::log::{self, LinkEndState, LinkExtent},
     http::{
-        authentication::Caller,
         entity_tag::{self, IfNoneMatch},
         link_body::{LinkBody, LinkParts},
-        request::{check_accept, link_id},
+        request::link_id,
         route_table,
     },
-    id::{AccountId, LinkId},
-    link_history::link_after,
+    id::LinkId,
     problem::{Code, Problem},
     projection::Projection,
     shard::Shard,
@@ -32,10 +27,10 @@ use linkledger_core::{
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 
-use super::ApiState;
+use super::{ApiState, read_request::ReadRequest};
 use crate::{
     cache_control::NOT_SHARED,
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
+    consistency::{TokenHeader, VisibilityWait},
     history_reads::unreadable,
     parameters::{ParameterError, Parameters, parse_instant},
     read_model::{
@@ -62,14 +57,11 @@ fn parse_past_instant(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime,
     if at <= now {
         return Ok(at);
     }
-    Err(ParameterError {
-        code: "time_in_the_future",
-        detail: format!(
-            "Send {AT} as an instant that has passed; the clock of the service shows {}.",
-            timestamp::format(now)
-        ),
-        members: Vec::new(),
-    })
+    let detail = format!(
+        "Send {AT} as an instant that has passed; the clock of the service shows {}.",
+        timestamp::format(now)
+    );
+    Err(ParameterError::new("time_in_the_future", detail))
 }
 
 /// Returns a link of the account.
@@ -94,32 +86,24 @@ fn parse_past_instant(text: &str, now: OffsetDateTime) -> Result<OffsetDateTime,
          example = json!(LinkBody::example())),
         (status = 304, description = "The link has not changed since the version in `If-None-Match`.", headers(("ETag"))),
     ),
-    security(("api_key" = [Scope::LinksRead.as_str()])),
+    security(("api_key" = [Scope::LinksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_link(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let mut parameters = Parameters::of(&uri, &[AT]);
+pub(super) async fn get_link(request: ReadRequest) -> Result<Response, Problem> {
+    let api = &request.api;
+    let mut parameters = Parameters::of(&request.uri, &[AT]);
     let at = parameters.take(AT, |text| parse_past_instant(text, api.clock.now()));
     parameters.check()?;
-    check_accept(&headers)?;
-    let position =
-        position_of_consistency_token(&headers, caller.account_id, api.watcher.log_epoch())?;
+    let position = request.position_for_json()?;
     let link = if let Some(at) = at {
         // Every committed write is in the event store: a token needs no wait.
-        let key = owned_link(&api, caller.account_id, &uri).await?;
-        find_at(&api, key, at).await?
+        find_at(api, owned_link(&request).await?, at).await?
     } else {
-        let link_id = link_id(&uri)?;
-        find(&api, caller.account_id, link_id, position).await?
+        find(&request, position).await?
     };
 
     let entity_tag = entity_tag::of_version(link.version);
-    let is_not_modified = entity_tag::if_none_match_names(&headers, &entity_tag);
+    let is_not_modified = entity_tag::if_none_match_names(&request.headers, &entity_tag);
     let headers = [(ETAG, entity_tag.as_str()), (CACHE_CONTROL, NOT_SHARED)];
     if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
@@ -127,18 +111,14 @@ pub(super) async fn get_link(
     Ok((headers, Json(link.into_body(&api.short_base_url))).into_response())
 }
 
-/// Reads the link from a snapshot that contains all events up to `position`. If the read table lacks
-/// the link, the event store decides: an existing link must not get 404.
+/// Reads the link that the path names from a snapshot that contains all events up to `position`. If the read table
+/// lacks the link, the event store decides: an existing link must not get 404.
 pub(super) async fn find(
-    api: &ApiState,
-    account_id: AccountId,
-    link_id: LinkId,
+    request: &ReadRequest,
     position: LogPosition,
 ) -> Result<LinkView, Problem> {
-    let key = LinkKey {
-        account_id,
-        link_id,
-    };
+    let (api, key) = (&request.api, key(request)?);
+    let account_id = key.account_id;
     let [first_read, later_read] =
         [position != LogPosition::BEGINNING, true].map(|with_visibility| LinkRead {
             key,
@@ -153,14 +133,14 @@ pub(super) async fn find(
         })
         .await?;
     if snapshot.value.is_none() {
-        let created_at = position_of_creation(api, account_id, link_id).await?;
+        let created_at = position_of_creation(api, key).await?;
         let from_primary = || api.read.primary().links.read(later_read);
         snapshot = wait.read_containing(created_at, from_primary).await?;
     }
     if snapshot.value.is_none() {
         // Called for its error: 404 if the link was deleted during the wait. Otherwise the link
         // exists, and the read table lags behind.
-        position_of_creation(api, account_id, link_id).await?;
+        position_of_creation(api, key).await?;
     }
     snapshot.value.ok_or_else(Problem::read_model_behind)
 }
@@ -169,18 +149,26 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// Returns `link_not_found` if the account never had such a link.
-pub(super) async fn owned_link(
-    api: &ApiState,
-    account_id: AccountId,
-    uri: &Uri,
-) -> Result<LinkKey, Problem> {
-    let link_id = link_id(uri)?;
-    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
-    extent.ok_or_else(Problem::link_not_found)?;
+pub(super) async fn owned_link(request: &ReadRequest) -> Result<LinkKey, Problem> {
+    let key = key(request)?;
+    extent(&request.api, key).await?;
+    Ok(key)
+}
+
+fn key(request: &ReadRequest) -> Result<LinkKey, Problem> {
     Ok(LinkKey {
-        account_id,
-        link_id,
+        account_id: request.account_id,
+        link_id: link_id(&request.uri)?,
     })
+}
+
+/// Finds the link in the event store.
+///
+/// # Errors
+/// Returns `link_not_found` if the account never had such a link.
+async fn extent(api: &ApiState, key: LinkKey) -> Result<LinkExtent, Problem> {
+    let extent = read_in_time(|| log::link_extent(&api.log, key.account_id, key.link_id)).await?;
+    extent.ok_or_else(Problem::link_not_found)
 }
 
 /// Reads the link as the last event that was recorded by `at` left it.
@@ -191,7 +179,9 @@ pub(super) async fn owned_link(
 async fn find_at(api: &ApiState, key: LinkKey, at: OffsetDateTime) -> Result<LinkView, Problem> {
     let event = api.histories.last_event_at(key, at).await?;
     let event = event.ok_or_else(|| no_link_at(at))?;
-    let link = link_after(&event).map_err(|error| unreadable(key, &error))?;
+    let link = event
+        .link_after()
+        .map_err(|error| unreadable(key, &error))?;
     // After a jump of a clock a later event can have an earlier time than the creation.
     if link.state.deleted || to_millisecond(link.state.created_at) > at {
         return Err(no_link_at(at));
@@ -214,13 +204,8 @@ fn no_link_at(at: OffsetDateTime) -> Problem {
 ///
 /// # Errors
 /// Returns `link_not_found` if the account has no such link, or if the link is deleted.
-async fn position_of_creation(
-    api: &ApiState,
-    account_id: AccountId,
-    link_id: LinkId,
-) -> Result<LogPosition, Problem> {
-    let extent = read_in_time(|| log::link_extent(&api.log, account_id, link_id)).await?;
-    let extent = extent.ok_or_else(Problem::link_not_found)?;
+async fn position_of_creation(api: &ApiState, key: LinkKey) -> Result<LogPosition, Problem> {
+    let extent = extent(api, key).await?;
     match extent.end_state {
         LinkEndState::Deleted => Err(Problem::link_not_found()),
         // The owner can still read a disabled link.

@@ -1,30 +1,19 @@
 //! `GET /v1/links/{id}/history`: a page of the events of a link, newest first. The event store answers.
 
-use std::{convert::identity, sync::Arc};
+use std::convert::identity;
 
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
-    api_key::Scope,
-    envelope::RecordedEvent,
-    http::{authentication::Caller, request::check_accept, route_table},
-    id::LinkId,
-    link_history::{HistoryError, changes, link_after},
-    openapi::Timestamp,
-    problem::Problem,
-    timestamp,
+    api_key::Scope, envelope::RecordedEvent, event::DecodeError, http::route_table, id::LinkId,
+    link_history::changes, openapi::Timestamp, problem::Problem, timestamp,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{ApiState, get_link::owned_link};
+use super::{get_link::owned_link, read_request::ReadRequest};
 use crate::{
-    consistency::{TokenHeader, position_of_consistency_token},
+    consistency::TokenHeader,
     history_reads::unreadable,
     paging::{Page, PageRequest},
 };
@@ -103,25 +92,19 @@ type HistoryEntryPage = Page<HistoryEntry>;
              "has_more": false,
          })),
     ),
-    security(("api_key" = [Scope::LinksRead.as_str()])),
+    security(("api_key" = [Scope::LinksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_link_history(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    let page = PageRequest::of(&uri)?;
-    let list = api.list(uri.path(), String::new(), account_id);
+pub(super) async fn get_link_history(request: ReadRequest) -> Result<Response, Problem> {
+    let page = PageRequest::of(&request.uri)?;
+    let list = request.list(request.uri.path(), String::new());
     let before = list.start_of(&page)?;
-    check_accept(&headers)?;
     // Every committed write is in the event store: a token needs no wait.
-    position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
-    let link = owned_link(&api, account_id, &uri).await?;
+    request.position_for_json()?;
+    let link = owned_link(&request).await?;
 
-    let events = api.histories.events(link, before, page.count_max()).await?;
+    let histories = &request.api.histories;
+    let events = histories.events(link, before, page.count_max()).await?;
     let entries = entries(&events).map_err(|error| unreadable(link, &error))?;
     let place_of = |entry: &HistoryEntry| entry.version;
     Ok(list.answer(&page, entries.into(), place_of, identity))
@@ -129,8 +112,11 @@ pub(super) async fn get_link_history(
 
 /// Returns the entries of events, newest first. The event before each one must follow it, or there is none; the last
 /// event of a longer history is on the next page, and its entry is not shown.
-fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, HistoryError> {
-    let links: Vec<_> = events.iter().map(link_after).collect::<Result<_, _>>()?;
+fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, DecodeError> {
+    let links: Vec<_> = events
+        .iter()
+        .map(RecordedEvent::link_after)
+        .collect::<Result<_, _>>()?;
     let befores = links.iter().skip(1).map(Some).chain([None]);
     let entries = events.iter().zip(&links).zip(befores);
     Ok(entries

@@ -2,13 +2,9 @@
 
 mod request;
 
-use std::sync::Arc;
-
 use axum::{
-    Extension,
-    extract::State,
     http::{
-        HeaderMap, StatusCode, Uri,
+        StatusCode,
         header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY},
     },
     response::{IntoResponse, Response},
@@ -16,9 +12,8 @@ use axum::{
 use linkledger_core::{
     api_key::Scope,
     http::{
-        authentication::Caller,
         entity_tag::{self, IfNoneMatch},
-        request::{MediaType, link_id},
+        request::MediaType,
         route_table,
     },
     id::LinkId,
@@ -30,11 +25,8 @@ use utoipa::{
 };
 
 use self::request::{QrParameters, requested_image};
-use super::{ApiState, get_link};
-use crate::{
-    consistency::{TokenHeader, position_of_consistency_token},
-    qr_codes::QrFormat,
-};
+use super::{get_link, read_request::ReadRequest};
+use crate::{consistency::TokenHeader, qr_codes::QrFormat};
 
 /// `Cache-Control` of an image. The short address of a link never changes.
 const PRIVATE: &str = "private, max-age=3600";
@@ -76,21 +68,15 @@ impl ToSchema for Image {}
         )),
         (status = 304, description = "The caller has the image: `If-None-Match` names it.", headers(("ETag"))),
     ),
-    security(("api_key" = [Scope::LinksRead.as_str()])),
+    security(("api_key" = [Scope::LinksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_qr_code(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let requested = requested_image(&uri, &headers)?;
-    let account_id = caller.account_id;
-    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
-    let link_id = link_id(&uri)?;
-    let link = get_link::find(&api, account_id, link_id, position).await?;
+pub(super) async fn get_qr_code(request: ReadRequest) -> Result<Response, Problem> {
+    let requested = requested_image(&request.uri, &request.headers)?;
+    let position = request.position()?;
+    let link = get_link::find(&request, position).await?;
 
+    let (api, account_id) = (&request.api, request.account_id);
     let short_url = link.parts.short_url(&api.short_base_url);
     let image = api.qr_codes.draw(account_id, short_url, requested).await?;
     let entity_tag = entity_tag::of_content(&image);
@@ -99,7 +85,7 @@ pub(super) async fn get_qr_code(
         (CACHE_CONTROL, PRIVATE),
         (VARY, "accept"),
     ];
-    if entity_tag::if_none_match_names(&headers, &entity_tag) {
+    if entity_tag::if_none_match_names(&request.headers, &entity_tag) {
         return Ok((StatusCode::NOT_MODIFIED, cached).into_response());
     }
     let media_type = match requested.format {

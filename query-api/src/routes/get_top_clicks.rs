@@ -1,17 +1,10 @@
 //! `GET /v1/links/{id}/clicks/top` and `GET /v1/clicks/top`: the most frequent values of clicks.
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
     click::{Dimension, dimension::NO_VALUE, top::DayRequest},
-    http::{authentication::Caller, route_table},
+    http::route_table,
     id::LinkId,
     problem::Problem,
 };
@@ -19,11 +12,11 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    ApiState,
     click_range::answer,
     clicks_csv::CsvRow,
     get_link::owned_link,
     ranking::{PARAMETERS, Ranking, RankingParameters, RankingRequest},
+    read_request::ReadRequest,
 };
 use crate::{
     consistency::TokenHeader,
@@ -91,24 +84,13 @@ struct ValuesRequest {
 
 impl ValuesRequest {
     /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`.
-    fn parse(
-        api: &ApiState,
-        caller: &Caller,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
+    fn parse(request: &ReadRequest) -> Result<Self, Problem> {
         let known = [&[BY], &PARAMETERS[..]].concat();
-        let mut parameters = Parameters::of(uri, &known);
+        let mut parameters = Parameters::of(&request.uri, &known);
         let by = parameters.take(BY, parse_dimension);
         Ok(Self {
             by: by.unwrap_or(Dimension::Country),
-            ranking: RankingRequest::parse(
-                api,
-                caller,
-                headers,
-                parameters,
-                DayRequest::days_of_values,
-            )?,
+            ranking: RankingRequest::parse(request, parameters, DayRequest::days_of_values)?,
         })
     }
 }
@@ -148,22 +130,13 @@ fn parse_dimension(text: &str) -> Result<Dimension, ParameterError> {
             "complete_until": "2026-11-20T09:51:00.123Z",
         })),
     ),
-    security(("api_key" = [Scope::ClicksRead.as_str()])),
+    security(("api_key" = [Scope::ClicksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_top_link_clicks(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let request = ValuesRequest::parse(&api, &caller, &uri, &headers)?;
-    let link_id = owned_link(&api, caller.account_id, &uri).await?.link_id;
-    let subject = ClickSubject {
-        account_id: caller.account_id,
-        link_id: Some(link_id),
-    };
-    answer_values(&api, &request, subject).await
+pub(super) async fn get_top_link_clicks(request: ReadRequest) -> Result<Response, Problem> {
+    let values = ValuesRequest::parse(&request)?;
+    let link_id = owned_link(&request).await?.link_id;
+    answer_values(&request, &values, Some(link_id)).await
 }
 
 /// Returns the most frequent values of the account's clicks.
@@ -188,36 +161,30 @@ pub(super) async fn get_top_link_clicks(
             "complete_until": "2026-11-20T09:51:00.123Z",
         })),
     ),
-    security(("api_key" = [Scope::ClicksRead.as_str()])),
+    security(("api_key" = [Scope::ClicksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_top_clicks(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let request = ValuesRequest::parse(&api, &caller, &uri, &headers)?;
-    let subject = ClickSubject {
-        account_id: caller.account_id,
-        link_id: None,
-    };
-    answer_values(&api, &request, subject).await
+pub(super) async fn get_top_clicks(request: ReadRequest) -> Result<Response, Problem> {
+    let values = ValuesRequest::parse(&request)?;
+    answer_values(&request, &values, None).await
 }
 
 async fn answer_values(
-    api: &ApiState,
-    request: &ValuesRequest,
-    subject: ClickSubject,
+    request: &ReadRequest,
+    values: &ValuesRequest,
+    link_id: Option<LinkId>,
 ) -> Result<Response, Problem> {
-    let ranking = &request.ranking;
+    let ranking = &values.ranking;
     let query = TopValuesQuery {
-        subject,
-        dimension: request.by,
+        subject: ClickSubject {
+            account_id: request.account_id,
+            link_id,
+        },
+        dimension: values.by,
         days: ranking.days.clone(),
         limit: ranking.limit.into(),
     };
-    let read = api.figures.read(&query).await?;
+    let read = request.api.figures.read(&query).await?;
     let items = read.figures.items.iter().map(|item| TopValue {
         value: Some(item.key.clone()).filter(|value| value != NO_VALUE),
         clicks: item.clicks,

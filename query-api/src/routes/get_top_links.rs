@@ -1,13 +1,6 @@
 //! `GET /v1/clicks/top-links`: the most clicked links of the account.
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
     click::{
@@ -15,7 +8,7 @@ use linkledger_core::{
         value_figures::{Top, TopItem},
     },
     event_store::log::{self, LinkEndState},
-    http::{authentication::Caller, route_table},
+    http::route_table,
     id::{AccountId, LinkId},
     problem::Problem,
     projection::Projection,
@@ -29,6 +22,7 @@ use super::{
     click_range::answer,
     clicks_csv::CsvRow,
     ranking::{PARAMETERS, Ranking, RankingParameters, RankingRequest},
+    read_request::ReadRequest,
 };
 use crate::{
     consistency::{TokenHeader, VisibilityWait},
@@ -109,22 +103,17 @@ impl CsvRow for TopLink {
             "complete_until": "2026-11-20T09:51:00.123Z",
         })),
     ),
-    security(("api_key" = [Scope::ClicksRead.as_str()])),
+    security(("api_key" = [Scope::ClicksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn get_top_links(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    let parameters = Parameters::of(&uri, &PARAMETERS);
-    let request = RankingRequest::parse(&api, &caller, &headers, parameters, DayRequest::days)?;
+pub(super) async fn get_top_links(request: ReadRequest) -> Result<Response, Problem> {
+    let (api, account_id) = (&request.api, request.account_id);
+    let parameters = Parameters::of(&request.uri, &PARAMETERS);
+    let ranking = RankingRequest::parse(&request, parameters, DayRequest::days)?;
     let query = TopLinksQuery {
         account_id,
-        days: request.days.clone(),
-        limit: request.limit.into(),
+        days: ranking.days.clone(),
+        limit: ranking.limit.into(),
     };
     let read = api.figures.read(&query).await?;
     let key_of = |item: &TopItem<LinkId>| LinkKey {
@@ -132,9 +121,9 @@ pub(super) async fn get_top_links(
         link_id: item.key,
     };
     let keys: Vec<LinkKey> = read.figures.items.iter().map(key_of).collect();
-    let links = find_links(&api, account_id, &keys, request.position).await?;
+    let links = find_links(api, account_id, &keys, ranking.position).await?;
     let body = of_links(&read, links, &api.short_base_url);
-    Ok(answer(request.media_type, &body, &body.items))
+    Ok(answer(ranking.media_type, &body, &body.items))
 }
 
 /// Joins the links to their addresses. A deleted link has no address.

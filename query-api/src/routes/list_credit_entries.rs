@@ -1,24 +1,15 @@
 //! `GET /v1/credits/entries`: a page of the account's ledger, newest first.
 
-use std::{convert::identity, sync::Arc};
+use std::convert::identity;
 
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
-    api_key::Scope,
-    http::{authentication::Caller, request::check_accept, route_table},
-    problem::Problem,
-    projection::Projection,
-    shard::Shard,
+    api_key::Scope, http::route_table, problem::Problem, projection::Projection, shard::Shard,
 };
 
-use super::ApiState;
+use super::read_request::ReadRequest;
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
+    consistency::{TokenHeader, VisibilityWait},
     paging::{Page, PageRequest},
     read_model::{
         credits::{self, EntryRange, LedgerEntry},
@@ -58,23 +49,16 @@ type CreditEntryPage = Page<LedgerEntry>;
              "has_more": false,
          })),
     ),
-    security(("api_key" = [Scope::CreditsRead.as_str()])),
+    security(("api_key" = [Scope::CreditsRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn list_credit_entries(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    let page = PageRequest::of(&uri)?;
-    let no_filters = String::new();
-    let list = api.list(route_table::CREDIT_ENTRIES, no_filters, account_id);
+pub(super) async fn list_credit_entries(request: ReadRequest) -> Result<Response, Problem> {
+    let page = PageRequest::of(&request.uri)?;
+    let list = request.list(route_table::CREDIT_ENTRIES, String::new());
     let before = list.start_of(&page)?;
-    check_accept(&headers)?;
-    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = request.position_for_json()?;
 
+    let (api, account_id) = (&request.api, request.account_id);
     let range = EntryRange {
         account_id,
         before,

@@ -3,27 +3,19 @@
 mod created;
 mod filters;
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
-    http::{authentication::Caller, link_body::LinkBody, request::check_accept, route_table},
+    http::{link_body::LinkBody, route_table},
     problem::Problem,
     projection::Projection,
     shard::Shard,
 };
 
 use self::filters::{FilterParameters, LinkFilters, ListRead, PARAMETERS, PageOfList};
-use super::{ApiState, list_tags::SHARE_IN_USE};
+use super::read_request::ReadRequest;
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    costly_reads::SHARE_TIME_MAX,
+    consistency::{TokenHeader, VisibilityWait},
     paging::{CURSOR, LIMIT, Page, PageItems, PageRequest},
     parameters::Parameters,
     read_model::{
@@ -64,40 +56,29 @@ type LinkPage = Page<LinkBody>;
          ),
          example = json!({ "items": [LinkBody::example()], "next_cursor": null, "has_more": false })),
     ),
-    security(("api_key" = [Scope::LinksRead.as_str()])),
+    security(("api_key" = [Scope::LinksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn list_links(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
+pub(super) async fn list_links(request: ReadRequest) -> Result<Response, Problem> {
+    let (api, account_id) = (&request.api, request.account_id);
     let known = [&[LIMIT, CURSOR][..], &PARAMETERS].concat();
-    let mut parameters = Parameters::of(&uri, &known);
+    let mut parameters = Parameters::of(&request.uri, &known);
     let page = PageRequest::take(&mut parameters);
     let filters = LinkFilters::take(&mut parameters);
     parameters.check()?;
-    let list = api.list(route_table::LINKS, filters.query(), account_id);
+    let list = request.list(route_table::LINKS, filters.query());
     let page_of_list = PageOfList {
         account_id,
         last: list.start_of(&page)?,
         count_max: page.count_max(),
         now: api.clock.now(),
     };
-    check_accept(&headers)?;
-    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = request.position_for_json()?;
 
     let reading = filters.look_up(&api.log, page_of_list).await?;
     let is_search = matches!(reading, ListRead::Search(_));
     let _share = if is_search {
-        let searches = &api.costly_pages;
-        Some(
-            searches
-                .acquire_in_time(account_id, SHARE_TIME_MAX, SHARE_IN_USE)
-                .await?,
-        )
+        Some(request.share_of_costly_pages().await?)
     } else {
         None
     };

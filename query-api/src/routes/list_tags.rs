@@ -1,35 +1,21 @@
 //! `GET /v1/tags`: a page of the tags of the account's links, in alphabetical order.
 
-use std::{convert::identity, sync::Arc};
+use std::convert::identity;
 
-use axum::{
-    Extension,
-    extract::State,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::response::Response;
 use linkledger_core::{
-    api_key::Scope,
-    http::{authentication::Caller, request::check_accept, route_table},
-    problem::Problem,
-    projection::Projection,
-    shard::Shard,
+    api_key::Scope, http::route_table, problem::Problem, projection::Projection, shard::Shard,
 };
 
-use super::ApiState;
+use super::read_request::ReadRequest;
 use crate::{
-    consistency::{TokenHeader, VisibilityWait, position_of_consistency_token},
-    costly_reads::SHARE_TIME_MAX,
+    consistency::{TokenHeader, VisibilityWait},
     paging::{Page, PageRequest},
     read_model::{
         links::tags::{self, TagCount, TagRange},
         read_in_time,
     },
 };
-
-/// Detail of the problem if other costly pages of the account are being read for too long.
-pub(super) const SHARE_IN_USE: &str = "Other tags or searches of this account are being read: retry later, \
-                                       with fewer requests at a time.";
 
 /// Body of the answer, with a name of its own in the OpenAPI document.
 type TagCountPage = Page<TagCount>;
@@ -56,26 +42,17 @@ type TagCountPage = Page<TagCount>;
              "has_more": false,
          })),
     ),
-    security(("api_key" = [Scope::LinksRead.as_str()])),
+    security(("api_key" = [Scope::LinksRead.name()])),
 )]
 #[tracing::instrument(skip_all)]
-pub(super) async fn list_tags(
-    State(api): State<Arc<ApiState>>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let account_id = caller.account_id;
-    let page = PageRequest::of(&uri)?;
-    let list = api.list(route_table::TAGS, String::new(), account_id);
+pub(super) async fn list_tags(request: ReadRequest) -> Result<Response, Problem> {
+    let page = PageRequest::of(&request.uri)?;
+    let list = request.list(route_table::TAGS, String::new());
     let after: Option<String> = list.start_of(&page)?;
-    check_accept(&headers)?;
-    let position = position_of_consistency_token(&headers, account_id, api.watcher.log_epoch())?;
+    let position = request.position_for_json()?;
 
-    let pages = &api.costly_pages;
-    let _share = pages
-        .acquire_in_time(account_id, SHARE_TIME_MAX, SHARE_IN_USE)
-        .await?;
+    let (api, account_id) = (&request.api, request.account_id);
+    let _share = request.share_of_costly_pages().await?;
     let wait = VisibilityWait::begin(&api.watcher, Projection::Links, Shard::of(account_id));
     let range = TagRange {
         account_id,

@@ -2,10 +2,9 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use axum::http::HeaderMap;
 use linkledger_core::{
     click::{buckets::RangeError, top::DayRequest},
-    http::{authentication::Caller, request::MediaType},
+    http::request::MediaType,
     problem::Problem,
     timestamp,
 };
@@ -18,11 +17,10 @@ use utoipa::{
 };
 
 use super::{
-    ApiState,
     click_range::{FROM, TO, media_type, range_problem, take_edge},
+    read_request::ReadRequest,
 };
 use crate::{
-    consistency::position_of_consistency_token,
     figure_reads::CompleteFigures,
     paging::{LIMIT, parse_limit},
     parameters::Parameters,
@@ -62,9 +60,7 @@ impl RankingRequest {
     /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`, after the caller has taken its own
     /// parameters. `days_of` returns the days of a range, as far back as the figures are kept.
     pub(super) fn parse(
-        api: &ApiState,
-        caller: &Caller,
-        headers: &HeaderMap,
+        request: &ReadRequest,
         mut parameters: Parameters,
         days_of: fn(DayRequest, OffsetDateTime) -> Result<Range<Date>, RangeError>,
     ) -> Result<Self, Problem> {
@@ -74,13 +70,12 @@ impl RankingRequest {
             to: take_edge(&mut parameters, TO),
         };
         parameters.check()?;
-        let days = days_of(range, api.clock.now());
-        let log_epoch = api.watcher.log_epoch();
+        let days = days_of(range, request.api.clock.now());
         Ok(Self {
             limit: limit.unwrap_or(LIMIT_DEFAULT),
             days: days.map_err(|error| range_problem(&error))?,
-            media_type: media_type(headers)?,
-            position: position_of_consistency_token(headers, caller.account_id, log_epoch)?,
+            media_type: media_type(&request.headers)?,
+            position: request.position()?,
         })
     }
 }

@@ -11,9 +11,8 @@ use axum::{
     response::Response,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use linkledger_core::http::request::MediaTypePreference;
 use sha2::{Digest as _, Sha256};
-
-use super::accept::prefers_json;
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 const STYLE: &str = include_str!("page.css");
@@ -53,6 +52,13 @@ pub(super) fn render_problem_as_page(
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.remove(CONTENT_LENGTH);
     *response.body_mut() = Body::from(page(status, api));
+}
+
+/// Returns true if `Accept` gives JSON a higher weight than HTML, or the same weight while JSON is
+/// named and HTML only matches a wildcard.
+fn prefers_json(headers: &HeaderMap) -> bool {
+    let of = |media_type| MediaTypePreference::of(headers, media_type);
+    of("application/json").max(of("application/problem+json")) > of("text/html")
 }
 
 /// Returns a page that explains the status and gives advice. The page contains no text of the
@@ -109,6 +115,8 @@ fn page(status: StatusCode, api: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::ACCEPT;
+
     use super::*;
 
     #[test]
@@ -131,5 +139,45 @@ mod tests {
             page.contains("<p>The API is at https://a.example/x&amp;y</p>"),
             "{page}"
         );
+    }
+
+    fn prefers_json_with(accept: &str) -> bool {
+        let value = HeaderValue::from_str(accept).unwrap();
+        prefers_json(&HeaderMap::from_iter([(ACCEPT, value)]))
+    }
+
+    #[test]
+    fn browsers_get_html() {
+        assert!(!prefers_json(&HeaderMap::new()));
+        for accept in [
+            "",
+            "*/*",
+            "text/html",
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8",
+            "text/html, application/json",
+            "application/json;q=0.9, text/html",
+            "application/json;q=0.5, */*;q=0.8",
+            "application/json;q=0",
+            "application/json;q=2",
+            "image/png",
+        ] {
+            assert!(!prefers_json_with(accept), "{accept}");
+        }
+    }
+
+    #[test]
+    fn callers_that_prefer_json_get_json() {
+        for accept in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/problem+json",
+            "application/json, text/plain, */*",
+            "application/*",
+            "text/html;q=0.5, application/json;q=0.501",
+            "text/html;q=0, */*",
+            "*/*;q=0.1, application/problem+json;q=0.2",
+        ] {
+            assert!(prefers_json_with(accept), "{accept}");
+        }
     }
 }

@@ -82,7 +82,7 @@ async fn read_requires_scope() {
             let caller = TestCaller { account_id, key };
             let answer = service.get(&caller, &format!("{path}?wrong=1")).await;
             answer.assert_problem(403, "insufficient_scope");
-            assert_eq!(answer.json()["required_scopes"][0], needed.as_str());
+            assert_eq!(answer.json()["required_scopes"][0], needed.name());
         }
         let key = testing::api_key(service.pool(), account_id, &scopes).await;
         let answer = service.get(&TestCaller { account_id, key }, &path).await;

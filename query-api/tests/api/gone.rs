@@ -5,7 +5,7 @@ use linkledger_core::{
     batch::SettledCreate,
     consistency::ConsistencyToken,
     event::Event,
-    link::{DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
+    link::{Destination, DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
     shard::Position,
 };
 use linkledger_testing as testing;
@@ -55,7 +55,7 @@ fn changed(link: &SettledCreate) -> LinkEvent {
     LinkEvent::DestinationChanged(LinkDestinationChanged {
         link_id: link.link.link_id,
         account_id: link.link.account_id,
-        destination_url: "https://example.com/changed".to_owned(),
+        destination_url: Destination::stored("https://example.com/changed"),
         previous_destination_url: link.link.destination_url.clone(),
     })
 }

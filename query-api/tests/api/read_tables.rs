@@ -67,7 +67,7 @@ pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
         .bind(link.link.slug.to_ascii_lowercase())
         .bind(link.link.link_id.uuid())
         .bind(link.link.account_id.uuid())
-        .bind(&link.link.destination_url)
+        .bind(link.link.destination_url.as_str())
         .execute(pool)
         .await
         .unwrap();

@@ -7,7 +7,9 @@ use std::sync::{
 
 use axum::http::StatusCode;
 use futures::future::join_all;
-use linkledger_core::{databases::DatabaseSettings, event_store::transaction::PoolTransaction};
+use linkledger_core::{
+    databases::DatabaseSettings, event_store::transaction::PoolTransaction, link::Destination,
+};
 use linkledger_testing::{
     TestDatabase, eventually, in_background, sessions_waiting_for_lock, wire::Wire,
 };
@@ -47,7 +49,7 @@ pub(crate) async fn tolerant_service_on(database: TestDatabase) -> TestService {
 
 pub(crate) async fn link_to_old(service: &TestService, caller: &TestCaller, slug: &str) {
     let mut link = service.append_link(caller, slug).await;
-    OLD.clone_into(&mut link.link.destination_url);
+    link.link.destination_url = Destination::stored(OLD);
     insert_redirect(service.pool(), &link).await;
 }
 

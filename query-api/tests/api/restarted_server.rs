@@ -124,7 +124,10 @@ async fn ended_sessions_fail_no_read() {
     insert_appended_link(service.pool(), &link).await;
     insert_redirect(service.pool(), &link).await;
     let by_id = format!("/v1/links/{}", link.link.link_id);
-    let by_destination = format!("/v1/links?destination_url={}", link.link.destination_url);
+    let by_destination = format!(
+        "/v1/links?destination_url={}",
+        link.link.destination_url.as_str()
+    );
     let paths = [
         &*by_id,
         "/v1/links",

@@ -285,7 +285,7 @@ pub(crate) fn read_routes() -> Vec<ReadRoute> {
     let routes = reads.map(|(path, _)| {
         let scopes = &document["paths"][path]["get"]["security"][0]["api_key"];
         let scopes = scopes.as_array().unwrap().iter();
-        let scopes = scopes.map(|scope| Scope::parse(scope.as_str().unwrap()).unwrap());
+        let scopes = scopes.map(|scope| Scope::of_name(scope.as_str().unwrap()).unwrap());
         ReadRoute {
             path,
             scopes: scopes.collect(),

@@ -40,8 +40,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("slugs::find_holders", "event_store.events", "who follows a link has no account"),
     ("redirects::find_each", "read_model.redirects", "who follows a link has no account"),
     ("redirects::find_each", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
-    ("redirects::find_each_with_visibility", "read_model.redirects", "who follows a link has no account"),
-    ("redirects::find_each_with_visibility", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
     ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
 ];
 
@@ -55,6 +53,9 @@ fn statements(source: &str) -> Vec<(String, String)> {
         "query!(",
         "query_as!(",
         "query_scalar!(",
+        "query_events!(",
+        "query_link_arrays!(",
+        "page_of_links!(",
         "page_of_rows!(",
     ];
     while let Some(start) = next_of(rest, &beginnings) {
@@ -85,8 +86,8 @@ fn parts_of_statement(mut rest: &str) -> (String, &str) {
         let end = text.find(closing).unwrap();
         statement.push_str(&text[..end]);
         rest = &text[end + closing.len()..];
-        // Behind a part follows another part, or an argument.
-        let next = rest.trim_start_matches(['+', ',', ' ', '\n']);
+        // Behind a part follows another part, perhaps in brackets, or an argument.
+        let next = rest.trim_start_matches(['+', ',', ' ', '\n', '[', ']']);
         let next = match next.strip_prefix("$($") {
             Some(parameter) => {
                 let end = parameter.find('+').expect("a repetition");

@@ -12,7 +12,10 @@ use crate::service::config;
 /// Starts the service with these two databases, and returns the reason why it refused to start.
 async fn refusal(log: &TestDatabase, read: &TestDatabase) -> Option<String> {
     let mut config = config(log);
-    config.databases = DatabaseSettings::two(log.url(), read.url());
+    config.databases = DatabaseSettings {
+        read_database_url: Some(read.url().to_owned().into()),
+        ..DatabaseSettings::one(log.url())
+    };
     let mut tasks = Tasks::new(CancellationToken::new());
     let started = start(config, Arc::new(SystemClock), &mut tasks).await;
     started.err().map(|error| format!("{error:#}"))

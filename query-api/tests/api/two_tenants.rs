@@ -134,7 +134,7 @@ async fn foreign_resources_look_unknown() {
     let tenants = Tenants::new().await;
     let id = tenants.links[0].link.link_id.to_string();
     let unknown_id = unused_link_id().to_string();
-    let address = &tenants.links[0].link.destination_url;
+    let address = tenants.links[0].link.destination_url.as_str();
     let any = [("if-none-match", "*")];
     // Requests for a resource of the owner, and for a resource that does not exist.
     for (pattern, theirs, nobodys, headers, status) in [

@@ -7,7 +7,7 @@ use linkledger_core::{
     clock::Clock,
     event_store::{
         accounts::{self, AccountFilter, StoredAccount},
-        api_keys::{self, KeyCount},
+        api_keys,
     },
     figures::counted,
     id::AccountId,
@@ -36,59 +36,38 @@ pub struct ListAccounts {
 }
 
 /// Account, as operators see it.
-#[derive(Debug, Clone, Serialize)]
-pub struct ShownAccount {
+#[derive(Debug, Serialize)]
+struct ShownAccount {
     /// Account id, for the other commands.
-    pub account_id: AccountId,
+    account_id: AccountId,
     /// Display name of the account.
-    pub name: String,
+    name: String,
     /// Status of the account: `active` or `suspended`.
-    pub status: &'static str,
+    status: &'static str,
     /// True if the links of the account answer 410 Gone.
-    pub redirects_stopped: bool,
+    redirects_stopped: bool,
     /// Credit balance.
-    pub balance: i64,
+    balance: i64,
     /// Number of keys that are neither revoked nor expired.
-    pub valid_keys: i64,
+    valid_keys: i64,
     /// Number of keys ever issued.
-    pub issued_keys: i64,
+    issued_keys: i64,
     /// Creation of the account.
-    pub created_at: String,
+    created_at: String,
 }
 
 /// Page of accounts, the oldest first.
-#[derive(Debug, Clone, Serialize)]
-pub struct AccountPage {
+#[derive(Debug, Serialize)]
+struct AccountPage {
     /// Accounts of the page.
-    pub accounts: Vec<ShownAccount>,
+    accounts: Vec<ShownAccount>,
     /// Value of `--after` for the next page; `None` on the last page.
-    pub next_after: Option<AccountId>,
-}
-
-pub(super) async fn run_list(command: ListAccounts, clock: &dyn Clock) -> anyhow::Result<()> {
-    let pool = command.options.pool().await?;
-    let page = list(&pool, clock, &command).await?;
-    print(command.options.json, &page, &page.text(&command))
-}
-
-pub(super) async fn run_show(
-    account_id: AccountId,
-    options: &AdminCommandOptions,
-    clock: &dyn Clock,
-) -> anyhow::Result<()> {
-    let account = show(&options.pool().await?, clock, account_id).await?;
-    print(options.json, &account, &account.text())
+    next_after: Option<AccountId>,
 }
 
 /// Lists one page of accounts, in order of their creation.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn list(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    command: &ListAccounts,
-) -> anyhow::Result<AccountPage> {
+pub(super) async fn list(command: ListAccounts, clock: &dyn Clock) -> anyhow::Result<()> {
+    let pool = command.options.pool().await?;
     let limit = usize::from(command.limit);
     let filter = AccountFilter {
         name: command.name.as_deref(),
@@ -96,45 +75,45 @@ pub async fn list(
         // One account more tells if there is a next page.
         limit: i64::from(command.limit) + 1,
     };
-    let found = accounts::list(pool, filter).await;
+    let found = accounts::list(&pool, filter).await;
     let mut found = found.context("cannot read the accounts")?;
     let has_more = found.len() > limit;
     found.truncate(limit);
+    let accounts = with_keys(&pool, clock, found).await?;
+    let last = accounts.last().map(|account| account.account_id);
+    let page = AccountPage {
+        accounts,
+        next_after: last.filter(|_| has_more),
+    };
+    print(command.options.json, &page, &page.text(&command))
+}
+
+/// Shows one account.
+pub(super) async fn show(
+    account_id: AccountId,
+    options: &AdminCommandOptions,
+    clock: &dyn Clock,
+) -> anyhow::Result<()> {
+    let pool = options.pool().await?;
+    let account = accounts::find(&pool, account_id).await;
+    let account = account.context("cannot read the account")?;
+    let account = account.with_context(|| format!("there is no account {account_id}"))?;
+    let shown = with_keys(&pool, clock, vec![(account_id, account)]).await?;
+    print(options.json, &shown[0], &shown[0].text())
+}
+
+async fn with_keys(
+    pool: &PgPool,
+    clock: &dyn Clock,
+    found: Vec<(AccountId, StoredAccount)>,
+) -> anyhow::Result<Vec<ShownAccount>> {
     let ids: Vec<AccountId> = found.iter().map(|(account_id, _)| *account_id).collect();
     let keys = api_keys::count(pool, &ids, clock.now()).await;
     let keys = keys.context("cannot count the keys of the accounts")?;
-    let keys_of = |account_id| keys.get(&account_id).copied().unwrap_or_default();
-    let accounts = found
-        .into_iter()
-        .map(|(account_id, account)| ShownAccount::of(account_id, account, keys_of(account_id)));
-    Ok(AccountPage {
-        accounts: accounts.collect(),
-        next_after: ids.last().copied().filter(|_| has_more),
-    })
-}
-
-/// Reads one account.
-///
-/// # Errors
-/// Returns an error if the account does not exist, or the database fails.
-pub async fn show(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    account_id: AccountId,
-) -> anyhow::Result<ShownAccount> {
-    let account = accounts::find(pool, account_id).await;
-    let account = account.context("cannot read the account")?;
-    let account = account.with_context(|| format!("there is no account {account_id}"))?;
-    let keys = api_keys::count(pool, &[account_id], clock.now()).await;
-    let keys = keys.context("cannot count the keys of the account")?;
-    let keys = keys.get(&account_id).copied().unwrap_or_default();
-    Ok(ShownAccount::of(account_id, account, keys))
-}
-
-impl ShownAccount {
-    fn of(account_id: AccountId, account: StoredAccount, keys: KeyCount) -> Self {
+    let accounts = found.into_iter().map(|(account_id, account)| {
+        let keys = keys.get(&account_id).copied().unwrap_or_default();
         let (status, redirects_stopped) = status_and_redirects(account.status);
-        Self {
+        ShownAccount {
             account_id,
             name: account.name,
             status,
@@ -144,8 +123,11 @@ impl ShownAccount {
             issued_keys: keys.issued,
             created_at: timestamp::format(account.created_at),
         }
-    }
+    });
+    Ok(accounts.collect())
+}
 
+impl ShownAccount {
     fn text(&self) -> String {
         let links = match (self.status, self.redirects_stopped) {
             ("suspended", true) => "; its links answer 410 Gone",

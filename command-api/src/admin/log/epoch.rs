@@ -1,15 +1,11 @@
 //! Commands `log epoch show` and `log epoch raise`.
 
 use clap::{Args, Subcommand};
-use linkledger_core::{
-    figures::counted,
-    operator::{Operator, parse_text},
-    shard::Position,
-};
+use linkledger_core::{figures::counted, operator::Operator, shard::Position, timestamp};
 
 use crate::{
     admin::{LogAndReadOptions, print},
-    epoch::{self, Epochs, PastRaise, Raise, Raised},
+    epoch::{self, Epochs, Raise, Raised},
 };
 
 #[derive(Debug, Subcommand)]
@@ -28,16 +24,8 @@ pub(super) enum EpochSubcommand {
 
 #[derive(Debug, Args)]
 pub(super) struct RaiseOptions {
-    /// Reason, recorded in the history of epochs.
-    #[arg(long, value_parser = parse_text)]
-    reason: String,
-    /// Make the new epoch higher than this one, which was published but is missing in the restored
-    /// database. Only needed for an epoch that neither the database nor the relay knows.
-    #[arg(long, value_name = "EPOCH", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..i64::from(i32::MAX)))]
-    above: i32,
-    /// Show the result, and change nothing.
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    raise: Raise,
     #[command(flatten)]
     operator: Operator,
     #[command(flatten)]
@@ -50,29 +38,17 @@ pub(super) async fn run(command: EpochSubcommand) -> anyhow::Result<()> {
             let epochs = epoch::read(&options.pools().await?).await?;
             print(options.json, &epochs, &text(&epochs))
         }
-        EpochSubcommand::Raise(raise) => run_raise(raise).await,
+        EpochSubcommand::Raise(command) => {
+            let databases = command.options.pools().await?;
+            let raised = epoch::raise(&databases, command.raise, command.operator.name()).await?;
+            print(command.options.json, &raised, &raised_text(&raised))
+        }
     }
 }
 
-async fn run_raise(asked: RaiseOptions) -> anyhow::Result<()> {
-    let raise = Raise {
-        above: asked.above,
-        by: asked.operator.name(),
-        reason: asked.reason,
-        is_dry_run: asked.dry_run,
-    };
-    let raised = epoch::raise(&asked.options.pools().await?, raise).await?;
-    print(asked.options.json, &raised, &raised_text(&raised))
-}
-
 fn raised_text(raised: &Raised) -> String {
-    let Raised {
-        former_epoch,
-        epoch,
-        heads,
-        ..
-    } = raised;
-    let events = events_of(heads);
+    let (epoch, former_epoch) = (raised.epoch, raised.former_epoch);
+    let events = events_of(&raised.heads);
     if !raised.raised {
         return format!(
             "The log of {events} would be of epoch {epoch}; it is of {former_epoch}. Nothing \
@@ -98,16 +74,15 @@ fn events_of(heads: &[Position]) -> String {
 fn text(epochs: &Epochs) -> String {
     let mut lines = vec![format!("The log is of epoch {}.", epochs.epoch)];
     lines.extend(epochs.raises.iter().map(|raise| {
-        let PastRaise {
-            epoch,
-            former_epoch,
-            at,
-            by,
-            reason,
-            heads,
-        } = raise;
-        let events = events_of(heads);
-        format!("{at}  raised from {former_epoch} to {epoch} by {by}, with {events}: {reason}")
+        format!(
+            "{}  raised from {} to {} by {}, with {}: {}",
+            timestamp::format(raise.raised_at),
+            raise.former_epoch,
+            raise.epoch,
+            raise.raised_by,
+            events_of(&raise.heads),
+            raise.reason
+        )
     }));
     lines.extend_from_slice(&epochs.remedies);
     lines.join("\n")

@@ -7,9 +7,8 @@ mod shard_file;
 
 use std::{
     io::{self, IsTerminal as _, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
+    path::PathBuf,
+    time::Instant,
 };
 
 use anyhow::{Context as _, bail};
@@ -18,19 +17,17 @@ use indicatif::ProgressBar;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     event_store::{
-        log::{
-            self, PerShard,
-            stored::{PositionRange, StoredEvent},
-        },
+        log::{self, PerShard, stored::PositionRange},
         log_meta,
     },
+    figures::per_second,
     shard::{Position, Shard},
 };
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{progress, shards};
-use crate::admin::{AdminCommandOptions, parse_shard, print};
+use super::shards;
+use crate::admin::{AdminCommandOptions, print};
 use shard_file::ShardFile;
 
 /// Arguments of `log export`.
@@ -41,7 +38,7 @@ pub(super) struct Export {
     #[arg(long, value_name = "FOLDER", required_unless_present = "shard")]
     to: Option<PathBuf>,
     /// Export only this shard. Without `--to`, write its events to standard output.
-    #[arg(long, value_name = "NUMBER", value_parser = parse_shard)]
+    #[arg(long, value_name = "NUMBER")]
     shard: Option<Shard>,
     /// Position of the shard after which the export to standard output begins.
     #[arg(long, value_name = "POSITION", default_value_t = 0, requires = "shard",
@@ -109,29 +106,31 @@ async fn to_folder(
     let begun = Instant::now();
     let chosen = shards::chosen(only, &log.heads);
     let events: Position = chosen.iter().map(|shard| log.heads[shard.index()]).sum();
-    log.bar = progress::bar(events.unsigned_abs());
-    let folder = Arc::new(folder);
+    log.bar = shards::bar(events.unsigned_abs());
     let done = shards::for_each(chosen, |shard| {
-        export_shard(log.clone(), shard, Arc::clone(&folder))
+        export_shard(log.clone(), shard, folder.clone())
     })
     .await;
     log.bar.finish_and_clear();
-    let shards = done?;
+    let (epoch, shards, took) = (log.epoch, done?, begun.elapsed());
+    let events: u64 = shards.iter().map(|shard| shard.events).sum();
+    let positions: Position = shards.iter().map(|shard| shard.position).sum();
+    let seconds = took.as_secs_f64();
+    let text = format!(
+        "exported in {seconds:.1} s ({} events/s): new events {events}; {} has {positions}, epoch {epoch}",
+        per_second(events, took),
+        folder.display()
+    );
     let exported = Exported {
-        epoch: log.epoch,
-        events: shards.iter().map(|shard| shard.events).sum(),
-        seconds: begun.elapsed().as_secs_f64(),
+        epoch,
+        events,
+        seconds,
         shards,
     };
-    let text = exported.text(&folder, begun.elapsed());
     print(options.json, &exported, &text)
 }
 
-async fn export_shard(
-    log: Log,
-    shard: Shard,
-    folder: Arc<PathBuf>,
-) -> anyhow::Result<ExportedShard> {
+async fn export_shard(log: Log, shard: Shard, folder: PathBuf) -> anyhow::Result<ExportedShard> {
     let file = ShardFile::open(&folder, shard, log.epoch)?;
     file.check_belongs_to(&log.pool).await?;
     let after = file.position();
@@ -140,16 +139,16 @@ async fn export_shard(
         bail!(
             "{} has positions up to {after}, but the log ends at {head}: the file belongs to \
              another log; export into another folder",
-            file.path().display()
+            file.path.display()
         );
     }
     log.bar.inc(after.unsigned_abs());
-    let written = log.write(shard, after, &mut file.append()).await;
-    let synced = written.and_then(|()| Ok(file.sync()?));
-    synced.with_context(|| format!("cannot export to {}", file.path().display()))?;
+    let written = log.write(shard, after, &mut &file.file).await;
+    let synced = written.and_then(|()| Ok(file.file.sync_data()?));
+    synced.with_context(|| format!("cannot export to {}", file.path.display()))?;
     Ok(ExportedShard {
         shard: shard.number(),
-        file: file.path().to_owned(),
+        file: file.path,
         events: head.abs_diff(after),
         position: head,
     })
@@ -161,7 +160,7 @@ async fn to_standard_output(mut log: Log, shard: Shard, after: Position) -> anyh
         bail!("shard {shard} ends at position {head}, before {after}");
     }
     if !io::stdout().is_terminal() {
-        log.bar = progress::bar(head.abs_diff(after));
+        log.bar = shards::bar(head.abs_diff(after));
     }
     let written = log.write(shard, after, &mut io::stdout()).await;
     log.bar.finish_and_clear();
@@ -186,11 +185,10 @@ impl Log {
         mut after: Position,
         sink: &mut impl Write,
     ) -> anyhow::Result<()> {
-        let up_to = self.heads[shard.index()];
         let mut rest = PositionRange {
             shard,
             after,
-            up_to,
+            up_to: self.heads[shard.index()],
         };
         while let Some(events) = shards::next_events(&self.pool, &mut rest).await? {
             let mut lines = String::new();
@@ -200,7 +198,8 @@ impl Log {
                     break;
                 }
                 after = event.position;
-                let line = self.line(shard, &event);
+                let event = PublishedEvent::new(event.to_recorded(shard), self.epoch);
+                let line = event.to_json();
                 lines += &line.with_context(|| format!("the event at position {after}"))?;
                 lines.push('\n');
                 self.bar.inc(1);
@@ -215,22 +214,5 @@ impl Log {
             }
         }
         Ok(sink.flush()?)
-    }
-
-    fn line(&self, shard: Shard, event: &StoredEvent<'_>) -> serde_json::Result<String> {
-        PublishedEvent::new(event.to_recorded(shard), self.epoch).to_json()
-    }
-}
-
-impl Exported {
-    fn text(&self, folder: &Path, took: Duration) -> String {
-        let Self { events, epoch, .. } = self;
-        let positions: Position = self.shards.iter().map(|shard| shard.position).sum();
-        format!(
-            "exported in {:.1} s ({} events/s): new events {events}; {} has {positions}, epoch {epoch}",
-            took.as_secs_f64(),
-            progress::per_second(*events, took),
-            folder.display()
-        )
     }
 }

@@ -1,8 +1,9 @@
-//! Work on whole shards, a few in parallel.
+//! Work on whole shards, a few in parallel, with a progress bar on standard error.
 
-use std::{cmp::Reverse, future::Future};
+use std::{cmp::Reverse, future::Future, time::Duration};
 
 use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
 use linkledger_core::{
     event_store::log::{
         PerShard,
@@ -15,6 +16,19 @@ use tokio::task::JoinSet;
 
 /// Number of shards in parallel, each with its own session: more would slow the services down.
 pub(super) const SHARDS_AT_ONCE: u32 = 2;
+
+/// Interval between two drawings of a progress bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
+const BAR_TEMPLATE: &str = "{bar:40} {human_pos}/{human_len} events  {per_sec}  {eta} left";
+
+/// Returns a bar that counts events; invisible if standard error is no terminal.
+pub(super) fn bar(events: u64) -> ProgressBar {
+    let bar = ProgressBar::new(events);
+    let style = ProgressStyle::with_template(BAR_TEMPLATE);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(BAR_INTERVAL);
+    bar
+}
 
 /// Returns the shard `only`, or all shards, the longest first: so no long shard is worked on alone
 /// at the end.

@@ -16,7 +16,6 @@ use linkledger_core::{
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sqlx::PgPool;
 
 use crate::admin::{AdminCommandOptions, print};
 
@@ -36,24 +35,24 @@ pub struct ShowLog {
 
 /// Event for an operator.
 #[derive(Debug, Serialize)]
-pub struct ShownEvent {
+struct ShownEvent {
     /// Version in the stream.
-    pub version: i64,
+    version: i64,
     /// Time of the decision.
-    pub recorded_at: String,
+    recorded_at: String,
     /// Type of the event.
     #[serde(rename = "type")]
-    pub event_type: String,
+    event_type: String,
     /// `operator`, or the API key of the request.
-    pub actor: Option<String>,
+    actor: Option<String>,
     /// Id of the request.
-    pub request_id: Option<String>,
+    request_id: Option<String>,
     /// Shard of the log.
-    pub shard: i16,
+    shard: i16,
     /// Position in the shard.
-    pub position: Position,
+    position: Position,
     /// Payload as stored.
-    pub data: Box<RawValue>,
+    data: Box<RawValue>,
 }
 
 #[derive(Serialize)]
@@ -61,37 +60,31 @@ struct ShownLog {
     events: Vec<ShownEvent>,
 }
 
+/// Shows the latest events of a stream, the last event first.
 pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
     let subject = names::find_subject(&pool, &command.subject).await;
     let subject = subject.context("cannot look up the link")?;
     let subject = subject.with_context(|| format!("there is no {}", command.subject))?;
-    let events = show(&pool, subject, command.limit).await?;
-    let text = table(&events);
-    print(command.options.json, &ShownLog { events }, &text)
-}
-
-/// Reads the latest events of a stream, the last event first.
-///
-/// # Errors
-/// Returns an error if the account or link does not exist, or the database fails.
-pub async fn show(pool: &PgPool, subject: Subject, limit: u16) -> anyhow::Result<Vec<ShownEvent>> {
     let account_id = match subject {
         Subject::Account(account_id) => account_id,
         Subject::Link(link_id) => {
-            let owner = links::find_owner(pool, link_id).await;
+            let owner = links::find_owner(&pool, link_id).await;
             let owner = owner.context("cannot read the owner of the link")?;
             owner.with_context(|| format!("there is no link {link_id}"))?
         }
     };
     let shard = Shard::of(account_id);
-    let part = StreamPart::newest(shard, subject, limit.into());
-    let events = log::read_stream_backwards(pool, &part).await;
+    let part = StreamPart::newest(shard, subject, command.limit.into());
+    let events = log::read_stream_backwards(&pool, &part).await;
     let events = events.context("cannot read the log")?;
     if events.is_empty() {
         bail!("nothing has happened to {subject}; check the id");
     }
-    events.into_iter().map(shown).collect()
+    let events = events.into_iter().map(shown);
+    let events = events.collect::<anyhow::Result<Vec<_>>>()?;
+    let text = table(&events);
+    print(command.options.json, &ShownLog { events }, &text)
 }
 
 fn shown(event: RecordedEvent) -> anyhow::Result<ShownEvent> {

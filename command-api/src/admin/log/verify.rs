@@ -6,24 +6,32 @@
 
 mod audit;
 mod expected;
-mod one_shard;
 
 use std::{
     mem,
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
+use indicatif::ProgressBar;
 use linkledger_core::{
-    figures::counted,
+    event_store::{
+        log::stored::{PositionRange, StoredEvents},
+        slugs,
+    },
+    figures::{counted, per_second},
     shard::{Position, Shard},
 };
 use serde::Serialize;
+use sqlx::PgPool;
 
-use super::{progress, shards};
-use crate::admin::{AdminCommandOptions, parse_shard, print};
-use audit::findings::{Findings, LogFinding};
+use super::shards;
+use crate::admin::{AdminCommandOptions, print};
+use audit::{
+    Audit, Audited, Expected,
+    findings::{Findings, LogFinding},
+};
 
 /// Number of sessions: each shard has one for the log and one for slugs.
 const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
@@ -32,7 +40,7 @@ const CONNECTIONS_MAX: u32 = 2 * shards::SHARDS_AT_ONCE;
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// Only this shard.
-    #[arg(long, value_name = "NUMBER", value_parser = parse_shard)]
+    #[arg(long, value_name = "NUMBER")]
     shard: Option<Shard>,
     #[command(flatten)]
     options: AdminCommandOptions,
@@ -69,10 +77,10 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         .iter()
         .map(|shard| expected[shard.index()].unsealed_events());
     let unsealed_events = unsealed.sum();
-    let bar = progress::bar(events);
+    let bar = shards::bar(events);
     let reports = shards::for_each(chosen, |shard| {
         let expected = mem::take(&mut expected[shard.index()]);
-        one_shard::verify(pool.clone(), shard, expected, bar.clone())
+        verify_shard(pool.clone(), shard, expected, bar.clone())
     })
     .await;
     bar.finish_and_clear();
@@ -103,16 +111,64 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     }
 }
 
+/// Reads and checks the shard up to its head: the database reads the next events while the current events are
+/// checked.
+async fn verify_shard(
+    pool: PgPool,
+    shard: Shard,
+    expected: Expected,
+    bar: ProgressBar,
+) -> anyhow::Result<Audited> {
+    let mut rest = PositionRange {
+        shard,
+        after: 0,
+        up_to: expected.extent.head,
+    };
+    let mut audit = Audit::new(shard, expected);
+    let mut events = shards::next_events(&pool, &mut rest).await?;
+    while let Some(current) = events {
+        // The read is polled first, so its statement is sent before the check begins.
+        let (following, checked) = futures::join!(
+            shards::next_events(&pool, &mut rest),
+            check(&pool, &mut audit, &current, &bar)
+        );
+        checked?;
+        events = following?;
+    }
+    Ok(audit.finish())
+}
+
+async fn check(
+    pool: &PgPool,
+    audit: &mut Audit,
+    events: &StoredEvents,
+    bar: &ProgressBar,
+) -> anyhow::Result<()> {
+    let mut count = 0;
+    for event in events.iter() {
+        audit.event(&event.context("cannot read the log")?);
+        count += 1;
+    }
+    bar.inc(count);
+    let (positions, created): (Vec<_>, Vec<_>) = audit.take_slugs().into_iter().unzip();
+    if created.is_empty() {
+        return Ok(());
+    }
+    let lost = slugs::find_lost(pool, events.shard(), &created).await;
+    for index in lost.context("cannot read the slugs")? {
+        let (slug, link_id) = &created[index];
+        let what = format!("the slug `{slug}` is not given to {link_id}");
+        audit.found(positions[index], what);
+    }
+    Ok(())
+}
+
 impl Verified {
     fn text(&self, took: Duration) -> String {
         let mut lines: Vec<String> = Vec::new();
         for finding in &self.findings {
-            let LogFinding {
-                shard,
-                position,
-                what,
-            } = finding;
-            lines.push(match position {
+            let (shard, what) = (finding.shard, &finding.what);
+            lines.push(match finding.position {
                 Some(position) => format!("shard {shard}, position {position}: {what}"),
                 None => format!("shard {shard}: {what}"),
             });
@@ -133,7 +189,7 @@ impl Verified {
             "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
              {accounts}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
             took.as_secs_f64(),
-            progress::per_second(*events, took),
+            per_second(*events, took),
             match self.finding_count {
                 0 => "nothing is wrong".to_owned(),
                 count => format!("findings {count}"),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::relay::topic::{
     Stream, Topic, TopicSettings,
-    judgement::{CheckedSetting, WantedSettings, judge},
+    check_settings::{CheckedSetting, WantedSettings, check_settings},
 };
 
 /// Result of the check of both topics; as JSON, the members of the topic of events, and `clicks`.
@@ -65,7 +65,7 @@ impl CheckedTopic {
         wanted: &WantedSettings,
         created: bool,
     ) -> Self {
-        let settings = judge(topic, wanted);
+        let settings = check_settings(topic, wanted);
         Self {
             stream,
             topic: topic.name.clone(),

@@ -19,7 +19,7 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
     Cluster, MAX_MESSAGE_BYTES_MIN, PARTITIONS, RelayRefusal, TIMESTAMP_LIMITS,
-    TIMESTAMP_UNLIMITED, Topic, TopicSettings, Watermarks, judgement::WantedSettings,
+    TIMESTAMP_UNLIMITED, Topic, TopicSettings, Watermarks, check_settings::WantedSettings,
 };
 
 /// Rights that the Kafka user of an operator's command needs.
@@ -45,8 +45,12 @@ pub async fn describe(kafka: &KafkaConfig) -> anyhow::Result<Cluster> {
 pub async fn admit(kafka: &KafkaConfig, trouble: KafkaErrors) -> anyhow::Result<Topic> {
     let cluster = in_background(kafka, trouble, describe_with).await?;
     let Some(topic) = cluster.topic else {
-        let topic = kafka.topic.as_str().to_owned();
-        return Err(RelayRefusal::NoTopic { topic }.into());
+        // Operators create topics, the relay never does.
+        let topic = &kafka.topic;
+        let text = format!(
+            "the topic {topic} does not exist; create it: `command-api topic create --kafka-topic {topic}`"
+        );
+        return Err(RelayRefusal::new("no_topic", text).into());
     };
     match topic.refusal() {
         Some(refusal) => Err(refusal.into()),
@@ -136,11 +140,8 @@ fn replicas(metadata: &Metadata, name: &str) -> anyhow::Result<Option<Vec<usize>
     match topic.error().map(RDKafkaErrorCode::from) {
         None => {
             let partitions = topic.partitions().iter();
-            Ok(Some(
-                partitions
-                    .map(|partition| partition.replicas().len())
-                    .collect(),
-            ))
+            let replicas = partitions.map(|partition| partition.replicas().len());
+            Ok(Some(replicas.collect()))
         }
         Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(None),
         Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {

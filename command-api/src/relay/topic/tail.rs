@@ -102,8 +102,8 @@ impl Tail {
 /// Reads the records at `spans`.
 ///
 /// # Errors
-/// Returns [`RelayRefusal::Unreadable`] without the right to read, or an error if the cluster does
-/// not answer before the timeout.
+/// Returns a refusal without the right to read, or an error if the cluster does not answer before the
+/// timeout.
 pub async fn read(kafka: &KafkaConfig, spans: &[Span], key: &RecordKey) -> anyhow::Result<Tail> {
     let mut config: ClientConfig = kafka.client_settings()?.collect();
     config
@@ -157,8 +157,12 @@ fn read_spans(
             Some(Err(KafkaError::PartitionEOF(partition))) => (partition, i64::MAX),
             Some(Err(error)) => match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                    let topic = topic.as_str().to_owned();
-                    return Err(RelayRefusal::Unreadable { topic }.into());
+                    let text = format!(
+                        "the topic {topic} has records after the cursors, as after a crash or a restore, and the \
+                         relay's user may not read them: grant it Read on the topic (docs/kafka.md, \"TLS, SASL \
+                         and rights\")"
+                    );
+                    return Err(RelayRefusal::new("topic_unreadable", text).into());
                 }
                 // Errors of the unused group are ignored; a lost broker is waited for.
                 Some(_) | None => continue,

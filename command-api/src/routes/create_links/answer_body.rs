@@ -5,9 +5,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use linkledger_core::{
-    batch::{CommandRejection, DryRunOutcome, SettledCreate},
-    http::{observe::ServiceName, request::RequestContext},
-    id::AccountId,
+    batch::{Created, Outcome, SettledCreate},
+    http::observe::ServiceName,
     metrics::HTTP_PROBLEMS_TOTAL,
     problem::Problem,
     shard::Position,
@@ -18,176 +17,149 @@ use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
+use utoipa::ToSchema;
 
-use super::super::{WriteState, answer, problem_of_refusal};
-use crate::command_reply::{CommandRefusal, CommandReply, CommandResult};
+use super::{
+    super::{answer, command_request::CommandRequest, problem_of_rejection},
+    documents::{BatchLink, problem_reference},
+};
+use crate::command_reply::{Decision, Reply};
 
 /// Members of a link that does not exist yet and that a dry run cannot know.
 pub(super) const SET_AT_CREATION: [&str; 2] = ["id", "created_at"];
 pub(super) const SHORT_URL: &str = "short_url";
 
-/// Renders the answer to one request.
-pub(super) struct BatchAnswer<'a> {
-    state: &'a WriteState,
-    context: &'a RequestContext,
-    account_id: AccountId,
-}
-
-#[derive(Serialize)]
-struct BatchBody {
+// Body of all answers to a batch.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BatchResult)]
+pub(super) struct BatchBody {
+    /// Outcome of each item, in the order of the request.
     items: Vec<ItemBody>,
+    /// Credits that this request has cost, or would cost; replays cost nothing.
+    #[schema(minimum = 0)]
     credits_charged: i64,
+    /// Balance after the last decision on an item; null if no item was decided.
+    #[schema(required, minimum = 0)]
     credits_balance: Option<i64>,
 }
 
-#[derive(Serialize)]
+/// Outcome of an item: a link with the status 201, a problem with every other status.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BatchOutcome)]
 struct ItemBody {
+    /// 201, or the status of the problem. After a 5xx or a 409 `idempotency_key_in_use`, send the item again with the same key.
+    #[schema(value_type = i32)]
     status: u16,
+    /// True if an earlier request with the same key created the link.
     replayed: bool,
+    #[schema(value_type = BatchLink, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<Box<RawValue>>,
+    #[schema(schema_with = problem_reference, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Value>,
 }
 
-impl<'a> BatchAnswer<'a> {
-    pub(super) const fn new(
-        state: &'a WriteState,
-        context: &'a RequestContext,
-        account_id: AccountId,
-    ) -> Self {
-        Self {
-            state,
-            context,
-            account_id,
-        }
-    }
+/// Renders the outcomes of items that were decided one by one.
+pub(super) fn partial(request: &CommandRequest, replies: Vec<Reply<Outcome<Created>>>) -> Response {
+    // A retried item is decided later than the items behind it.
+    let credits = replies.iter().flatten().map(|decision| decision.credits);
+    let last = credits.max_by_key(|credits| credits.version);
+    let created: Vec<_> = replies.into_iter().map(answer::effect).collect();
+    let (credits_charged, position) = totals(created.iter().flatten());
+    let items = created
+        .into_iter()
+        .map(|created| item(request, created.and_then(|created| link(&created))));
+    let body = BatchBody {
+        items: items.collect(),
+        credits_charged,
+        credits_balance: last.map(|credits| credits.balance),
+    };
+    response(request, StatusCode::MULTI_STATUS, position, &body)
+}
 
-    /// Renders the outcomes of items that were decided one by one.
-    pub(super) fn partial(&self, replies: Vec<CommandReply>) -> Response {
-        // A retried item is decided later than the items behind it.
-        let credits = replies.iter().filter_map(|reply| reply.credits);
-        let last = credits.max_by_key(|credits| credits.version);
-        let outcomes = replies.iter().map(|reply| &reply.outcome);
-        let (charged, position) = totals(outcomes);
-        let outcomes = replies.into_iter().map(|reply| reply.outcome);
-        let items = outcomes.map(|outcome| item(outcome).unwrap_or_else(|it| self.failed(&it)));
-        let body = BatchBody {
-            items: items.collect(),
-            credits_charged: charged,
-            credits_balance: last.map(|credits| credits.balance),
-        };
-        self.response(StatusCode::MULTI_STATUS, position, &body)
-    }
+/// Renders the links of an atomic batch.
+///
+/// # Errors
+/// Returns the problem of a link that this release cannot render.
+pub(super) fn atomic(
+    request: &CommandRequest,
+    decision: &Decision<Vec<Outcome<Created>>>,
+) -> Result<Response, Problem> {
+    let created = decision.outcome.iter().flatten();
+    let (credits_charged, position) = totals(created.clone());
+    let body = BatchBody {
+        items: created.map(link).collect::<Result<_, _>>()?,
+        credits_charged,
+        credits_balance: Some(decision.credits.balance),
+    };
+    Ok(response(request, StatusCode::CREATED, position, &body))
+}
 
-    /// Renders the links of an atomic batch.
-    ///
-    /// # Errors
-    /// Returns the problem of a link that this release cannot render.
-    pub(super) fn atomic(
-        &self,
-        outcomes: &[CommandResult],
-        balance: Option<i64>,
-    ) -> Result<Response, Problem> {
-        let (charged, position) = totals(outcomes.iter());
-        let items = outcomes.iter().map(|outcome| item(outcome.clone()));
-        let body = BatchBody {
-            items: items.collect::<Result<_, _>>()?,
-            credits_charged: charged,
-            credits_balance: balance,
-        };
-        Ok(self.response(StatusCode::CREATED, position, &body))
-    }
-
-    /// Renders the outcomes of a dry run. `has_slug` says for each item if it has a chosen slug;
-    /// `balance` is the current one.
-    pub(super) fn dry_run(
-        &self,
-        outcomes: &[DryRunOutcome],
-        has_slug: &[bool],
-        balance: Option<i64>,
-    ) -> Response {
-        let mut charges = outcomes.iter().filter_map(|outcome| match outcome {
-            DryRunOutcome::WouldCreate(settled) => Some(&settled.charge),
-            DryRunOutcome::WouldReplay(_) | DryRunOutcome::Rejected(_) => None,
-        });
-        let items = outcomes.iter().zip(has_slug).map(|(outcome, has_slug)| {
-            let item = match outcome {
-                DryRunOutcome::WouldCreate(settled) => made_up(settled, *has_slug),
-                DryRunOutcome::WouldReplay(settled) => link(settled, true),
-                DryRunOutcome::Rejected(rejection) => Err(rejected(rejection)),
+/// Renders the outcomes of a dry run. `has_slug` says for each item if it has a chosen slug.
+pub(super) fn dry_run(
+    request: &CommandRequest,
+    decision: &Decision<Vec<Outcome<Created>>>,
+    has_slug: &[bool],
+) -> Response {
+    let mut created = decision.outcome.iter().flatten();
+    let (credits_charged, _) = totals(created.clone());
+    let last = created.rfind(|created| !created.is_replay);
+    let items = decision
+        .outcome
+        .iter()
+        .zip(has_slug)
+        .map(|(outcome, has_slug)| {
+            let rendered = match outcome {
+                Ok(created) if created.is_replay => link(created),
+                Ok(created) => made_up(&created.settled, *has_slug),
+                Err(rejection) => Err(problem_of_rejection::problem(rejection)),
             };
-            item.unwrap_or_else(|problem| self.failed(&problem))
+            item(request, rendered)
         });
-        let body = BatchBody {
-            items: items.collect(),
-            credits_charged: charges.clone().map(|charge| charge.amount).sum(),
-            credits_balance: charges
-                .next_back()
-                .map(|charge| charge.balance_after)
-                .or(balance),
-        };
-        self.response(StatusCode::OK, None, &body)
-    }
+    let body = BatchBody {
+        items: items.collect(),
+        credits_charged,
+        credits_balance: Some(last.map_or(decision.credits.balance, |created| {
+            created.settled.charge.balance_after
+        })),
+    };
+    response(request, StatusCode::OK, None, &body)
+}
 
-    fn failed(&self, problem: &Problem) -> ItemBody {
+/// Returns the charges of the new links, and the highest position of all links.
+fn totals<'c>(created: impl Iterator<Item = &'c Created>) -> (i64, Option<Position>) {
+    created.fold((0, None), |(charged, highest), created| {
+        let settled = &created.settled;
+        let charge = if created.is_replay {
+            0
+        } else {
+            settled.charge.amount
+        };
+        (charged + charge, highest.max(Some(settled.position)))
+    })
+}
+
+fn item(request: &CommandRequest, rendered: Result<ItemBody, Problem>) -> ItemBody {
+    rendered.unwrap_or_else(|problem| {
         let code = problem.code.as_str();
         let service = ServiceName::CommandApi.name();
         counter!(HTTP_PROBLEMS_TOTAL, "service" => service, "code" => code).increment(1);
+        let request_id = request.context.request_id();
         ItemBody {
             status: problem.code.status(),
             replayed: false,
             link: None,
-            problem: Some(problem.to_body(&self.state.base_url, self.context.request_id())),
+            problem: Some(problem.to_body(&request.state.base_url, request_id)),
         }
-    }
-
-    fn response(
-        &self,
-        status: StatusCode,
-        position: Option<Position>,
-        body: &BatchBody,
-    ) -> Response {
-        let mut headers = match position {
-            Some(position) => answer::headers(self.state, self.account_id, position),
-            None => answer::headers_without_token(),
-        };
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = serde_json::to_vec(body).expect("texts and integers can be written");
-        (status, headers, body).into_response()
-    }
-}
-
-/// Returns the charges of the new links, and the highest position of all links.
-fn item(outcome: CommandResult) -> Result<ItemBody, Problem> {
-    let (settled, is_replayed) = answer::to_settled(outcome)?;
-    link(&settled, is_replayed)
-}
-
-fn totals<'o>(outcomes: impl Iterator<Item = &'o CommandResult>) -> (i64, Option<Position>) {
-    let (mut charged, mut highest) = (0, None);
-    for outcome in outcomes {
-        let position = match outcome {
-            CommandResult::Created(settled) => {
-                charged += settled.charge.amount;
-                Some(settled.position)
-            }
-            CommandResult::Replayed(settled) => Some(settled.position),
-            CommandResult::Changed(_)
-            | CommandResult::Bulk(_)
-            | CommandResult::DryRun(_)
-            | CommandResult::Refused(_) => None,
-        };
-        highest = highest.max(position);
-    }
-    (charged, highest)
+    })
 }
 
 /// Returns the item of a link, with the bytes of the answer to a single create.
-fn link(settled: &SettledCreate, is_replayed: bool) -> Result<ItemBody, Problem> {
-    let rendered = String::from_utf8(answer::rendered(settled)?).expect("JSON is UTF-8");
+fn link(created: &Created) -> Result<ItemBody, Problem> {
+    let rendered = String::from_utf8(answer::rendered(&created.settled)?).expect("JSON is UTF-8");
     let link = RawValue::from_string(rendered).expect("the answer to a create is JSON");
-    Ok(created(link, is_replayed))
+    Ok(item_of_link(link, created.is_replay))
 }
 
 /// Returns the item of a link that a dry run would create.
@@ -202,10 +174,10 @@ fn made_up(settled: &SettledCreate, has_slug: bool) -> Result<ItemBody, Problem>
         });
     }
     let link = to_raw_value(&link).expect("a parsed value can be written");
-    Ok(created(link, false))
+    Ok(item_of_link(link, false))
 }
 
-fn created(link: Box<RawValue>, is_replayed: bool) -> ItemBody {
+fn item_of_link(link: Box<RawValue>, is_replayed: bool) -> ItemBody {
     ItemBody {
         status: StatusCode::CREATED.as_u16(),
         replayed: is_replayed,
@@ -214,6 +186,17 @@ fn created(link: Box<RawValue>, is_replayed: bool) -> ItemBody {
     }
 }
 
-fn rejected(rejection: &CommandRejection) -> Problem {
-    problem_of_refusal::problem(&CommandRefusal::Rejected(rejection.clone()))
+fn response(
+    request: &CommandRequest,
+    status: StatusCode,
+    position: Option<Position>,
+    body: &BatchBody,
+) -> Response {
+    let mut headers = match position {
+        Some(position) => answer::headers(request, position),
+        None => answer::headers_without_token(),
+    };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let body = serde_json::to_vec(body).expect("texts and integers can be written");
+    (status, headers, body).into_response()
 }

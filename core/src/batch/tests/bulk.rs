@@ -54,9 +54,9 @@ fn answers(answer: &Answer) -> &[Answer] {
     }
 }
 
-fn rejected(answer: &Answer) -> Vec<(usize, CommandRejection)> {
+fn rejected(answer: &Answer) -> Vec<(usize, Rejection)> {
     match answer {
-        Answer::Rejected(CommandRejection::Items(items)) => items.clone(),
+        Answer::Rejected(Rejection::Items(items)) => items.clone(),
         Answer::Rejected(_)
         | Answer::Created(_)
         | Answer::Changed(_)
@@ -87,8 +87,8 @@ fn atomic_bulk_creates_all_links() {
 fn atomic_bulk_names_offenders_of_first_stage() {
     let mut world = World::with_balances(&[2, 2]);
     world.run(&[(create(1, 1, 1, Some("abc")), ids(1))]);
-    let invalid = CommandRejection::Invalid(vec![field_error()]);
-    let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
+    let invalid = Rejection::Invalid(vec![field_error()]);
+    let broke = Rejection::InsufficientCredits(InsufficientCredits {
         balance: 2,
         required: 4,
     });
@@ -138,7 +138,7 @@ fn bulk_gives_an_external_id_to_one_link() {
             create(0, 3, 3, Some("def")),
         ]
     };
-    let taken = |holder| CommandRejection::ExternalIdTaken { holder };
+    let taken = |holder| Rejection::ExternalIdTaken { holder };
     let refused = world.run(&[(atomic(creates()), ids(5))]);
     assert_eq!(rejected(&refused[0]), [(2, taken(None))]);
     assert!(world.taken_slugs.is_empty());
@@ -166,7 +166,7 @@ fn mixture_of_used_and_new_keys_is_rejected() {
         (create(0, 1, 1, None), ids(1)),
         (create(0, 2, 1, None), ids(2)),
     ]);
-    let reused = CommandRejection::KeyReused;
+    let reused = Rejection::KeyReused;
     for (creates, expected) in [
         // Used keys beside a new one.
         (
@@ -205,7 +205,7 @@ fn dry_run_shows_outcomes_and_changes_nothing() {
         create(0, 4, 1, None),
     ]);
     let outcome = world.run(&[(command, ids(2))]);
-    let broke = CommandRejection::InsufficientCredits(InsufficientCredits {
+    let broke = Rejection::InsufficientCredits(InsufficientCredits {
         balance: 0,
         required: 1,
     });
@@ -259,7 +259,7 @@ proptest! {
 
         let mut tried = before.clone();
         let outcomes = tried.run(&[(dry_run(creates.clone()), ids(100))]);
-        let has_effect = |create: &(LinkCommand, DecisionIds), answer: &Answer| {
+        let has_effect = |create: &(LinkCommand, DecisionInput), answer: &Answer| {
             *answer == Answer::Created(create.1.link_id)
         };
         let is_own = |link_id: &LinkId| one_by_one.iter().any(|(_, ids)| ids.link_id == *link_id);
@@ -267,10 +267,10 @@ proptest! {
             if has_effect(create, answer) {
                 return Answer::WouldCreate(create.1.link_id);
             }
-            if let Answer::Rejected(CommandRejection::ExternalIdTaken { holder: Some(link_id) }) = answer
+            if let Answer::Rejected(Rejection::ExternalIdTaken { holder: Some(link_id) }) = answer
                 && is_own(link_id)
             {
-                return Answer::Rejected(CommandRejection::ExternalIdTaken { holder: None });
+                return Answer::Rejected(Rejection::ExternalIdTaken { holder: None });
             }
             answer.clone()
         });

@@ -7,7 +7,7 @@ use crate::link::{ExistingLink, LinkEvent};
 #[derive(Clone, Default)]
 pub(super) struct World {
     pub(super) credits: HashMap<AccountId, Credits>,
-    pub(super) stored: HashMap<(AccountId, IdempotencyKey), SettledCreate>,
+    pub(super) stored: HashMap<(AccountId, IdempotencyKey), Arc<SettledCreate>>,
     /// Links by folded slug.
     pub(super) taken_slugs: HashMap<String, LinkId>,
     pub(super) links: HashMap<(AccountId, LinkId), SettledLink>,
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     Changed(SettledLink),
     Bulk(Vec<Answer>),
     WouldCreate(LinkId),
-    Rejected(CommandRejection),
+    Rejected(Rejection),
     SlugNotReserved,
 }
 
@@ -44,10 +44,10 @@ impl World {
     }
 
     /// Runs the commands as one batch and "commits" the batch.
-    pub(super) fn run(&mut self, commands: &[(LinkCommand, DecisionIds)]) -> Vec<Answer> {
-        let pricing = pricing();
+    pub(super) fn run(&mut self, commands: &[(LinkCommand, DecisionInput)]) -> Vec<Answer> {
+        let terms = terms();
         let of_batch: Vec<&LinkCommand> = commands.iter().map(|(command, _)| command).collect();
-        let ids: Vec<DecisionIds> = commands.iter().flat_map(ids_of).collect();
+        let ids: Vec<DecisionInput> = commands.iter().flat_map(ids_of).collect();
         let taken = |slug: &String| self.taken_slugs.contains_key(slug);
         let of_bulks = SlugPlan::slugs_of_bulks(&of_batch).into_iter();
         let of_bulks: HashSet<String> = of_bulks.filter(taken).collect();
@@ -55,7 +55,7 @@ impl World {
             credits: &self.credits,
             stored: &self.stored,
             taken: &of_bulks,
-            price: pricing.link_price,
+            price: terms.link_price,
         };
         let plan = SlugPlan::new(&of_batch, &ids, input);
         let found = plan.to_look_up.iter().filter(|slug| taken(slug));
@@ -75,42 +75,34 @@ impl World {
             external_ids: self.external_ids(),
             links: self.links.clone(),
         };
-        let mut batch = CommandBatch::new(&pricing, 1, state);
-        let outcomes: Vec<CommandOutcome> = with_ids(&of_batch, &ids)
+        let mut batch = CommandBatch::new(&terms, 1, state);
+        let mut outcomes: Vec<Option<CommandOutcome>> = with_ids(&of_batch, &ids)
             .map(|(command, ids)| batch.decide(command, ids))
             .collect();
-        let mut decided = batch.finish();
-        let events = decided.accepted.iter().flat_map(|it| it.events.clone());
+        let DecidedBatch {
+            events,
+            credits,
+            unused_slugs,
+        } = batch.finish();
         let head = self.log.len();
         self.log.extend(events);
         let appended: Vec<_> = (head + 1..)
             .zip(&self.log[head..])
             .map(|(position, event)| event.recorded(i64::try_from(position).unwrap()))
             .collect();
-        decided.set_positions(&appended);
-        let DecidedBatch {
-            accepted,
-            credits,
-            unused_slugs,
-        } = decided;
+        CommandOutcome::set_positions(outcomes.iter_mut().flatten(), &appended);
         self.credits = credits;
         let used = reserved.into_iter();
         self.taken_slugs
             .extend(used.filter(|(slug, _)| !unused_slugs.contains(slug)));
         for ((command, _), outcome) in commands.iter().zip(&outcomes) {
-            match (command, outcome) {
-                (LinkCommand::Bulk(bulk), CommandOutcome::Bulk(outcomes)) => {
-                    let creates = bulk.creates.iter().cloned().map(LinkCommand::Create);
-                    for (create, outcome) in creates.zip(outcomes) {
-                        self.commit(&create, outcome, &accepted);
-                    }
-                }
-                _ => self.commit(command, outcome, &accepted),
+            if let Some(outcome) = outcome {
+                self.commit(command, outcome);
             }
         }
-        outcomes
-            .into_iter()
-            .map(|outcome| answer(outcome, &accepted))
+        let answers = commands.iter().zip(outcomes);
+        answers
+            .map(|((command, _), outcome)| answer(command, outcome))
             .collect()
     }
 
@@ -119,8 +111,8 @@ impl World {
     /// they were decided at last.
     pub(super) fn run_with_retries(
         &mut self,
-        commands: &[(LinkCommand, DecisionIds)],
-    ) -> Vec<((LinkCommand, DecisionIds), Answer)> {
+        commands: &[(LinkCommand, DecisionInput)],
+    ) -> Vec<((LinkCommand, DecisionInput), Answer)> {
         let mut decided = Vec::new();
         let mut waiting = commands.to_vec();
         while !waiting.is_empty() {
@@ -140,38 +132,50 @@ impl World {
         decided
     }
 
-    fn commit(
-        &mut self,
-        command: &LinkCommand,
-        outcome: &CommandOutcome,
-        accepted: &[AcceptedCommand],
-    ) {
-        let CommandOutcome::Accepted(number) = outcome else {
+    fn commit(&mut self, command: &LinkCommand, outcome: &CommandOutcome) {
+        match (command, outcome) {
+            (LinkCommand::Create(create), CommandOutcome::Create(created)) => {
+                self.commit_create(create, created);
+            }
+            (LinkCommand::Bulk(bulk), CommandOutcome::Bulk(created)) => {
+                let created = created.iter().flatten();
+                let atomic = bulk
+                    .creates
+                    .iter()
+                    .filter(|_| bulk.mode == BulkMode::Atomic);
+                for (create, created) in atomic.zip(created) {
+                    self.commit_create(create, created);
+                }
+            }
+            (LinkCommand::Change(change), CommandOutcome::Change(changed)) => {
+                if let Ok(settled) = changed {
+                    self.links.insert(
+                        (change.account_id, change.link_id.unwrap()),
+                        SettledLink::clone(settled),
+                    );
+                }
+            }
+            _ => panic!("{command:?} is settled otherwise: {outcome:?}"),
+        }
+    }
+
+    fn commit_create(&mut self, create: &KeyedCreate, created: &Outcome<Created>) {
+        let Ok(Created {
+            settled,
+            is_replay: false,
+        }) = created
+        else {
             return;
         };
-        match (command, &accepted[*number].settled) {
-            (LinkCommand::Create(create), SettledCommand::Create(settled)) => {
-                self.stored
-                    .insert((create.account_id, create.key), settled.clone());
-                let link = SettledLink {
-                    link: ExistingLink::new(&settled.link, settled.created_at),
-                    // Position of `LinkCreated`, right before the charge.
-                    position: settled.position - 1,
-                };
-                self.links
-                    .insert((create.account_id, settled.link.link_id), link);
-            }
-            (LinkCommand::Change(change), SettledCommand::Change(settled)) => {
-                self.links.insert(
-                    (change.account_id, change.link_id.unwrap()),
-                    settled.clone(),
-                );
-            }
-            (
-                LinkCommand::Create(_) | LinkCommand::Bulk(_) | LinkCommand::Change(_),
-                SettledCommand::Change(_) | SettledCommand::Create(_),
-            ) => panic!("{command:?} is settled otherwise"),
-        }
+        self.stored
+            .insert((create.account_id, create.key), Arc::clone(settled));
+        let link = SettledLink {
+            link: ExistingLink::new(&settled.link, settled.created_at),
+            // Position of `LinkCreated`, right before the charge.
+            position: settled.position - 1,
+        };
+        self.links
+            .insert((create.account_id, settled.link.link_id), link);
     }
 
     /// Returns the links that hold an external id.
@@ -199,37 +203,30 @@ impl World {
 }
 
 /// Returns the ids of all decisions of a command: the given ones for its first create.
-fn ids_of((command, first): &(LinkCommand, DecisionIds)) -> Vec<DecisionIds> {
+fn ids_of((command, first): &(LinkCommand, DecisionInput)) -> Vec<DecisionInput> {
     let number = first.link_id.uuid().as_u128();
     let later = (1..command.size() as u128).map(|create| ids(number + create * BULK_IDS_STEP));
     std::iter::once(first.clone()).chain(later).collect()
 }
 
-fn answer(outcome: CommandOutcome, accepted: &[AcceptedCommand]) -> Answer {
+fn answer(command: &LinkCommand, outcome: Option<CommandOutcome>) -> Answer {
+    let is_dry_run = matches!(command, LinkCommand::Bulk(bulk) if bulk.mode == BulkMode::DryRun);
+    let of_create = |created: Outcome<Created>| match created {
+        Ok(created) if is_dry_run && !created.is_replay => {
+            Answer::WouldCreate(created.settled.link.link_id)
+        }
+        Ok(created) => Answer::Created(created.settled.link.link_id),
+        Err(rejection) => Answer::Rejected(rejection),
+    };
     match outcome {
-        CommandOutcome::Accepted(number) | CommandOutcome::AcceptedBefore(number) => {
-            match &accepted[number].settled {
-                SettledCommand::Create(settled) => Answer::Created(settled.link.link_id),
-                SettledCommand::Change(settled) => Answer::Changed(settled.clone()),
-            }
+        Some(CommandOutcome::Create(created)) => of_create(created),
+        Some(CommandOutcome::Bulk(Ok(created))) => {
+            Answer::Bulk(created.into_iter().map(of_create).collect())
         }
-        CommandOutcome::Replay(settled) => Answer::Created(settled.link.link_id),
-        CommandOutcome::Unchanged(settled) => Answer::Changed(*settled),
-        CommandOutcome::Bulk(outcomes) => {
-            let answers = outcomes
-                .into_iter()
-                .map(|outcome| answer(outcome, accepted));
-            Answer::Bulk(answers.collect())
+        Some(CommandOutcome::Change(Ok(settled))) => Answer::Changed(SettledLink::clone(&settled)),
+        Some(CommandOutcome::Bulk(Err(rejection)) | CommandOutcome::Change(Err(rejection))) => {
+            Answer::Rejected(rejection)
         }
-        CommandOutcome::DryRun(outcomes) => {
-            let answers = outcomes.into_iter().map(|outcome| match outcome {
-                DryRunOutcome::WouldCreate(settled) => Answer::WouldCreate(settled.link.link_id),
-                DryRunOutcome::WouldReplay(settled) => Answer::Created(settled.link.link_id),
-                DryRunOutcome::Rejected(rejection) => Answer::Rejected(rejection),
-            });
-            Answer::Bulk(answers.collect())
-        }
-        CommandOutcome::Rejected(rejection) => Answer::Rejected(rejection),
-        CommandOutcome::SlugNotReserved => Answer::SlugNotReserved,
+        None => Answer::SlugNotReserved,
     }
 }

@@ -76,9 +76,7 @@ impl ValueRow {
     /// Returns the values of a dimension, in the order of their first clicks: in this order they become values
     /// that are counted apart.
     pub fn of(&self, dimension: Dimension) -> Vec<(&str, &ValueCount)> {
-        let place = Dimension::ALL.iter().position(|it| *it == dimension);
-        let values = place.and_then(|place| self.by_dimension.get(place));
-        let values = values.into_iter().flatten();
+        let values = self.by_dimension[dimension as usize].iter();
         let mut values: Vec<_> = values.map(|(value, count)| (&**value, count)).collect();
         values.sort_unstable_by_key(|(_, count)| count.first);
         values

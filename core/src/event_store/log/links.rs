@@ -3,7 +3,7 @@
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-use super::EventRow;
+use super::{EventRow, query_events};
 use crate::{
     envelope::RecordedEvent,
     id::{AccountId, LinkId},
@@ -107,15 +107,8 @@ pub async fn last_link_events(
     let shards: Vec<i16> = shards.map(Shard::number).collect();
     let account_ids: Vec<Uuid> = links.iter().map(|(account, _)| account.uuid()).collect();
     let link_ids: Vec<Uuid> = links.iter().map(|(_, link)| link.uuid()).collect();
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($1::smallint[], $2::uuid[], $3::uuid[])
+    let rows = query_events!(
+        r#"FROM unnest($1::smallint[], $2::uuid[], $3::uuid[])
             AS wanted (shard, account_id, link_id)
         -- Not a plain join: planned while there are no events, it would read whole shards.
         CROSS JOIN LATERAL (
@@ -148,15 +141,8 @@ pub async fn link_beginnings(
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     let shards: Vec<i16> = links.iter().map(|(shard, _)| shard.number()).collect();
     let link_ids: Vec<Uuid> = links.iter().map(|(_, link_id)| link_id.uuid()).collect();
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
+    let rows = query_events!(
+        r#"FROM unnest($1::smallint[], $2::uuid[]) AS link (shard, link_id)
         -- Not a plain join: planned while there are no events, it would read all beginnings.
         CROSS JOIN LATERAL (
             -- Not *: query-api may not read idempotency keys.

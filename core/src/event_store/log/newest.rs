@@ -3,7 +3,7 @@
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::{EventRow, RecordedEvent};
+use super::{EventRow, RecordedEvent, query_events};
 use crate::{
     event::Subject,
     id::AccountId,
@@ -47,15 +47,8 @@ pub async fn read_before(
     let shards: Vec<i16> = spans.iter().map(|span| span.shard.number()).collect();
     let from: Vec<i64> = spans.iter().map(|span| span.from).collect();
     let before: Vec<i64> = spans.iter().map(|span| span.before).collect();
-    let rows = sqlx::query_as!(
-        EventRow,
-        r#"
-        SELECT e.shard AS "shard!", e.position AS "position!", e.stream_id AS "stream_id!",
-               e.version AS "version!", e.account_id AS "account_id!", e.event_id AS "event_id!",
-               e.type AS "event_type!", e.schema_version AS "schema_version!",
-               e.payload::text AS "payload!", e.metadata::text AS "metadata!",
-               e.recorded_at AS "recorded_at!"
-        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS span (shard, first, before)
+    let rows = query_events!(
+        r#"FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS span (shard, first, before)
         CROSS JOIN LATERAL (
             SELECT * FROM event_store.events
             WHERE shard = span.shard AND position >= span.first AND position < span.before

@@ -7,28 +7,17 @@ use crate::problem::Problem;
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-/// Media type of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaType {
-    /// JSON, the default.
-    Json,
-    /// Comma-separated values with a header row (RFC 4180).
-    Csv,
-    /// Vector image.
-    Svg,
-    /// Raster image.
-    Png,
-}
-
-impl MediaType {
-    /// Returns the name, without parameters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Json => JSON,
-            Self::Csv => "text/csv",
-            Self::Svg => "image/svg+xml",
-            Self::Png => "image/png",
-        }
+crate::named_enum! {
+    /// Media type of an answer, by its name without parameters.
+    pub enum MediaType {
+        /// JSON, the default.
+        Json = JSON,
+        /// Comma-separated values with a header row (RFC 4180).
+        Csv = "text/csv",
+        /// Vector image.
+        Svg = "image/svg+xml",
+        /// Raster image.
+        Png = "image/png",
     }
 }
 

@@ -8,60 +8,39 @@ use axum::http::{
 use super::single;
 use crate::problem::{Code, Problem};
 
-/// Maximal length of a request body, in bytes.
-pub const BODY_LENGTH_MAX: usize = 32 * 1024;
-/// Maximal length of the body of a batch, in bytes.
-pub const BATCH_BODY_LENGTH_MAX: usize = 256 * 1024;
-
-/// Media types of a body, and the response header that lists them after another type.
-struct AcceptedBody {
+/// Body that a route accepts.
+pub struct AcceptedBody {
     media_types: &'static [&'static str],
+    /// Response header that lists the media types after another type.
     header: &'static str,
-    length_max: usize,
-}
-
-const JSON: AcceptedBody = AcceptedBody {
-    media_types: &["application/json"],
-    header: "accept-post",
-    length_max: BODY_LENGTH_MAX,
-};
-const BATCH: AcceptedBody = AcceptedBody {
-    length_max: BATCH_BODY_LENGTH_MAX,
-    ..JSON
-};
-/// Merge patches (RFC 7396); plain JSON is read in the same way.
-const MERGE_PATCH: AcceptedBody = AcceptedBody {
-    media_types: &["application/merge-patch+json", "application/json"],
-    header: "accept-patch",
-    length_max: BODY_LENGTH_MAX,
-};
-
-/// Checks that the body is plain JSON in UTF-8, and that its declared length is within the limit.
-///
-/// # Errors
-/// Returns `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
-pub fn check_json_body(headers: &HeaderMap) -> Result<(), Problem> {
-    JSON.check(headers)
-}
-
-/// Checks the body like [`check_json_body`], up to the length of a batch.
-///
-/// # Errors
-/// Returns the errors of [`check_json_body`].
-pub fn check_batch_body(headers: &HeaderMap) -> Result<(), Problem> {
-    BATCH.check(headers)
-}
-
-/// Checks the body like [`check_json_body`], and also accepts the media type of merge patches.
-///
-/// # Errors
-/// Returns the errors of [`check_json_body`].
-pub fn check_merge_patch_body(headers: &HeaderMap) -> Result<(), Problem> {
-    MERGE_PATCH.check(headers)
+    /// Maximal length, in bytes.
+    pub length_max: usize,
 }
 
 impl AcceptedBody {
-    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Plain JSON.
+    pub const JSON: Self = Self {
+        media_types: &["application/json"],
+        header: "accept-post",
+        length_max: 32 * 1024,
+    };
+    /// Plain JSON of a batch.
+    pub const BATCH: Self = Self {
+        length_max: 256 * 1024,
+        ..Self::JSON
+    };
+    /// Merge patches (RFC 7396); plain JSON is read in the same way.
+    pub const MERGE_PATCH: Self = Self {
+        media_types: &["application/merge-patch+json", "application/json"],
+        header: "accept-patch",
+        ..Self::JSON
+    };
+
+    /// Checks that the body is plain JSON in UTF-8, and that its declared length is within the limit.
+    ///
+    /// # Errors
+    /// Returns `unsupported_media_type`, `unsupported_content_encoding` or `content_too_large`.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
         if !single(headers, &CONTENT_TYPE).is_some_and(|given| self.accepts(given)) {
             return Err(Problem::unsupported_media_type(self.media_types[0])
                 .with_header(self.header, self.media_types.join(", ")));
@@ -118,7 +97,8 @@ mod tests {
     #[test]
     fn only_plain_json_bodies_are_accepted() {
         let code = |entries: &[(HeaderName, &str)]| {
-            check_json_body(&headers(entries))
+            AcceptedBody::JSON
+                .check(&headers(entries))
                 .err()
                 .map(|problem| problem.code)
         };
@@ -155,10 +135,14 @@ mod tests {
     fn only_batches_may_have_long_bodies() {
         let of_length =
             |length| headers(&[(CONTENT_TYPE, "application/json"), (CONTENT_LENGTH, length)]);
-        assert!(check_batch_body(&of_length("262144")).is_ok());
-        let problem = check_batch_body(&of_length("262145")).unwrap_err();
+        assert!(AcceptedBody::BATCH.check(&of_length("262144")).is_ok());
+        let problem = AcceptedBody::BATCH.check(&of_length("262145")).unwrap_err();
         assert_eq!(problem.detail, "A body has at most 262144 bytes.");
-        assert!(check_merge_patch_body(&of_length("32769")).is_err());
+        assert!(
+            AcceptedBody::MERGE_PATCH
+                .check(&of_length("32769"))
+                .is_err()
+        );
     }
 
     #[test]
@@ -168,7 +152,9 @@ mod tests {
             (CONTENT_ENCODING, "gzip", "Content-Encoding"),
             (TRANSFER_ENCODING, "gzip, chunked", "Transfer-Encoding"),
         ] {
-            let problem = check_json_body(&headers(&[json.clone(), (name, encoding)])).unwrap_err();
+            let problem = AcceptedBody::JSON
+                .check(&headers(&[json.clone(), (name, encoding)]))
+                .unwrap_err();
             assert_eq!(problem.code, Code::UnsupportedContentEncoding, "{named}");
             assert!(problem.detail.contains(named), "{}", problem.detail);
         }
@@ -177,10 +163,16 @@ mod tests {
     #[test]
     fn merge_patch_type_is_for_patches_only() {
         let patch = headers(&[(CONTENT_TYPE, "Application/Merge-Patch+JSON; charset=utf-8")]);
-        assert!(check_merge_patch_body(&patch).is_ok());
-        assert!(check_merge_patch_body(&headers(&[(CONTENT_TYPE, "application/json")])).is_ok());
-        assert!(check_json_body(&patch).is_err());
-        let problem = check_merge_patch_body(&HeaderMap::new()).unwrap_err();
+        assert!(AcceptedBody::MERGE_PATCH.check(&patch).is_ok());
+        assert!(
+            AcceptedBody::MERGE_PATCH
+                .check(&headers(&[(CONTENT_TYPE, "application/json")]))
+                .is_ok()
+        );
+        assert!(AcceptedBody::JSON.check(&patch).is_err());
+        let problem = AcceptedBody::MERGE_PATCH
+            .check(&HeaderMap::new())
+            .unwrap_err();
         assert_eq!(problem.code, Code::UnsupportedMediaType);
         let accepted = "application/merge-patch+json, application/json";
         assert_eq!(problem.headers, [("accept-patch", accepted.to_owned())]);

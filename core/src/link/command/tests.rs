@@ -22,7 +22,11 @@ fn create(slug_is_free: bool) -> CreateLink {
         external_id_holder: None,
         now: NOW,
         short_url: "https://sho.rt/Spring".to_owned(),
-        draft: LinkDraft::to(destination("https://example.com")),
+        draft: LinkDraft {
+            slug: None,
+            destination: destination("https://example.com"),
+            details: LinkDetails::NONE,
+        },
     }
 }
 
@@ -80,7 +84,7 @@ fn patched(link: &ExistingLink, patch: &str) -> Result<ExistingLink, FieldError>
 fn create_with_free_slug_makes_link() {
     let created = create(true).decide().unwrap();
     assert_eq!(created.slug, "Spring");
-    assert_eq!(created.destination_url, "https://example.com/");
+    assert_eq!(&*created.destination_url, "https://example.com/");
     assert_eq!(ExistingLink::new(&created, NOW), active());
 }
 
@@ -98,9 +102,9 @@ fn change_of_destination_takes_effect() {
             ExpectedVersion::OneOf(vec![version]),
         );
         let changed = decide(&link, &command).unwrap().unwrap();
-        assert_eq!(changed.previous_destination_url, "https://example.com/");
+        assert_eq!(&*changed.previous_destination_url, "https://example.com/");
         let link = link.apply(&LinkEvent::DestinationChanged(changed));
-        assert_eq!(link.state.destination_url, "https://example.com/new");
+        assert_eq!(&*link.state.destination_url, "https://example.com/new");
         assert_eq!(link.state.disabled_by().is_some(), is_disabled);
         assert_eq!(link.version, version + 1);
     }

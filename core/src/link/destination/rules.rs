@@ -139,34 +139,23 @@ impl fmt::Display for DestinationSchemes {
     }
 }
 
-/// Setting: hosts of destinations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DestinationHosts {
-    /// Names on the public internet, with the ports of web servers.
-    #[default]
-    Public,
-    /// Also IP addresses, names without a dot or of a local network, and all ports: for an intranet.
-    Any,
-}
-
-impl FromStr for DestinationHosts {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "public" => Ok(Self::Public),
-            "any" => Ok(Self::Any),
-            _ => Err("it is public or any".to_owned()),
-        }
+crate::named_enum! {
+    /// Setting: hosts of destinations.
+    #[derive(Default)]
+    pub enum DestinationHosts {
+        /// Names on the public internet, with the ports of web servers.
+        #[default]
+        Public = "public",
+        /// Also IP addresses, names without a dot or of a local network, and all ports: for an intranet.
+        Any = "any",
     }
 }
 
-impl fmt::Display for DestinationHosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Public => "public",
-            Self::Any => "any",
-        })
+impl FromStr for DestinationHosts {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        Self::of_name(text).ok_or("it is public or any")
     }
 }
 

@@ -220,7 +220,7 @@ fn length_is_counted_after_serialisation() {
 fn debug_output_hides_path_and_query() {
     let destination =
         Destination::parse("https://e.com/secret?token=1", &DestinationRules::default()).unwrap();
-    assert_eq!(format!("{destination:?}"), "Destination(e.com/…)");
+    assert_eq!(format!("{destination:?}"), "e.com/…");
 }
 
 fn rules(schemes: &str, hosts: DestinationHosts) -> DestinationRules {
@@ -250,7 +250,7 @@ fn other_schemes_are_accepted_if_they_are_named() {
         assert_eq!(parse(serialised), Ok(destination), "{text}");
     }
     let secret = parse("tel:+15550100").unwrap();
-    assert_eq!(format!("{secret:?}"), "Destination(tel:…)");
+    assert_eq!(format!("{secret:?}"), "tel:…");
     for (text, code) in [
         ("http://e.com/", FieldCode::UrlSchemeNotAllowed),
         ("javascript:alert(1)", FieldCode::UrlSchemeNotAllowed),

@@ -1,11 +1,9 @@
 //! Changes of details: as requested by a merge patch, and as recorded in an event.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Expiry, LinkDetails, Tags};
-use crate::link::{Destination, destination::HostOnly};
+use crate::link::Destination;
 
 /// Update of a value that may be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,26 +23,8 @@ impl<T> ValueUpdate<T> {
         value.map_or(Self::Remove, Self::Set)
     }
 
-    /// Returns the same update with another form of the value.
-    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> ValueUpdate<U> {
-        match self {
-            Self::Keep => ValueUpdate::Keep,
-            Self::Remove => ValueUpdate::Remove,
-            Self::Set(value) => ValueUpdate::Set(form(value)),
-        }
-    }
-
-    /// Returns a reference to the update.
-    pub const fn as_ref(&self) -> ValueUpdate<&T> {
-        match self {
-            Self::Keep => ValueUpdate::Keep,
-            Self::Remove => ValueUpdate::Remove,
-            Self::Set(value) => ValueUpdate::Set(value),
-        }
-    }
-
     /// Returns the value that the update sets.
-    pub fn value(self) -> Option<T> {
+    pub const fn value(&self) -> Option<&T> {
         match self {
             Self::Set(value) => Some(value),
             Self::Keep | Self::Remove => None,
@@ -92,7 +72,7 @@ pub struct ValueChange<T> {
 }
 
 /// Changed details of a link; a member that did not change is absent.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 pub struct DetailChanges {
     /// Change of the title.
@@ -114,15 +94,15 @@ pub struct DetailChanges {
     /// Change of the destination after the expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ValueChange<String>")]
-    pub expired_url: Option<ValueChange<String>>,
+    pub expired_url: Option<ValueChange<Destination>>,
 }
 
 impl DetailsPatch {
     /// Returns the details after the patch. Without an expiry, a destination after the expiry is
     /// removed too.
     pub fn apply_to(&self, details: &LinkDetails) -> LinkDetails {
-        let expired_url = self.expired_url.as_ref().map(|url| url.as_str().to_owned());
         let expires_at = self.expires_at.apply_to(details.expires_at);
+        let expired_url = self.expired_url.clone();
         let expired_url = expired_url.apply_to(details.expired_url.clone());
         LinkDetails {
             title: self.title.clone().apply_to(details.title.clone()),
@@ -194,30 +174,5 @@ impl DetailChanges {
             expires_at: swap(self.expires_at.as_ref()),
             expired_url: swap(self.expired_url.as_ref()),
         }
-    }
-}
-
-impl fmt::Debug for DetailChanges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without `..`: the compiler names a member that the output lacks.
-        let Self {
-            title,
-            external_id,
-            tags,
-            expires_at,
-            expired_url,
-        } = self;
-        let hosts = expired_url.as_ref().map(|change| {
-            let host =
-                |url: &Option<String>| url.as_deref().map(HostOnly).map(|it| format!("{it:?}"));
-            (host(&change.from), host(&change.to))
-        });
-        f.debug_struct("DetailChanges")
-            .field("title", title)
-            .field("external_id", external_id)
-            .field("tags", tags)
-            .field("expires_at", expires_at)
-            .field("expired_url", &hosts)
-            .finish()
     }
 }

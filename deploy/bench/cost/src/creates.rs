@@ -10,7 +10,7 @@ use linkledger_command_api::{
 };
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    batch::Pricing,
+    batch::CreateTerms,
     clock::{Clock as _, SystemClock, new_uuid},
     event_store::{self, SessionKind},
     http::{
@@ -105,7 +105,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     let clock = Arc::new(SystemClock);
     let handler = CommandHandler {
         pool: server.counted_pool(SessionKind::Writer, 1)?,
-        pricing: Pricing {
+        terms: CreateTerms {
             link_price: 1,
             short_base_url: SHORT_BASE_URL.to_owned(),
         },

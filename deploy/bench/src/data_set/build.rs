@@ -91,7 +91,7 @@ impl Accounts {
         let key_ids: Vec<Uuid> = keys.iter().map(|_| new_uuid(now)).collect();
         let secrets: Vec<String> = keys.iter().map(|key| key.reveal().to_owned()).collect();
         let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.sha256().to_vec()).collect();
-        let scopes = Scope::ALL.map(|scope| scope.as_str().to_owned());
+        let scopes = Scope::ALL.map(|scope| scope.name().to_owned());
         sqlx::query_file!(
             "src/data_set/accounts.sql",
             &self.ids,

@@ -5,7 +5,7 @@ use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
     event_store::log::{self, ReadFrom},
-    link::{Destination, DestinationRules, LinkDraft, Slug},
+    link::{Destination, DestinationRules, LinkDetails, LinkDraft, Slug},
     shard::Shard,
 };
 use linkledger_projector::pipeline::followers::Followers;
@@ -39,7 +39,8 @@ async fn projected() -> TestDatabase {
         let destination = destination.unwrap();
         let drafts = ["First", "second"].map(|slug| LinkDraft {
             slug: Some(Slug::parse(&format!("{name}-{slug}")).unwrap()),
-            ..LinkDraft::to(destination.clone())
+            destination: destination.clone(),
+            details: LinkDetails::NONE,
         });
         append_drafts(pool, account_id, drafts.to_vec()).await;
     }

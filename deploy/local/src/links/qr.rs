@@ -121,7 +121,7 @@ async fn save(client: &ApiClient, qr: &QrCodeOptions, file: &Path) -> anyhow::Re
         .query("format", Some(format.name().to_owned()))
         .query("size", qr.size.map(|size| size.to_string()))
         .query("margin", qr.margin.map(|margin| margin.to_string()))
-        .query("ecc", qr.ecc.map(|ecc| ecc.level().letter().to_owned()))
+        .query("ecc", qr.ecc.map(|ecc| ecc.level().name().to_owned()))
         .query("color", qr.color.map(|color| color.to_string()))
         .query("background", qr.background.map(|color| color.to_string()));
     let answer = client.send(&call).await?;

@@ -6,6 +6,7 @@ use linkledger_command_api::admin::{
     link::{self, LinkSubject},
 };
 use linkledger_core::{
+    account::AccountStatus,
     clock::SystemClock,
     event_store::{self, SessionKind, links},
     id::LinkId,
@@ -100,33 +101,36 @@ async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, sh
         link: LinkName::Id(link_id),
         reason: "phishing".to_owned(),
     };
-    link::disable(&pool, &SystemClock, &subject).await.unwrap();
+    link::change(&pool, &SystemClock, &subject, false)
+        .await
+        .unwrap();
     followed(http, short_url, (410, "")).await;
     let read = http.get(&format!("/v1/links/{id}")).await;
     assert_eq!(read.status, 200, "the owner can still read the link");
-    link::enable(&pool, &SystemClock, &subject).await.unwrap();
+    link::change(&pool, &SystemClock, &subject, true)
+        .await
+        .unwrap();
     followed(http, short_url, (302, "https://example.com/new")).await;
 
     let account = AccountSubject {
         account: links::find_owner(&pool, link_id).await.unwrap().unwrap(),
         reason: "spam".to_owned(),
     };
-    account::suspend(&pool, &SystemClock, &account, true)
-        .await
-        .unwrap();
+    let change = async |to| {
+        let changed = account::change(&pool, &SystemClock, &account, to);
+        changed.await.unwrap()
+    };
+    let suspended = |stop_redirects| AccountStatus::Suspended { stop_redirects };
+    change(suspended(true)).await;
     followed(http, short_url, (410, "")).await;
     eventually("calls of the suspended account are refused", || async {
         let refused = http.get("/v1/links").await;
         (refused.status == 403 && refused.json()["code"] == "account_suspended").then_some(())
     })
     .await;
-    account::suspend(&pool, &SystemClock, &account, false)
-        .await
-        .unwrap();
+    change(suspended(false)).await;
     followed(http, short_url, (302, "https://example.com/new")).await;
-    account::resume(&pool, &SystemClock, &account)
-        .await
-        .unwrap();
+    change(AccountStatus::Active).await;
     eventually("the resumed account may call", || async {
         (http.get("/v1/links").await.status == 200).then_some(())
     })

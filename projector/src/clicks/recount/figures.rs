@@ -46,30 +46,25 @@ pub(super) async fn clicks_by_partition(
 
 /// Deletes the figures since the first day.
 pub(super) async fn delete_in_tx(tx: &mut PgConnection, from: Date) -> sqlx::Result<()> {
-    let begin = from.midnight().assume_utc();
     sqlx::query!(
-        "DELETE FROM clicks.link_quarters WHERE quarter >= $1",
-        begin
+        "
+        WITH link_quarters AS (
+            DELETE FROM clicks.link_quarters WHERE quarter >= $2
+        ), link_days AS (
+            DELETE FROM clicks.link_days WHERE day >= $1
+        ), link_values AS (
+            DELETE FROM clicks.link_values WHERE day >= $1
+        ), account_quarters AS (
+            DELETE FROM clicks.account_quarters WHERE quarter >= $2
+        ), account_days AS (
+            DELETE FROM clicks.account_days WHERE day >= $1
+        )
+        DELETE FROM clicks.account_values WHERE day >= $1
+        ",
+        from,
+        from.midnight().assume_utc()
     )
-    .execute(&mut *tx)
+    .execute(tx)
     .await?;
-    sqlx::query!("DELETE FROM clicks.link_days WHERE day >= $1", from)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query!("DELETE FROM clicks.link_values WHERE day >= $1", from)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query!(
-        "DELETE FROM clicks.account_quarters WHERE quarter >= $1",
-        begin
-    )
-    .execute(&mut *tx)
-    .await?;
-    sqlx::query!("DELETE FROM clicks.account_days WHERE day >= $1", from)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query!("DELETE FROM clicks.account_values WHERE day >= $1", from)
-        .execute(&mut *tx)
-        .await?;
     Ok(())
 }

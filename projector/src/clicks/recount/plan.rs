@@ -9,10 +9,7 @@ use linkledger_core::{
 };
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
-use super::{
-    RecountScope,
-    topic::{TopicReader, TopicRecord},
-};
+use super::{RecountScope, topic::TopicReader};
 use crate::clicks::{position::CountingPosition, topic_ends::PartitionEnds};
 
 /// Longest time by which a click may be later than its record: the clocks of recorders and brokers differ.
@@ -126,26 +123,19 @@ pub(super) async fn plan(
             continue;
         };
         let ends = ends[&partition];
-        let last = last_counted(reader, partition, ends, counted).await?;
+        ensure_counted(reader, partition, ends, counted).await?;
         // The last batch was before the days: none of their clicks was counted.
-        if counted
-            .counted_at
-            .is_none_or(|counted_at| counted_at < since)
-        {
+        if counted.counted_at.is_none_or(|at| at < since) {
             continue;
         }
         if !scope.accepts_fewer {
             ensure_unexpired(reader, partition, ends, scope.from).await?;
         }
-        let first = firsts.get(&partition).copied();
         // The embedded broker finds no offset by time.
-        let is_since = || last.is_some_and(|last| last.at.is_none_or(|at| at >= since));
-        let Some(begin) = first.or_else(|| is_since().then_some(ends.begin)) else {
-            continue;
-        };
+        let first = firsts.get(&partition).copied().unwrap_or(ends.begin);
         let range = PartitionRange {
             partition,
-            begin: begin.max(ends.begin),
+            begin: first.max(ends.begin),
             next_offset: counted.next_offset,
             topic_end: ends.end,
         };
@@ -154,28 +144,28 @@ pub(super) async fn plan(
     Ok(ranges)
 }
 
-/// Returns the last counted record, if the topic still has it.
-async fn last_counted(
+/// Ensures that the topic has the last counted record, unless the record has expired.
+async fn ensure_counted(
     reader: &TopicReader,
     partition: u8,
     ends: PartitionEnds,
     counted: &CountingPosition,
-) -> anyhow::Result<Option<TopicRecord>> {
+) -> anyhow::Result<()> {
     if ends.end < counted.next_offset {
         bail!(RecountRefusal::OtherTopic { partition });
     }
     let offset = counted.next_offset - 1;
     if offset < ends.begin {
-        return Ok(None);
+        return Ok(());
     }
     let found = reader.first_from(partition, offset).await?;
-    // Otherwise the record has expired meanwhile.
-    let last = found.filter(|found| found.record.offset == offset);
-    let record_id = last.as_ref().map(|last| last.record.record_id.as_deref());
-    if record_id.is_some_and(|id| id != counted.last_record_id.as_deref()) {
+    // A later record is found if the last counted one has expired meanwhile.
+    let last = found.map(|found| found.record);
+    let last = last.filter(|last| last.offset == offset);
+    if last.is_some_and(|last| last.record_id.as_deref() != counted.last_record_id.as_deref()) {
         bail!(RecountRefusal::OtherTopic { partition });
     }
-    Ok(last)
+    Ok(())
 }
 
 /// Ensures that the topic has removed no record of the days.

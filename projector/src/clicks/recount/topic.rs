@@ -7,38 +7,36 @@ use futures::StreamExt as _;
 use linkledger_core::{
     click::{CLICK_PARTITIONS, tally::PartitionRecord},
     cloud_event::RecordKey,
-    kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
     kafka_leaders::once_led,
 };
 use rdkafka::{
-    ClientConfig, Message as _, Offset, TopicPartitionList,
+    Message as _, Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},
     error::{KafkaError, KafkaResult},
 };
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
-use crate::clicks::{
-    consumer::record,
-    topic_ends::{self, ANSWER_TIME_MAX, PartitionEnds},
+use crate::{
+    clicks::{
+        consumer::{FETCHED_AHEAD_KIB, record},
+        topic_ends::{self, ANSWER_TIME_MAX, PartitionEnds},
+    },
+    pipeline::consumer::{KafkaClient, client},
 };
 
 /// Longest wait for a record, below the idle timeout of the transaction.
 const READ_TIME_MAX: Duration = Duration::from_secs(30);
 /// Group id, which librdkafka requires; nothing is committed, and the group is never joined.
 const GROUP_ID: &str = "linkledger-clicks-recount";
-/// Memory of records that the client fetches ahead, in KiB.
-const FETCHED_AHEAD_KIB: &str = "8192";
-/// Longest wait of the broker for new records, in milliseconds.
-const FETCH_WAIT_MS: &str = "10";
 /// Rights that the Kafka user of the command needs.
 const RIGHTS: &str = "Read and Describe on the topic of clicks";
 
 /// Consumer of the topic.
 pub(super) struct TopicReader {
-    inner: Arc<ClosedInTime<StreamConsumer<KafkaErrors>>>,
+    inner: Arc<KafkaClient>,
     topic: TopicName,
     key: RecordKey,
 }
@@ -49,34 +47,21 @@ pub(super) struct TopicRecord {
     pub(super) at: Option<OffsetDateTime>,
 }
 
-/// A partition that is read.
-pub(super) struct PartitionReading<'a> {
-    reader: &'a TopicReader,
-    partition: u8,
-    /// True after the last record.
-    is_ended: bool,
-}
-
 impl TopicReader {
     /// Creates the consumer, which connects when first used.
     pub(super) fn open(kafka: &KafkaConfig, key: RecordKey) -> anyhow::Result<Self> {
-        let mut config: ClientConfig = kafka.client_settings()?.collect();
-        config
-            .set("group.id", GROUP_ID)
-            .set("enable.auto.commit", "false")
-            .set("enable.auto.offset.store", "false")
-            .set("enable.partition.eof", "true")
+        let options = [
+            ("group.id", GROUP_ID),
+            ("enable.partition.eof", "true"),
             // Retention may remove the first records meanwhile.
-            .set("auto.offset.reset", "earliest")
-            .set("allow.auto.create.topics", "false")
+            ("auto.offset.reset", "earliest"),
+            ("allow.auto.create.topics", "false"),
             // A fetch of one partition delays the next one, and nothing new is waited for.
-            .set("fetch.wait.max.ms", FETCH_WAIT_MS)
-            .set("queued.max.messages.kbytes", FETCHED_AHEAD_KIB);
-        let inner = config
-            .create_with_context(KafkaErrors::new(RIGHTS))
-            .context("cannot create the Kafka consumer of clicks")?;
+            ("fetch.wait.max.ms", "10"),
+            ("queued.max.messages.kbytes", FETCHED_AHEAD_KIB),
+        ];
         Ok(Self {
-            inner: Arc::new(ClosedInTime::new(inner)),
+            inner: Arc::new(client(kafka, RIGHTS, &options)?),
             topic: kafka.topic.clone(),
             key,
         })
@@ -122,7 +107,7 @@ impl TopicReader {
         let asked = asked.context("a request to Kafka panicked")?;
         asked
             .context("cannot read the offsets of the topic of clicks")
-            .map_err(|error| self.explain(error))
+            .map_err(|error| self.inner.context().explain(error))
     }
 
     /// Returns the first record from the offset on; `None` at the end of the partition.
@@ -131,11 +116,12 @@ impl TopicReader {
         partition: u8,
         offset: i64,
     ) -> anyhow::Result<Option<TopicRecord>> {
-        self.read(partition, offset)?.next_record().await
+        self.begin(partition, offset)?;
+        self.next(partition).await
     }
 
-    /// Begins to read a partition. Replaces the assignment.
-    pub(super) fn read(&self, partition: u8, offset: i64) -> anyhow::Result<PartitionReading<'_>> {
+    /// Begins to read a partition at an offset, and no other one.
+    pub(super) fn begin(&self, partition: u8, offset: i64) -> anyhow::Result<()> {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(
             self.topic.as_str(),
@@ -143,55 +129,44 @@ impl TopicReader {
             Offset::Offset(offset),
         )
         .and_then(|()| self.inner.assign(&list))
-        .context("cannot read a partition of the topic of clicks")?;
-        Ok(PartitionReading {
-            reader: self,
-            partition,
-            is_ended: false,
-        })
+        .context("cannot read a partition of the topic of clicks")
     }
 
-    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        self.inner.context().explain(error)
-    }
-}
-
-impl PartitionReading<'_> {
-    /// Returns up to `records_max` records before the offset `end`; none after the last one.
-    pub(super) async fn next(
-        &mut self,
+    /// Returns the next records of the partition that is read, up to `records_max`, and true if they are the last ones
+    /// before the offset `end`.
+    pub(super) async fn next_chunk(
+        &self,
+        partition: u8,
         end: i64,
         records_max: usize,
-    ) -> anyhow::Result<Vec<PartitionRecord>> {
+    ) -> anyhow::Result<(Vec<PartitionRecord>, bool)> {
         let mut records = Vec::new();
-        while !self.is_ended && records.len() < records_max {
-            let Some(TopicRecord { record, .. }) = self.next_record().await? else {
-                break;
-            };
-            self.is_ended = record.offset + 1 >= end;
-            if record.offset < end {
-                records.push(record);
+        while records.len() < records_max {
+            let next = self.next(partition).await?.map(|next| next.record);
+            let next = next.filter(|record| record.offset < end);
+            let is_last = next.as_ref().is_none_or(|record| record.offset + 1 == end);
+            records.extend(next);
+            if is_last {
+                return Ok((records, true));
             }
         }
-        Ok(records)
+        Ok((records, false))
     }
 
-    /// Returns the next record; `None` at the end of the partition.
-    async fn next_record(&mut self) -> anyhow::Result<Option<TopicRecord>> {
-        let mut stream = self.reader.inner.stream();
-        let errors = self.reader.inner.context();
+    /// Returns the next record of the partition that is read; `None` at the end of the partition.
+    async fn next(&self, partition: u8) -> anyhow::Result<Option<TopicRecord>> {
+        let mut stream = self.inner.stream();
+        let errors = self.inner.context();
         let next = async {
             loop {
                 match stream.next().await {
-                    Some(Ok(message)) if message.partition() == i32::from(self.partition) => {
+                    Some(Ok(message)) if message.partition() == i32::from(partition) => {
                         return Ok(Some(TopicRecord {
-                            record: record::read(self.partition, &message, &self.reader.key).0,
+                            record: record::read(partition, &message, &self.key).0,
                             at: message.timestamp().to_millis().and_then(instant),
                         }));
                     }
-                    Some(Err(KafkaError::PartitionEOF(partition)))
-                        if partition == i32::from(self.partition) =>
-                    {
+                    Some(Err(KafkaError::PartitionEOF(ended))) if ended == i32::from(partition) => {
                         return Ok(None);
                     }
                     None => bail!("the Kafka consumer of clicks has ended"),
@@ -204,18 +179,14 @@ impl PartitionReading<'_> {
                 }
             }
         };
-        let Ok(next) = timeout(READ_TIME_MAX, next).await else {
+        timeout(READ_TIME_MAX, next).await.unwrap_or_else(|_| {
             let advice = errors.most_specific();
             bail!(
                 "the topic of clicks gave no record within {} s: {}",
                 READ_TIME_MAX.as_secs(),
                 advice.unwrap_or_else(|| "the broker does not answer".to_owned())
             );
-        };
-        if matches!(next, Ok(None)) {
-            self.is_ended = true;
-        }
-        next
+        })
     }
 }
 

@@ -12,33 +12,8 @@ use uuid::Uuid;
 
 use super::{ROWS_MAX, stored, visitors::with_visitors};
 
-/// Rows of a statement, as columns.
-#[derive(Default)]
-struct Columns {
-    accounts: Vec<Uuid>,
-    links: Vec<Uuid>,
-    days: Vec<Date>,
-    clicks: Vec<i64>,
-    bots: Vec<i64>,
-    /// `None` if the stored sketch remains.
-    visitors: Vec<Option<Vec<u8>>>,
-}
-
-impl Columns {
-    fn push(
-        &mut self,
-        account_id: AccountId,
-        day: Date,
-        count: &DayCount,
-        sketch: Option<&Vec<u8>>,
-    ) {
-        self.accounts.push(account_id.uuid());
-        self.days.push(day);
-        self.clicks.push(stored(count.count.clicks));
-        self.bots.push(stored(count.count.bots));
-        self.visitors.push(with_visitors(sketch, &count.visitors));
-    }
-}
+/// Clicks, bots and sketches of visitors of the rows of a statement. A sketch is `None` if the stored one remains.
+type Counts = (Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>);
 
 pub(super) async fn add_of_links_in_tx(
     tx: &mut PgConnection,
@@ -46,13 +21,30 @@ pub(super) async fn add_of_links_in_tx(
 ) -> sqlx::Result<()> {
     let rows: Vec<_> = rows.iter().collect();
     for chunk in rows.chunks(ROWS_MAX) {
-        let sketches = sketches_of_links_in_tx(tx, chunk).await?;
-        let mut columns = Columns::default();
-        for ((account_id, link_id, day), count) in chunk {
-            let sketch = sketches.get(&(account_id.uuid(), link_id.uuid(), *day));
-            columns.push(*account_id, *day, count, sketch);
-            columns.links.push(link_id.uuid());
-        }
+        let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
+        let links: Vec<Uuid> = chunk.iter().map(|(key, _)| key.1.uuid()).collect();
+        let days: Vec<Date> = chunk.iter().map(|(key, _)| key.2).collect();
+        let known = sqlx::query!(
+            r#"
+            SELECT account_id AS "account_id!", link_id AS "link_id!", day AS "day!",
+                   t.visitors AS "visitors!"
+            FROM unnest($1::uuid[], $2::uuid[], $3::date[]) AS k (account_id, link_id, day)
+            JOIN clicks.link_days AS t USING (account_id, link_id, day)
+            WHERE t.visitors IS NOT NULL
+            "#,
+            &accounts,
+            &links,
+            &days
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let known = known.into_iter();
+        let sketches: HashMap<_, _> = known
+            .map(|row| ((row.account_id, row.link_id, row.day), row.visitors))
+            .collect();
+        let (clicks, bots, visitors) = counts(chunk, |(account_id, link_id, day)| {
+            sketches.get(&(account_id.uuid(), link_id.uuid(), *day))
+        });
         sqlx::query!(
             "
             INSERT INTO clicks.link_days AS t (account_id, link_id, day, clicks, bots, visitors)
@@ -62,48 +54,17 @@ pub(super) async fn add_of_links_in_tx(
             SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots,
                 visitors = coalesce(excluded.visitors, t.visitors)
             ",
-            &columns.accounts,
-            &columns.links,
-            &columns.days,
-            &columns.clicks,
-            &columns.bots,
-            &columns.visitors as &[Option<Vec<u8>>]
+            &accounts,
+            &links,
+            &days,
+            &clicks,
+            &bots,
+            &visitors as &[Option<Vec<u8>>]
         )
         .execute(&mut *tx)
         .await?;
     }
     Ok(())
-}
-
-/// Returns the stored sketches of visitors of the rows that have new visitors.
-async fn sketches_of_links_in_tx(
-    tx: &mut PgConnection,
-    rows: &[(&(AccountId, LinkId, Date), &DayCount)],
-) -> sqlx::Result<HashMap<(Uuid, Uuid, Date), Vec<u8>>> {
-    let mut columns = Columns::default();
-    for ((account_id, link_id, day), _) in with_new_visitors(rows) {
-        columns.accounts.push(account_id.uuid());
-        columns.links.push(link_id.uuid());
-        columns.days.push(*day);
-    }
-    let rows = sqlx::query!(
-        r#"
-        SELECT account_id AS "account_id!", link_id AS "link_id!", day AS "day!",
-               t.visitors AS "visitors!"
-        FROM unnest($1::uuid[], $2::uuid[], $3::date[]) AS k (account_id, link_id, day)
-        JOIN clicks.link_days AS t USING (account_id, link_id, day)
-        WHERE t.visitors IS NOT NULL
-        "#,
-        &columns.accounts,
-        &columns.links,
-        &columns.days
-    )
-    .fetch_all(tx)
-    .await?;
-    let rows = rows.into_iter();
-    Ok(rows
-        .map(|row| ((row.account_id, row.link_id, row.day), row.visitors))
-        .collect())
 }
 
 pub(super) async fn add_of_accounts_in_tx(
@@ -113,12 +74,29 @@ pub(super) async fn add_of_accounts_in_tx(
 ) -> sqlx::Result<()> {
     let rows: Vec<_> = rows.iter().collect();
     for chunk in rows.chunks(ROWS_MAX) {
-        let sketches = sketches_of_accounts_in_tx(tx, partition, chunk).await?;
-        let mut columns = Columns::default();
-        for ((account_id, day), count) in chunk {
-            let sketch = sketches.get(&(account_id.uuid(), *day));
-            columns.push(*account_id, *day, count, sketch);
-        }
+        let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
+        let days: Vec<Date> = chunk.iter().map(|(key, _)| key.1).collect();
+        let known = sqlx::query!(
+            r#"
+            SELECT account_id AS "account_id!", day AS "day!", t.visitors AS "visitors!"
+            -- A condition on the partition alone would let a plan of an empty table scan the whole index.
+            FROM unnest($1::smallint[], $2::uuid[], $3::date[]) AS k (partition, account_id, day)
+            JOIN clicks.account_days AS t USING (account_id, day, partition)
+            WHERE t.visitors IS NOT NULL
+            "#,
+            &vec![i16::from(partition); days.len()],
+            &accounts,
+            &days
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let known = known.into_iter();
+        let sketches: HashMap<_, _> = known
+            .map(|row| ((row.account_id, row.day), row.visitors))
+            .collect();
+        let (clicks, bots, visitors) = counts(chunk, |(account_id, day)| {
+            sketches.get(&(account_id.uuid(), *day))
+        });
         sqlx::query!(
             "
             INSERT INTO clicks.account_days AS t (account_id, day, partition, clicks, bots, visitors)
@@ -130,11 +108,11 @@ pub(super) async fn add_of_accounts_in_tx(
                 visitors = coalesce(excluded.visitors, t.visitors)
             ",
             i16::from(partition),
-            &columns.accounts,
-            &columns.days,
-            &columns.clicks,
-            &columns.bots,
-            &columns.visitors as &[Option<Vec<u8>>]
+            &accounts,
+            &days,
+            &clicks,
+            &bots,
+            &visitors as &[Option<Vec<u8>>]
         )
         .execute(&mut *tx)
         .await?;
@@ -142,38 +120,17 @@ pub(super) async fn add_of_accounts_in_tx(
     Ok(())
 }
 
-async fn sketches_of_accounts_in_tx(
-    tx: &mut PgConnection,
-    partition: u8,
-    rows: &[(&(AccountId, Date), &DayCount)],
-) -> sqlx::Result<HashMap<(Uuid, Date), Vec<u8>>> {
-    let mut columns = Columns::default();
-    for ((account_id, day), _) in with_new_visitors(rows) {
-        columns.accounts.push(account_id.uuid());
-        columns.days.push(*day);
-    }
-    let rows = sqlx::query!(
-        r#"
-        SELECT account_id AS "account_id!", day AS "day!", t.visitors AS "visitors!"
-        -- A condition on the partition alone would let a plan of an empty table scan the whole index.
-        FROM unnest($1::smallint[], $2::uuid[], $3::date[]) AS k (partition, account_id, day)
-        JOIN clicks.account_days AS t USING (account_id, day, partition)
-        WHERE t.visitors IS NOT NULL
-        "#,
-        &vec![i16::from(partition); columns.days.len()],
-        &columns.accounts,
-        &columns.days
-    )
-    .fetch_all(tx)
-    .await?;
-    let rows = rows.into_iter();
-    Ok(rows
-        .map(|row| ((row.account_id, row.day), row.visitors))
-        .collect())
-}
-
-fn with_new_visitors<'a, K>(
-    rows: &'a [(&'a K, &'a DayCount)],
-) -> impl Iterator<Item = &'a (&'a K, &'a DayCount)> {
-    rows.iter().filter(|(_, count)| !count.visitors.is_empty())
+fn counts<'a, K>(
+    rows: &[(&K, &DayCount)],
+    sketch_of: impl Fn(&K) -> Option<&'a Vec<u8>>,
+) -> Counts {
+    let counts = rows.iter().map(|(key, count)| {
+        let visitors = with_visitors(sketch_of(key), &count.visitors);
+        (
+            stored(count.count.clicks),
+            stored(count.count.bots),
+            visitors,
+        )
+    });
+    counts.collect()
 }

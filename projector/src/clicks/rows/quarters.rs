@@ -12,36 +12,17 @@ use uuid::Uuid;
 
 use super::{ROWS_MAX, stored};
 
-/// Rows of a statement, as columns.
-#[derive(Default)]
-struct Columns {
-    accounts: Vec<Uuid>,
-    links: Vec<Uuid>,
-    quarters: Vec<OffsetDateTime>,
-    clicks: Vec<i64>,
-    bots: Vec<i64>,
-}
-
-impl Columns {
-    fn push(&mut self, account_id: AccountId, quarter: OffsetDateTime, count: KindCount) {
-        self.accounts.push(account_id.uuid());
-        self.quarters.push(quarter);
-        self.clicks.push(stored(count.clicks));
-        self.bots.push(stored(count.bots));
-    }
-}
-
 pub(super) async fn add_of_links_in_tx(
     tx: &mut PgConnection,
     rows: &BTreeMap<(AccountId, LinkId, OffsetDateTime), KindCount>,
 ) -> sqlx::Result<()> {
     let rows: Vec<_> = rows.iter().collect();
     for chunk in rows.chunks(ROWS_MAX) {
-        let mut columns = Columns::default();
-        for ((account_id, link_id, quarter), count) in chunk {
-            columns.push(*account_id, *quarter, **count);
-            columns.links.push(link_id.uuid());
-        }
+        let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
+        let links: Vec<Uuid> = chunk.iter().map(|(key, _)| key.1.uuid()).collect();
+        let quarters: Vec<OffsetDateTime> = chunk.iter().map(|(key, _)| key.2).collect();
+        let clicks: Vec<i64> = chunk.iter().map(|it| stored(it.1.clicks)).collect();
+        let bots: Vec<i64> = chunk.iter().map(|it| stored(it.1.bots)).collect();
         sqlx::query!(
             "
             INSERT INTO clicks.link_quarters AS t (account_id, link_id, quarter, clicks, bots)
@@ -49,11 +30,11 @@ pub(super) async fn add_of_links_in_tx(
             ON CONFLICT (account_id, link_id, quarter) DO UPDATE
             SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots
             ",
-            &columns.accounts,
-            &columns.links,
-            &columns.quarters,
-            &columns.clicks,
-            &columns.bots
+            &accounts,
+            &links,
+            &quarters,
+            &clicks,
+            &bots
         )
         .execute(&mut *tx)
         .await?;
@@ -68,10 +49,10 @@ pub(super) async fn add_of_accounts_in_tx(
 ) -> sqlx::Result<()> {
     let rows: Vec<_> = rows.iter().collect();
     for chunk in rows.chunks(ROWS_MAX) {
-        let mut columns = Columns::default();
-        for ((account_id, quarter), count) in chunk {
-            columns.push(*account_id, *quarter, **count);
-        }
+        let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
+        let quarters: Vec<OffsetDateTime> = chunk.iter().map(|(key, _)| key.1).collect();
+        let clicks: Vec<i64> = chunk.iter().map(|it| stored(it.1.clicks)).collect();
+        let bots: Vec<i64> = chunk.iter().map(|it| stored(it.1.bots)).collect();
         sqlx::query!(
             "
             INSERT INTO clicks.account_quarters AS t (account_id, quarter, partition, clicks, bots)
@@ -82,10 +63,10 @@ pub(super) async fn add_of_accounts_in_tx(
             SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots
             ",
             i16::from(partition),
-            &columns.accounts,
-            &columns.quarters,
-            &columns.clicks,
-            &columns.bots
+            &accounts,
+            &quarters,
+            &clicks,
+            &bots
         )
         .execute(&mut *tx)
         .await?;

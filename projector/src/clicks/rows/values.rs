@@ -24,34 +24,6 @@ const DIMENSIONS: usize = Dimension::ALL.len();
 /// statement are in memory.
 const ROWS_MAX: usize = 100;
 
-/// Stored counts of a row, in the order of the dimensions; empty for no row.
-type Cells = [Vec<u8>; DIMENSIONS];
-
-/// A stored row.
-struct StoredRow {
-    /// Number of the row in the statement, from 1.
-    number: i64,
-    country: Vec<u8>,
-    referrer_host: Vec<u8>,
-    browser: Vec<u8>,
-    os: Vec<u8>,
-    device: Vec<u8>,
-}
-
-impl StoredRow {
-    fn cells(self) -> (i64, Cells) {
-        let Self {
-            number,
-            country,
-            referrer_host,
-            browser,
-            os,
-            device,
-        } = self;
-        (number, [country, referrer_host, browser, os, device])
-    }
-}
-
 pub(super) async fn add_of_links_in_tx(
     tx: &mut PgConnection,
     rows: &BTreeMap<(AccountId, LinkId, Date), ValueRow>,
@@ -62,10 +34,10 @@ pub(super) async fn add_of_links_in_tx(
         let accounts: Vec<Uuid> = keys.clone().map(|(account, ..)| account.uuid()).collect();
         let links: Vec<Uuid> = keys.clone().map(|(_, link, _)| link.uuid()).collect();
         let days: Vec<Date> = keys.map(|(.., day)| *day).collect();
-        let stored = sqlx::query_as!(
-            StoredRow,
+        let stored = sqlx::query!(
             r#"
-            SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
+            SELECT k.number AS "number!",
+                   ARRAY[t.country, t.referrer_host, t.browser, t.os, t.device] AS "cells!"
             FROM unnest($1::uuid[], $2::uuid[], $3::date[]) WITH ORDINALITY
                 AS k (account_id, link_id, day, number)
             JOIN clicks.link_values AS t USING (account_id, link_id, day)
@@ -76,8 +48,9 @@ pub(super) async fn add_of_links_in_tx(
         )
         .fetch_all(&mut *tx)
         .await?;
+        let stored = stored.into_iter().map(|row| (row.number, row.cells));
         let rows = chunk.iter().map(|(_, row)| *row);
-        let [country, referrer_host, browser, os, device] = columns(stored, rows);
+        let [country, referrer_host, browser, os, device] = columns(stored.collect(), rows);
         sqlx::query!(
             "
             INSERT INTO clicks.link_values
@@ -113,10 +86,10 @@ pub(super) async fn add_of_accounts_in_tx(
         let keys = chunk.iter().map(|(key, _)| key);
         let accounts: Vec<Uuid> = keys.clone().map(|(account, _)| account.uuid()).collect();
         let days: Vec<Date> = keys.map(|(_, day)| *day).collect();
-        let stored = sqlx::query_as!(
-            StoredRow,
+        let stored = sqlx::query!(
             r#"
-            SELECT k.number AS "number!", t.country, t.referrer_host, t.browser, t.os, t.device
+            SELECT k.number AS "number!",
+                   ARRAY[t.country, t.referrer_host, t.browser, t.os, t.device] AS "cells!"
             -- A condition on the partition alone would let a plan of an empty table scan the whole index.
             FROM unnest($1::smallint[], $2::uuid[], $3::date[])
                 WITH ORDINALITY AS k (partition, account_id, day, number)
@@ -128,8 +101,9 @@ pub(super) async fn add_of_accounts_in_tx(
         )
         .fetch_all(&mut *tx)
         .await?;
+        let stored = stored.into_iter().map(|row| (row.number, row.cells));
         let rows = chunk.iter().map(|(_, row)| *row);
-        let [country, referrer_host, browser, os, device] = columns(stored, rows);
+        let [country, referrer_host, browser, os, device] = columns(stored.collect(), rows);
         sqlx::query!(
             "
             INSERT INTO clicks.account_values
@@ -157,18 +131,18 @@ pub(super) async fn add_of_accounts_in_tx(
     Ok(())
 }
 
-/// Returns the columns of the rows of a statement after the new clicks, in the order of the dimensions.
+/// Returns the columns of the rows of a statement after the new clicks, in the order of the dimensions. The stored rows
+/// are by their numbers in the statement, from 1, each with its counts in the order of the dimensions.
 fn columns<'a>(
-    stored: Vec<StoredRow>,
+    mut stored: HashMap<i64, Vec<Vec<u8>>>,
     rows: impl Iterator<Item = &'a ValueRow>,
 ) -> [Vec<Vec<u8>>; DIMENSIONS] {
-    let mut stored: HashMap<i64, Cells> = stored.into_iter().map(StoredRow::cells).collect();
-    let mut columns = array::from_fn(|_| Vec::new());
+    let mut columns: [Vec<Vec<u8>>; DIMENSIONS] = array::from_fn(|_| Vec::new());
     for (number, row) in (1..).zip(rows) {
         let cells = stored.remove(&number).unwrap_or_default();
-        let dimensions = cells.iter().zip(Dimension::ALL);
-        for (column, (cell, dimension)) in columns.iter_mut().zip(dimensions) {
-            column.push(with_clicks(cell, row, dimension));
+        for (index, dimension) in Dimension::ALL.into_iter().enumerate() {
+            let cell = cells.get(index).map_or(&[][..], Vec::as_slice);
+            columns[index].push(with_clicks(cell, row, dimension));
         }
     }
     columns

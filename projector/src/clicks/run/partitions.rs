@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{CountingLoop, WAITING_MAX};
 use crate::clicks::{
-    claimed_partition::{Admission, ClaimedPartition, LIMITS_MAX},
+    claimed_partition::{ClaimedPartition, LIMITS_MAX},
     position,
 };
 
@@ -32,47 +32,40 @@ impl CountingLoop {
             let shards = self.claimed.borrow_and_update();
             shards.iter().filter_map(number).collect()
         };
-        let lost = self.partitions.keys().filter(|it| !claimed.contains(it));
-        let lost: Vec<u8> = lost.copied().collect();
-        let new = claimed
-            .iter()
-            .filter(|it| !self.partitions.contains_key(it));
-        let new: Vec<u8> = new.copied().collect();
-        if lost.is_empty() && new.is_empty() {
+        let known: BTreeSet<u8> = self.partitions.keys().copied().collect();
+        if known == claimed {
             return;
         }
         // Positions are read at once, and ends of the new partitions are asked for.
         self.positions_read_at = None;
         self.requests.reset();
         self.last_ends = None;
-        for number in lost {
-            self.consumer.end(number);
-            self.partitions.remove(&number);
-            self.paused.remove(&number);
+        for number in known.difference(&claimed) {
+            self.consumer.end(*number);
+            self.partitions.remove(number);
+            self.paused.remove(number);
         }
-        self.partitions
-            .extend(new.into_iter().map(|number| (number, None)));
+        let new = claimed.difference(&known).map(|number| (*number, None));
+        self.partitions.extend(new);
         self.report_lag();
     }
 
     pub(super) fn take(&mut self, records: Vec<(u8, PartitionRecord)>) {
-        // The rest of a delivery is older than the fetch that begins after another topic.
-        let mut of_other_topic = BTreeSet::new();
         for (number, record) in records {
-            let Some(Some(partition)) = self.partitions.get_mut(&number) else {
-                continue;
-            };
-            if !of_other_topic.contains(&number)
-                && partition.receive(record) == Admission::OtherTopic
-            {
-                of_other_topic.insert(number);
+            if let Some(Some(partition)) = self.partitions.get_mut(&number) {
+                partition.receive(record);
             }
         }
-        self.restart(&of_other_topic);
+        self.restart();
     }
 
     /// Begins partitions of another topic at their beginnings.
-    pub(super) fn restart(&mut self, of_other_topic: &BTreeSet<u8>) {
+    pub(super) fn restart(&mut self) {
+        let of_other_topic = self.partitions.iter().filter(|(_, partition)| {
+            let partition = partition.as_ref();
+            partition.is_some_and(|it| it.is_of_other_topic)
+        });
+        let of_other_topic: Vec<u8> = of_other_topic.map(|(number, _)| *number).collect();
         if of_other_topic.is_empty() {
             return;
         }
@@ -82,9 +75,9 @@ impl CountingLoop {
              the records of the new topic are added"
         );
         for number in of_other_topic {
-            if let Some(Some(partition)) = self.partitions.get_mut(number) {
+            if let Some(Some(partition)) = self.partitions.get_mut(&number) {
                 partition.restart();
-                self.begin_fetch(*number, Offset::Beginning);
+                self.begin_fetch(number, Offset::Beginning);
             }
         }
     }
@@ -113,7 +106,7 @@ impl CountingLoop {
         };
         match within(ANSWER_TIME_MAX, reading).await {
             Ok((key, positions)) => {
-                self.consumer.set_key(key);
+                self.consumer.key = Some(key);
                 for (number, position) in positions {
                     if !waiting.contains(&number) {
                         continue;

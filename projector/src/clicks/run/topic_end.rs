@@ -1,6 +1,6 @@
 //! Ends of the topic: lag, and the instants until which partitions are read to their ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use linkledger_core::{
     event_store::time_limit::{ANSWER_TIME_MAX, within},
@@ -9,10 +9,7 @@ use linkledger_core::{
 use metrics::gauge;
 
 use super::CountingLoop;
-use crate::clicks::{
-    claimed_partition::{Admission, ClaimedPartition},
-    position::{self, ReadToEnd},
-};
+use crate::clicks::position;
 
 impl CountingLoop {
     pub(super) fn has_reached_end_of_topic(&self) -> bool {
@@ -38,17 +35,13 @@ impl CountingLoop {
     /// Asks for the ends of the topic once a second, and records which partitions are read to their end.
     pub(super) async fn measure(&mut self) {
         if let Some(answer) = self.requests.take().await {
-            let mut of_other_topic = BTreeSet::new();
             for (number, ends) in &answer.ends {
                 let counted = answer.counted.get(number).copied().unwrap_or(0);
-                let Some(Some(partition)) = self.partitions.get_mut(number) else {
-                    continue;
-                };
-                if partition.measure(*ends, counted, answer.at) == Admission::OtherTopic {
-                    of_other_topic.insert(*number);
+                if let Some(Some(partition)) = self.partitions.get_mut(number) {
+                    partition.measure(*ends, counted, answer.at);
                 }
             }
-            self.restart(&of_other_topic);
+            self.restart();
             // Nobody would ask again for an end that this answer lacks.
             let counted = self.partitions.keys();
             let mut counted = counted.filter(|it| !self.paused.contains(it));
@@ -61,7 +54,7 @@ impl CountingLoop {
         self.record_read_to_end().await;
         let counted = self.partitions.iter();
         let counted: BTreeMap<u8, i64> = counted
-            .map(|(number, it)| (*number, it.as_ref().map_or(0, ClaimedPartition::counted)))
+            .map(|(number, it)| (*number, it.as_ref().map_or(0, |it| it.counted)))
             .collect();
         if self.requests.is_due() && !counted.is_empty() {
             let begun = self
@@ -75,22 +68,19 @@ impl CountingLoop {
     }
 
     async fn record_read_to_end(&mut self) {
-        let ends: Vec<ReadToEnd> = self
+        let ends = self
             .partitions
             .iter_mut()
             .filter_map(|(number, partition)| {
                 let partition = partition.as_mut()?;
-                Some(ReadToEnd {
-                    partition: *number,
-                    at: partition.read_to_end_at.take()?,
-                    next_offset: partition.position.next_offset,
-                })
-            })
-            .collect();
+                let at = partition.read_to_end_at.take()?;
+                Some((i16::from(*number), partition.position.next_offset, at))
+            });
+        let ends: Vec<_> = ends.collect();
         if ends.is_empty() {
             return;
         }
-        let recording = position::record_read_to_end(&self.pool, &ends);
+        let recording = position::record_read_to_end(&self.pool, ends);
         if let Err(error) = within(ANSWER_TIME_MAX, recording).await {
             self.warn_of(
                 &error,

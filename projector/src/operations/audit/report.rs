@@ -70,7 +70,7 @@ pub async fn remaining_events(databases: &Databases) -> sqlx::Result<Vec<(Projec
     let heads = log::heads(&databases.log).await?;
     let mut remaining = PerProjection::default();
     for row in checkpoints {
-        let projection = Projection::named(&row.projection);
+        let projection = Projection::of_name(&row.projection);
         let shard = Shard::new(row.shard.into());
         if let (Some(projection), Some(shard)) = (projection, shard) {
             remaining[projection.index()] += heads[shard.index()] - row.position;

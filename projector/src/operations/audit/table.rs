@@ -41,10 +41,11 @@ pub struct RecordedCommand {
 }
 
 impl RecordedCommand {
-    /// Returns the name of the command and the projection, such as `rebuild links`.
+    /// Returns the name of the command, the projection and the subject, such as `drop links generation 3`.
     pub fn title(&self) -> String {
-        let words = [Some(self.command.as_str()), self.projection.as_deref()];
-        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        let of = [&self.projection, &self.subject].into_iter().flatten();
+        let words = std::iter::once(&self.command).chain(of);
+        words.map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns true if the process died before it recorded the end of the command.

@@ -14,7 +14,8 @@ use super::{PARKINGS_OF_ACCOUNT_MAX, list};
 use crate::{
     operations::audit::{self, OperationOutcome},
     pipeline::{
-        checkpoint::{self, CheckpointLock, Role},
+        apply::ApplyConflict,
+        checkpoint::{self, Role},
         parking::{Parking, skipped},
     },
     read_models::Projection,
@@ -61,14 +62,14 @@ pub async fn skip(databases: &Databases, request: SkipRequest<'_>) -> anyhow::Re
         let projection = parking.account.projection;
         let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, Role::Live).await;
         let is_noted = match lock.context("cannot lock the checkpoint; run the command again")? {
-            CheckpointLock::Locked => {
+            Ok(()) => {
                 let (operator, reason) = (request.operator, request.reason);
                 skipped::insert_in_tx(&mut tx, parking, event.event_id, operator, reason)
                     .await
                     .context("cannot record that the event is skipped")?
             }
-            CheckpointLock::Moved(_) => false,
-            CheckpointLock::Paused => {
+            Err(ApplyConflict::CheckpointMoved(_) | ApplyConflict::AccountReleased) => false,
+            Err(ApplyConflict::ProjectionPaused) => {
                 bail!("`{projection}` is paused; run `projector resume {projection}` first")
             }
         };

@@ -15,54 +15,27 @@ use crate::read_models::Projection;
 /// Time for which a generation is kept after the swap: by then all reads of it have ended.
 pub const KEPT_FOR: Duration = Duration::from_mins(1);
 
-/// Phase of a generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GenerationPhase {
-    /// The generation is filled from the log.
-    Loading,
-    /// The generation has the events up to the start of the rebuild, and follows the log.
-    CatchingUp,
-    /// The verification before the swap.
-    Comparing,
-    /// The generation can be served.
-    Ready,
-    /// The generation is served.
-    Active,
-    /// The generation was served, and is kept for a rollback.
-    Standby,
-    /// The tables of the generation are being dropped.
-    Dropping,
+linkledger_core::named_enum! {
+    /// Phase of a generation, by its name in SQL.
+    pub enum GenerationPhase {
+        /// The generation is filled from the log.
+        Loading = "loading",
+        /// The generation has the events up to the start of the rebuild, and follows the log.
+        CatchingUp = "catching_up",
+        /// The verification before the swap.
+        Comparing = "comparing",
+        /// The generation can be served.
+        Ready = "ready",
+        /// The generation is served.
+        Active = "active",
+        /// The generation was served, and is kept for a rollback.
+        Standby = "standby",
+        /// The tables of the generation are being dropped.
+        Dropping = "dropping",
+    }
 }
 
 impl GenerationPhase {
-    /// All phases.
-    pub const ALL: [Self; 7] = [
-        Self::Loading,
-        Self::CatchingUp,
-        Self::Comparing,
-        Self::Ready,
-        Self::Active,
-        Self::Standby,
-        Self::Dropping,
-    ];
-
-    /// Name in SQL.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::CatchingUp => "catching_up",
-            Self::Comparing => "comparing",
-            Self::Ready => "ready",
-            Self::Active => "active",
-            Self::Standby => "standby",
-            Self::Dropping => "dropping",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
     /// Returns true if a rebuild works on the generation.
     pub const fn is_building(self) -> bool {
         match self {
@@ -108,7 +81,7 @@ pub async fn list(pool: &PgPool, projection: Projection) -> sqlx::Result<Vec<Gen
     .fetch_all(pool)
     .await?;
     let generations = rows.into_iter().map(|row| {
-        let phase = GenerationPhase::named(&row.phase).ok_or_else(|| {
+        let phase = GenerationPhase::of_name(&row.phase).ok_or_else(|| {
             let unknown = format!("the phase `{}` is unknown to this release", row.phase);
             sqlx::Error::Decode(unknown.into())
         })?;

@@ -51,7 +51,7 @@ pub(super) async fn read(databases: &Databases) -> anyhow::Result<(LogEnd, Vec<P
         .context("cannot read the end of the log")?;
     // Rows of a projection that only a later release knows are ignored.
     let known = rows.into_iter().filter_map(|row| {
-        let projection = Projection::named(&row.projection)?;
+        let projection = Projection::of_name(&row.projection)?;
         Some((projection, Shard::new(row.shard.into())?, row))
     });
     let known = known.collect::<Vec<_>>();

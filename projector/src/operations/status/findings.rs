@@ -2,18 +2,18 @@
 
 use super::{
     StatusReport,
+    clicks::ClickStatus,
     operations::PausedBy,
     projection::{ProjectionShard, ProjectionState, ProjectionStatus},
     relay::PublishingStatus,
     snapshot::{AGE_MAX_S, HeldSnapshots},
-    verification::LastVerification,
 };
 use linkledger_core::timestamp;
 
 use crate::operations::{
     audit::RecordedCommand,
-    clicks::ClickStatus,
     figures::{duration, grouped},
+    verify::outcome::LastVerification,
 };
 
 /// Lag of the figures of clicks, in seconds, from which on an operator should look; an alert has the same limit.
@@ -128,6 +128,7 @@ fn of_verification(projection: &str, last: Option<&LastVerification>) -> Option<
         verified_at,
         mismatches,
     } = last?;
+    let verified_at = timestamp::format(*verified_at);
     let are_wrong = match mismatches {
         0 => return None,
         1 => format!("1 row of {projection} is wrong"),

@@ -3,31 +3,33 @@
 use linkledger_core::{event_store::log::LogEnd, shard::Position};
 use serde::Serialize;
 
-use super::{generations::GenerationStatus, operations::PausedBy, verification::LastVerification};
-use crate::read_models::Projection;
+use super::{generations::GenerationStatus, operations::PausedBy};
+use crate::{operations::verify::outcome::LastVerification, read_models::Projection};
 
 /// Minimum lag of a shard in the state `catching_up`, in seconds.
 const CATCHING_UP_AFTER_S: f64 = 1.0;
 /// Minimum age of the claim of an unattended shard, in seconds. A projector renews its claims once a second.
 const UNATTENDED_AFTER_S: f64 = 5.0;
 
-/// State of a projection, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProjectionState {
-    /// Every event is applied within a second.
-    Live,
-    /// The projection lags: an event has waited for more than a second.
-    CatchingUp,
-    /// Events of an account wait, because one of them cannot be applied.
-    Parked,
-    /// An operator paused the projection.
-    Paused,
-    /// No projector owns the shard.
-    Unattended,
-    /// The checkpoint has another epoch than the log, or is beyond the end of the log, or the next event
-    /// cannot be read.
-    Refused,
+linkledger_core::named_enum! {
+    /// State of a projection, from best to worst.
+    #[derive(PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ProjectionState {
+        /// Every event is applied within a second.
+        Live = "live",
+        /// The projection lags: an event has waited for more than a second.
+        CatchingUp = "catching up",
+        /// Events of an account wait, because one of them cannot be applied.
+        Parked = "parked",
+        /// An operator paused the projection.
+        Paused = "paused",
+        /// No projector owns the shard.
+        Unattended = "unattended",
+        /// The checkpoint has another epoch than the log, or is beyond the end of the log, or the next event
+        /// cannot be read.
+        Refused = "refused",
+    }
 }
 
 /// State of one projection.
@@ -106,20 +108,6 @@ pub struct LastError {
     pub seconds_ago: f64,
     /// Text of the failure.
     pub text: String,
-}
-
-impl ProjectionState {
-    /// Returns the name of the state for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::CatchingUp => "catching up",
-            Self::Parked => "parked",
-            Self::Paused => "paused",
-            Self::Unattended => "unattended",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 impl ProjectionStatus {

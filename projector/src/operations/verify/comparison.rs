@@ -12,7 +12,9 @@ use uuid::Uuid;
 use super::{
     VerificationReport,
     exceptions::{Exceptions, Statement},
-    findings::{ComparedColumn, FindingKind, FindingPlace, FoundRow, NAMED_MAX, VerifyFinding},
+    findings::{
+        ComparedColumn, ComparedRow, FindingKind, FindingPlace, NAMED_MAX, VerifyFinding, shown_id,
+    },
     row_keys::RowKeys,
     snapshot::{LogBucket, ShardSnapshot},
     statements,
@@ -156,44 +158,47 @@ impl<'a> Comparison<'a> {
         self.wrong.len() as u64
     }
 
-    /// Adds the result to the report; `bucket` is absent if the events are those of one account.
+    /// Adds the result to the report.
     ///
     /// # Errors
     /// Returns an error if a database fails.
     pub(super) async fn report(
         mut self,
-        bucket: Option<LogBucket>,
         place: FindingPlace,
         report: &mut VerificationReport,
     ) -> anyhow::Result<()> {
-        let (table, shard) = (self.table, self.snapshot.shard);
         report.rows_expected += self.expected_count;
-        // Otherwise the rows are counted page by page.
-        if bucket.is_none() {
+        // The rows of buckets are counted page by page.
+        if matches!(self.events, ComparedEvents::Positions(..)) {
             report.rows_found += self.found_count;
         }
         let named = self.named().await?;
-        let named = named
-            .into_iter()
-            .map(|row| VerifyFinding::of(row, table, Some(shard), bucket));
         report.findings.add(place, self.wrong_count(), named);
         Ok(())
     }
 
     /// Returns the first wrong rows, with the columns that differ.
-    async fn named(&mut self) -> anyhow::Result<Vec<FoundRow>> {
+    async fn named(&mut self) -> anyhow::Result<Vec<VerifyFinding>> {
         let first: Vec<(usize, FindingKind)> = self.wrong.iter().copied().take(NAMED_MAX).collect();
         let indexes: Vec<usize> = first.iter().map(|(index, _)| *index).collect();
         let rows = self.compared_rows(&indexes).await?;
+        let bucket = match self.events {
+            ComparedEvents::Bucket(bucket) => Some(*bucket),
+            ComparedEvents::Positions(..) => None,
+        };
         let named = first.into_iter().zip(rows);
-        let named = named.map(|((index, kind), row)| FoundRow {
-            kind,
-            account_id: self.keys.account_ids[index],
-            row_id: self.keys.row_ids[index],
-            columns: match kind {
-                FindingKind::Different => row.differing(),
-                FindingKind::Missing | FindingKind::Orphan => Vec::new(),
-            },
+        let named = named.map(|((index, kind), mut row)| {
+            row.columns
+                .retain(|column| kind == FindingKind::Different && column.log != column.row);
+            VerifyFinding {
+                table: row.table,
+                shard: Some(self.snapshot.shard.number()),
+                bucket,
+                account_id: AccountId::from_uuid(self.keys.account_ids[index]),
+                row: shown_id(self.table, self.keys.row_ids[index]),
+                kind,
+                columns: row.columns,
+            }
         });
         Ok(named.collect())
     }
@@ -228,10 +233,21 @@ impl<'a> Comparison<'a> {
             let row = rows.find(|row| usize::try_from(row.nth - 1) == Ok(nth));
             row.map(|row| row.values.clone())
         };
-        let rows = (0..keys.account_ids.len()).map(|nth| ComparedRow {
-            table: self.table,
-            log: nth_of(&expected, nth),
-            found: nth_of(&found, nth),
+        let value = |row: &Option<Vec<Option<String>>>, index: usize| row.as_ref()?[index].clone();
+        let rows = (0..keys.account_ids.len()).map(|nth| {
+            let (log, row) = (nth_of(&expected, nth), nth_of(&found, nth));
+            let columns = self.table.columns().enumerate();
+            let columns = columns.map(|(index, column)| ComparedColumn {
+                name: column.name,
+                log: value(&log, index),
+                row: value(&row, index),
+            });
+            ComparedRow {
+                table: self.table.name,
+                columns: columns.collect(),
+                is_expected: log.is_some(),
+                is_found: row.is_some(),
+            }
         });
         Ok(rows.collect())
     }
@@ -264,40 +280,5 @@ impl<'a> Comparison<'a> {
                 statement.bind(positions.clone()).bind(account_id.uuid())
             }
         }
-    }
-}
-
-/// Row as the log expects it and as the table has it: its columns as text; `None` without such a row.
-pub(super) struct ComparedRow {
-    table: &'static ReadTable,
-    log: Option<Vec<Option<String>>>,
-    found: Option<Vec<Option<String>>>,
-}
-
-impl ComparedRow {
-    /// Returns all columns.
-    pub(super) fn columns(&self) -> impl Iterator<Item = ComparedColumn> {
-        let value = |row: &Option<Vec<Option<String>>>, index: usize| row.as_ref()?[index].clone();
-        let columns = self.table.columns().enumerate();
-        columns.map(move |(index, column)| ComparedColumn {
-            name: column.name,
-            log: value(&self.log, index),
-            row: value(&self.found, index),
-        })
-    }
-
-    /// Returns the columns that differ.
-    fn differing(&self) -> Vec<ComparedColumn> {
-        self.columns().filter(|it| it.log != it.row).collect()
-    }
-
-    /// Returns true if the table has the row.
-    pub(super) const fn is_found(&self) -> bool {
-        self.found.is_some()
-    }
-
-    /// Returns true if the log expects the row.
-    pub(super) const fn is_expected(&self) -> bool {
-        self.log.is_some()
     }
 }

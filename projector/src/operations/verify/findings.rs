@@ -13,37 +13,38 @@ use crate::read_models::description::{ReadTable, RowId};
 /// Maximum number of findings that are listed one by one; all are counted.
 pub const NAMED_MAX: usize = 100;
 
-/// Defect of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingKind {
-    /// The log expects the row, and the table lacks it.
-    Missing,
-    /// The row differs from the expected row.
-    Different,
-    /// No event explains the row.
-    Orphan,
-}
-
-impl FindingKind {
-    /// Name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Different => "different",
-            Self::Orphan => "orphan",
-        }
+linkledger_core::named_enum! {
+    /// Defect of a row.
+    #[derive(PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FindingKind {
+        /// The log expects the row, and the table lacks it.
+        Missing = "missing",
+        /// The row differs from the expected row.
+        Different = "different",
+        /// No event explains the row.
+        Orphan = "orphan",
     }
 }
 
-/// Wrong row as a statement names it.
-#[derive(Debug)]
-pub(super) struct FoundRow {
-    pub(super) kind: FindingKind,
-    pub(super) account_id: Uuid,
-    pub(super) row_id: Option<Uuid>,
-    /// Columns that differ.
-    pub(super) columns: Vec<ComparedColumn>,
+/// Row as the log expects it, and as the table has it.
+#[derive(Debug, Serialize)]
+pub struct ComparedRow {
+    /// Name of the read table.
+    pub table: &'static str,
+    /// True if the log expects the row.
+    pub is_expected: bool,
+    /// True if the table has the row.
+    pub is_found: bool,
+    /// All columns.
+    pub columns: Vec<ComparedColumn>,
+}
+
+impl ComparedRow {
+    /// Returns true if the column has the value that the log expects.
+    pub fn is_right(&self, column: &ComparedColumn) -> bool {
+        self.is_expected == self.is_found && column.log == column.row
+    }
 }
 
 /// Column of a row: the value that the log expects, and the value of the table, both as text.
@@ -150,26 +151,11 @@ impl Findings {
     }
 }
 
-impl VerifyFinding {
-    pub(super) fn of(
-        row: FoundRow,
-        table: &ReadTable,
-        shard: Option<Shard>,
-        bucket: Option<LogBucket>,
-    ) -> Self {
-        let row_id = row.row_id.and_then(|row_id| match table.row_id {
-            RowId::Link(_) => Some(LinkId::from_uuid(row_id).to_string()),
-            RowId::Entry(_) => Some(EntryId::from_uuid(row_id).to_string()),
-            RowId::Account => None,
-        });
-        Self {
-            table: table.name,
-            shard: shard.map(Shard::number),
-            bucket,
-            account_id: AccountId::from_uuid(row.account_id),
-            row: row_id,
-            kind: row.kind,
-            columns: row.columns,
-        }
+/// Returns the id of a row as people know it.
+pub(super) fn shown_id(table: &ReadTable, row_id: Option<Uuid>) -> Option<String> {
+    match table.row_id {
+        RowId::Link(_) => row_id.map(|id| LinkId::from_uuid(id).to_string()),
+        RowId::Entry(_) => row_id.map(|id| EntryId::from_uuid(id).to_string()),
+        RowId::Account => None,
     }
 }

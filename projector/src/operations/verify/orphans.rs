@@ -4,20 +4,20 @@
 //! that the log, up to the checkpoint of its shard, holds the first event of the row.
 
 use anyhow::Context as _;
-use linkledger_core::{databases::Databases, shard::Shard};
+use linkledger_core::{databases::Databases, id::AccountId};
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{
     VerificationReport,
     exceptions::Exceptions,
-    findings::{FindingKind, FindingPlace, FoundRow, VerifyFinding},
+    findings::{FindingKind, FindingPlace, VerifyFinding, shown_id},
     row_keys::RowKeys,
     snapshot::{self, GenerationTarget, checkpoints},
     statements,
-    step_size::{StepSize, in_steps},
+    step_size::StepSize,
 };
-use crate::read_models::description::ReadTable;
+use crate::{pipeline::retry::Retries, read_models::description::ReadTable};
 
 /// Columns of a row's key, as text.
 pub(super) type KeyText = Vec<String>;
@@ -37,15 +37,7 @@ pub(super) struct TablePage {
     rows: u64,
     /// Key of the last row; `None` at the end of the table.
     last: Option<KeyText>,
-    pub(super) orphans: Vec<Orphan>,
-}
-
-/// Row that no event explains.
-#[derive(Debug)]
-pub(super) struct Orphan {
-    pub(super) key: KeyText,
-    pub(super) account_id: Uuid,
-    finding: VerifyFinding,
+    pub(super) orphans: Vec<OrphanRow>,
 }
 
 /// Row of [`statements::page`].
@@ -58,12 +50,12 @@ struct PageRow {
 }
 
 /// Row of [`statements::orphans`].
-#[derive(FromRow)]
-struct OrphanRow {
-    account_id: Uuid,
+#[derive(Debug, FromRow)]
+pub(super) struct OrphanRow {
+    pub(super) account_id: Uuid,
     row_id: Option<Uuid>,
     shard: Option<i16>,
-    key: KeyText,
+    pub(super) key: KeyText,
     /// Account of the event that explains the row, if that is another account than the row's.
     explained_by: Option<Uuid>,
 }
@@ -110,32 +102,14 @@ pub(super) async fn read_page(
         accounts.extend(others);
         found = find(&accounts).await?;
     }
-    let orphans = found.into_iter().filter(|row| row.explained_by.is_none());
-    let orphans = orphans.map(|row| row.into_orphan(table));
+    found.retain(|row| row.explained_by.is_none());
     Ok(TablePage {
         rows,
         last: page
             .last_key
             .filter(|_| rows >= place.rows_max.unsigned_abs()),
-        orphans: orphans.collect(),
+        orphans: found,
     })
-}
-
-impl OrphanRow {
-    fn into_orphan(self, table: &ReadTable) -> Orphan {
-        let shard = self.shard.and_then(|number| Shard::new(number.into()));
-        let found = FoundRow {
-            kind: FindingKind::Orphan,
-            account_id: self.account_id,
-            row_id: self.row_id,
-            columns: Vec::new(),
-        };
-        Orphan {
-            key: self.key,
-            account_id: self.account_id,
-            finding: VerifyFinding::of(found, table, shard, None),
-        }
-    }
 }
 
 /// Searches a whole table of a generation.
@@ -145,26 +119,33 @@ pub(super) async fn search(
     table: &'static ReadTable,
 ) -> anyhow::Result<VerificationReport> {
     let mut report = VerificationReport::of(target);
-    let mut size = StepSize::default();
+    let (mut size, mut retries) = (StepSize::default(), Retries::default());
     let mut after = None;
     loop {
-        let place = |rows_max| PagePlace {
+        let place = PagePlace {
             after: after.clone(),
-            rows_max,
+            rows_max: size.get(),
         };
-        let read = |rows_max| {
-            let place = place(rows_max);
-            async move {
-                Ok((
-                    read_snapshot(databases, target, table, &place).await?,
-                    place,
-                ))
+        let page = match read_snapshot(databases, target, table, &place).await {
+            Ok(page) => page,
+            Err(error) => {
+                size.after(error, &mut retries).await?;
+                continue;
             }
         };
-        let (page, place) = in_steps(&mut size, read).await?;
+        size.after_success();
+        retries.reset();
         report.rows_found += page.rows;
         let mismatches = page.orphans.len() as u64;
-        let named = page.orphans.into_iter().map(|orphan| orphan.finding);
+        let named = page.orphans.into_iter().map(|orphan| VerifyFinding {
+            table: table.name,
+            shard: orphan.shard,
+            bucket: None,
+            account_id: AccountId::from_uuid(orphan.account_id),
+            row: shown_id(table, orphan.row_id),
+            kind: FindingKind::Orphan,
+            columns: Vec::new(),
+        });
         report
             .findings
             .add(FindingPlace::Page { table, place }, mismatches, named);

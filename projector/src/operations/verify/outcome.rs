@@ -6,9 +6,12 @@ use std::time::Duration;
 use linkledger_core::{
     event_store::time_limit::{ANSWER_TIME_MAX, within},
     metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES},
+    timestamp,
 };
 use metrics::gauge;
+use serde::Serialize;
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 
 use super::VerificationReport;
@@ -39,33 +42,33 @@ pub async fn record(pool: &PgPool, verified: &VerificationReport) -> sqlx::Resul
 }
 
 /// Result of the last verification of the served generation.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct LastOutcome {
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LastVerification {
+    /// Time of the verification.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub verified_at: OffsetDateTime,
     /// Number of wrong rows.
     pub mismatches: i64,
-    /// Time of the verification in seconds since 1970; 0 if there was none.
-    pub verified_at_s: f64,
 }
 
-/// Returns the result of the last verification of the served generation.
+/// Returns the result of the last verification of the served generation; `None` if there was none.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<LastOutcome> {
-    let row = sqlx::query_as!(
-        LastOutcome,
-        r#"
-        SELECT v.mismatches, extract(epoch FROM v.verified_at)::float8 AS "verified_at_s!"
+pub async fn last(pool: &PgPool, projection: Projection) -> sqlx::Result<Option<LastVerification>> {
+    sqlx::query_as!(
+        LastVerification,
+        "
+        SELECT v.mismatches, v.verified_at
         FROM read_model.projections AS p
         JOIN read_model.verifications AS v
             ON v.projection = p.projection AND v.generation = p.active_generation
         WHERE p.projection = $1
-        "#,
+        ",
         projection.name()
     )
     .fetch_optional(pool)
-    .await?;
-    Ok(row.unwrap_or_default())
+    .await
 }
 
 /// Sets the metrics of the last verifications until the shutdown; a failure is retried.
@@ -87,8 +90,11 @@ async fn report(pool: &PgPool) -> sqlx::Result<()> {
     for projection in Projection::ALL {
         let last = last(pool, projection).await?;
         let name = projection.name();
-        gauge!(VERIFY_MISMATCHES, "projection" => name).set(last.mismatches as f64);
-        gauge!(VERIFIED_TIMESTAMP_SECONDS, "projection" => name).set(last.verified_at_s);
+        let mismatches = last.map_or(0, |it| it.mismatches);
+        gauge!(VERIFY_MISMATCHES, "projection" => name).set(mismatches as f64);
+        let since_1970 = last.map(|it| it.verified_at - OffsetDateTime::UNIX_EPOCH);
+        let seconds = since_1970.map_or(0.0, time::Duration::as_seconds_f64);
+        gauge!(VERIFIED_TIMESTAMP_SECONDS, "projection" => name).set(seconds);
     }
     Ok(())
 }

@@ -5,8 +5,10 @@
 //! same transaction: no reader sees an intermediate state. Orphans are deleted by key. Projectors wait
 //! for some tens of milliseconds for each chunk.
 
-use anyhow::Context as _;
-use linkledger_core::{databases::Databases, log_identity};
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, bail, ensure};
+use linkledger_core::{databases::Databases, event_store::log, log_identity, shard::Position};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -15,15 +17,15 @@ use super::{
     exceptions::Exceptions,
     findings::{EventsPlace, FindingPlace, Findings},
     orphans::{self, KeyText, PagePlace},
-    reprojection::project_and_commit,
     served,
     snapshot::{GenerationTarget, ShardSnapshot, begin_locking, ensure_not_paused},
     statements,
 };
 use crate::{
     operations::rebuild::is_paused,
-    pipeline::{checkpoint::generation::lock_in_tx, retry::retried},
+    pipeline::{checkpoint::generation::lock_in_tx, decode::BatchEvent, retry::retried},
     read_models::{
+        Creation, DecodedEvent, Rows,
         description::{CacheEntry, ReadTable},
         redirects::RedirectChanges,
     },
@@ -110,6 +112,59 @@ async fn repair_chunk(
         rows: wrong.len() as u64,
         wrong_rows,
     })
+}
+
+/// Projects the events at these positions, in order, under the lock of the shard's checkpoint, appends
+/// the changes for redirect caches, and commits.
+///
+/// For each row that the events change, the events must include the last applied one: otherwise the
+/// row goes back to an earlier state.
+///
+/// # Errors
+/// Returns an error if the log lacks an event or an event cannot be read, or if the database
+/// fails or refuses a row.
+async fn project_and_commit(
+    mut snapshot: ShardSnapshot,
+    positions: impl IntoIterator<Item = Position>,
+    changes: &RedirectChanges,
+) -> anyhow::Result<()> {
+    let positions: BTreeSet<Position> = positions.into_iter().collect();
+    let positions: Vec<Position> = positions.into_iter().collect();
+    let target = snapshot.target;
+    let events = read_events(&snapshot, &positions).await?;
+    let projected: Vec<_> = events
+        .iter()
+        .map(|event| (target.projection, target.generation, event))
+        .collect();
+    let rows = Rows::of(&projected);
+    rows.write_in_tx(&mut snapshot.tx, Creation::Put).await?;
+    Ok(snapshot.commit(changes).await?)
+}
+
+async fn read_events(
+    snapshot: &ShardSnapshot,
+    positions: &[Position],
+) -> anyhow::Result<Vec<DecodedEvent>> {
+    let shard = snapshot.shard;
+    let found = log::read_at(&snapshot.log, shard, positions)
+        .await
+        .context("cannot read the event store")?;
+    ensure!(
+        found.len() == positions.len(),
+        "the event store lacks events of shard {shard}"
+    );
+    let mut events = Vec::with_capacity(found.len());
+    for recorded in found {
+        match BatchEvent::decode(recorded) {
+            BatchEvent::Decoded(event) => events.push(event),
+            BatchEvent::Poison(recorded, poison) => bail!(
+                "this release cannot read the event at position {} of shard {shard}: {}",
+                recorded.position,
+                poison.detail
+            ),
+        }
+    }
+    Ok(events)
 }
 
 /// Locks the checkpoint of the place, and returns the events to compare.

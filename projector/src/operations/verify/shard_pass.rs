@@ -164,7 +164,7 @@ impl ShardPass {
             let comparison = Comparison::make(&mut snapshot, table, &exceptions, &compared).await?;
             let events = EventsPlace::Bucket(self.shard, bucket);
             let place = FindingPlace::Rows { table, events };
-            comparison.report(Some(bucket), place, &mut report).await?;
+            comparison.report(place, &mut report).await?;
         }
         self.passed_over.read(&mut snapshot, bucket).await?;
         let is_outdated = is_last && !self.passed_over.waits_in(&mut snapshot).await?;

@@ -82,29 +82,6 @@ fn is_statement_timeout(error: &anyhow::Error) -> bool {
     state.is_some_and(|state| state == QUERY_CANCELED)
 }
 
-/// Runs a step, again with a smaller size after a statement timeout, and again after transient errors.
-///
-/// # Errors
-/// Returns the error after which no retry can help.
-pub(super) async fn in_steps<T, F>(
-    size: &mut StepSize,
-    step: impl Fn(i64) -> F,
-) -> anyhow::Result<T>
-where
-    F: Future<Output = anyhow::Result<T>>,
-{
-    let mut retries = Retries::default();
-    loop {
-        match step(size.get()).await {
-            Ok(done) => {
-                size.after_success();
-                return Ok(done);
-            }
-            Err(error) => size.after(error, &mut retries).await?,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{borrow::Cow, error, fmt, time::Duration, time::Instant};

@@ -13,20 +13,19 @@ use linkledger_core::{
     id::{AccountId, LinkId},
     shard::{Position, Shard},
 };
-use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
 
 use super::{
     GenerationTarget, VerificationReport,
-    comparison::{ComparedEvents, ComparedRow, Comparison},
+    comparison::{ComparedEvents, Comparison},
     exceptions::Exceptions,
-    findings::{ComparedColumn, EventsPlace, FindingPlace},
+    findings::{ComparedRow, EventsPlace, FindingPlace},
     snapshot::ShardSnapshot,
 };
 use crate::{
     pipeline::retry::retried,
     read_models::{
-        description::{EXCEPTIONS, NOT_SKIPPED, ReadTable, RowId, first_waiting_position},
+        description::{EXCEPTIONS, NOT_SKIPPED, RowId, first_waiting_position},
         tables,
     },
 };
@@ -116,44 +115,14 @@ async fn charge_version(
 }
 
 /// Result of the verification of a link or an account.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct SubjectReport {
     /// Position of the shard up to which the rows were compared.
     pub applied_up_to: Position,
     /// Rows of a link; empty for an account, which may have millions.
-    pub rows: Vec<SubjectRow>,
+    pub rows: Vec<ComparedRow>,
     /// Wrong rows.
-    #[serde(flatten)]
     pub found: VerificationReport,
-}
-
-/// Row of a link.
-#[derive(Debug, Serialize)]
-pub struct SubjectRow {
-    /// Name of the read table.
-    pub table: &'static str,
-    /// True if the log expects the row.
-    pub is_expected: bool,
-    /// True if the table has the row.
-    pub is_found: bool,
-    /// All columns.
-    pub columns: Vec<ComparedColumn>,
-}
-
-impl SubjectRow {
-    fn of(table: &ReadTable, row: &ComparedRow) -> Self {
-        Self {
-            table: table.name,
-            is_expected: row.is_expected(),
-            is_found: row.is_found(),
-            columns: row.columns().collect(),
-        }
-    }
-
-    /// Returns true if the column has the value that the log expects.
-    pub fn is_right(&self, column: &ComparedColumn) -> bool {
-        self.is_expected == self.is_found && column.log == column.row
-    }
 }
 
 /// Compares the rows of a link or an account in one generation with the log.
@@ -203,14 +172,13 @@ async fn verify_part(
         let mut comparison =
             Comparison::make(&mut snapshot, table, &exceptions, &events.compared).await?;
         if part.is_link {
-            let all = comparison.all_rows().await?;
-            rows.extend(all.iter().map(|row| SubjectRow::of(table, row)));
+            rows.extend(comparison.all_rows().await?);
         }
         let place = FindingPlace::Rows {
             table,
             events: EventsPlace::Subject(*part),
         };
-        comparison.report(None, place, &mut found).await?;
+        comparison.report(place, &mut found).await?;
     }
     let applied_up_to = snapshot.checkpoint;
     snapshot.tx.commit().await?;

@@ -164,7 +164,7 @@ impl ClaimedShard {
         let Some(waiting) = self.lowest_waiting() else {
             return self.topic_delay.stop_waiting();
         };
-        let was_late = self.topic_delay.is_late();
+        let was_late = self.topic_delay.is_late;
         if self.topic_delay.is_over(waiting, head, now) {
             self.read_until = head;
             if !was_late {

@@ -71,12 +71,8 @@ impl Follower {
     pub(super) fn record_row(&mut self, row: &LiveCheckpoint) {
         if self.is_paused != row.is_paused {
             let (shard, projection, is_paused) = (self.shard, self.projection, row.is_paused);
-            let told = if is_paused {
-                "the projection is paused"
-            } else {
-                "the projection is resumed"
-            };
-            tracing::info!(%shard, %projection, "{told}");
+            let change = if is_paused { "paused" } else { "resumed" };
+            tracing::info!(%shard, %projection, "the projection is {change}");
         }
         self.is_paused = row.is_paused;
         self.has_parked = row.parked_accounts > 0;

@@ -15,16 +15,10 @@ use linkledger_core::{
     shard::Shard,
 };
 
-use super::{
-    CYCLE_EVENTS_MAX, Followers,
-    claimed_shard::Group,
-    first_rows,
-    refusal::{Refusal, unreadable_event},
-};
+use super::{CYCLE_EVENTS_MAX, Followers, claimed_shard::Group, first_rows, refusal::Refusal};
 use crate::pipeline::decode::BatchEvent;
 
 /// Consecutive events of a shard.
-#[derive(Default)]
 struct Chunk {
     events: Vec<RecordedEvent>,
     /// True if the shard has no later events.
@@ -50,14 +44,15 @@ impl Followers {
                 .partition(|group| shards.insert(group.shard));
             waiting = later;
             let starts: Vec<ReadFrom> = now.iter().map(Group::start).collect();
-            let (mut chunks, unreadable) = self.read_chunks(&starts, events_max).await?;
-            for (start, error) in unreadable {
-                self.refuse_unreadable(start, &error);
-            }
+            let mut chunks = self.read_chunks(&starts, events_max).await?;
             for group in now {
-                if let Some(chunk) = chunks.remove(&group.shard) {
-                    let events = self.decode(&group, chunk).into_iter();
-                    read.push((group, first_rows(events, rows_max)));
+                match chunks.remove(&group.shard) {
+                    Some(Ok(chunk)) => {
+                        let events = self.decode(&group, chunk).into_iter();
+                        read.push((group, first_rows(events, rows_max)));
+                    }
+                    Some(Err(error)) => self.refuse_unreadable(group.start(), &error),
+                    None => {}
                 }
             }
         }
@@ -92,47 +87,51 @@ impl Followers {
         };
         for follower in &mut claimed.followers {
             if follower.position() == Some(after) {
-                let description = unreadable_event(shard, after, error);
-                follower.refuse(Refusal::Unreadable { after, description });
+                let error = error.to_string();
+                follower.refuse(Refusal::Unreadable {
+                    shard,
+                    after,
+                    error,
+                });
             }
         }
     }
 
-    /// Reads up to `limit` events of each shard. Also returns the starts whose next event cannot be read.
+    /// Reads up to `limit` events of each shard, or the error because of which its next event cannot be read.
     async fn read_chunks(
         &self,
         starts: &[ReadFrom],
         limit: usize,
-    ) -> anyhow::Result<(BTreeMap<Shard, Chunk>, Vec<(ReadFrom, sqlx::Error)>)> {
+    ) -> anyhow::Result<BTreeMap<Shard, sqlx::Result<Chunk>>> {
         let rows_max = limit.try_into()?;
-        let mut chunks: BTreeMap<Shard, Chunk> = BTreeMap::new();
-        let mut unreadable = Vec::new();
+        let mut chunks = BTreeMap::new();
         match log::read_after(&self.databases.log, starts, rows_max).await {
             Err(error) if is_of_stored_data(&error) => {
                 for start in starts {
                     let reading = log::read_readable_after(&self.databases.log, *start, rows_max);
-                    match reading.await {
-                        Err(error) if is_of_stored_data(&error) => unreadable.push((*start, error)),
-                        events => {
-                            let events = events.context("cannot read the event store")?;
-                            // An unreadable event may follow.
-                            let is_end = false;
-                            chunks.insert(start.shard, Chunk { events, is_end });
-                        }
-                    }
+                    let chunk = match reading.await {
+                        Err(error) if is_of_stored_data(&error) => Err(error),
+                        // An unreadable event may follow.
+                        events => Ok(Chunk {
+                            events: events.context("cannot read the event store")?,
+                            is_end: false,
+                        }),
+                    };
+                    chunks.insert(start.shard, chunk);
                 }
             }
             events => {
-                chunks.extend(starts.iter().map(|start| (start.shard, Chunk::default())));
+                let mut by_shard: BTreeMap<Shard, Vec<RecordedEvent>> = BTreeMap::new();
                 for event in events.context("cannot read the event store")? {
-                    let chunk = chunks.entry(event.shard).or_default();
-                    chunk.events.push(event);
+                    by_shard.entry(event.shard).or_default().push(event);
                 }
-                for chunk in chunks.values_mut() {
-                    chunk.is_end = chunk.events.len() < limit;
+                for start in starts {
+                    let events = by_shard.remove(&start.shard).unwrap_or_default();
+                    let is_end = events.len() < limit;
+                    chunks.insert(start.shard, Ok(Chunk { events, is_end }));
                 }
             }
         }
-        Ok((chunks, unreadable))
+        Ok(chunks)
     }
 }

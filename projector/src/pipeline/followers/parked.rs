@@ -1,17 +1,17 @@
 //! Reads the parked accounts and the skipped events of a cycle, and releases parked accounts
 //! automatically.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::Context as _;
 use linkledger_core::shard::Shard;
 use tokio::time::Instant;
 
-use super::{Followers, follower::Follower};
+use super::{Followers, claimed_shard::Group, follower::Follower};
 use crate::{
     pipeline::{
-        apply::ShardBatch,
         checkpoint::Role,
+        decode::BatchEvent,
         parking::{
             ParkedAccount, Parking, listing,
             release::{CHUNK_EVENTS_MAX, ReleaseOutcome, ReleaseState, release},
@@ -47,10 +47,15 @@ impl ReleaseAttempt {
     }
 
     /// Returns the retry of the same account after a backoff; `None` after [`RETRIES_MAX`] retries.
-    pub(super) fn retry(mut self) -> Option<Self> {
+    fn retry(mut self) -> Option<Self> {
         self.retries += 1;
         self.not_before = Some(Instant::now() + self.backoff.next_delay());
         (self.retries <= RETRIES_MAX).then_some(self)
+    }
+
+    /// Returns the retry after a transient error.
+    fn retry_after(self, error: &anyhow::Error) -> Option<Self> {
+        retry::passes_by_itself(error).then_some(self)?.retry()
     }
 
     /// Returns true if the backoff is over.
@@ -60,38 +65,44 @@ impl ReleaseAttempt {
 }
 
 impl Followers {
-    /// Returns the parked accounts among the accounts of the batches. Queries only for followers with parked accounts.
+    /// Returns the parked accounts among the accounts of the events. Queries only for followers with parked accounts.
     /// Memory does not grow with the number of parked accounts; if an account is released after the query, the
     /// transaction reports a conflict.
     pub(super) async fn parked_among(
         &self,
-        batches: &[ShardBatch],
+        batches: &[(Group, Vec<Arc<BatchEvent>>)],
     ) -> anyhow::Result<BTreeSet<ParkedAccount>> {
         let affected = batches
             .iter()
-            .filter(|batch| self.any_of(batch, |it| it.has_parked));
-        let events = affected.flat_map(|batch| batch.events.iter().map(AsRef::as_ref));
+            .filter(|(group, _)| self.any_of(group, |it| it.has_parked));
+        let events = affected.flat_map(|(_, events)| events.iter().map(AsRef::as_ref));
         table::parked_among(&self.databases.read, events)
             .await
             .context("cannot read which accounts are parked")
     }
 
-    /// Returns the skipped events among those of the batches. Queries only for followers with a skipped event above
+    /// Returns the skipped events among these. Queries only for followers with a skipped event above
     /// their checkpoint.
-    pub(super) async fn skipped_among(&self, batches: &[ShardBatch]) -> anyhow::Result<Skipped> {
+    pub(super) async fn skipped_among(
+        &self,
+        batches: &[(Group, Vec<Arc<BatchEvent>>)],
+    ) -> anyhow::Result<Skipped> {
         let affected = batches
             .iter()
-            .filter(|batch| self.any_of(batch, |it| it.has_skipped));
+            .filter(|(group, _)| self.any_of(group, |it| it.has_skipped));
         let affected: Vec<_> = affected
-            .map(|batch| (batch.shard, batch.start()..=batch.end()))
+            .filter_map(|(group, events)| {
+                let last = events.last()?.recorded().position;
+                Some((group.shard, group.position + 1..=last))
+            })
             .collect();
         Skipped::within(&self.databases.read, &affected)
             .await
             .context("cannot read which events are skipped")
     }
 
-    fn any_of(&self, batch: &ShardBatch, has: impl Fn(&Follower) -> bool) -> bool {
-        let claimed = self.shards.get(&batch.shard);
+    fn any_of(&self, group: &Group, has: impl Fn(&Follower) -> bool) -> bool {
+        let claimed = self.shards.get(&group.shard);
         claimed.is_some_and(|claimed| claimed.followers.iter().any(has))
     }
 
@@ -122,34 +133,32 @@ impl Followers {
         let parking = match next {
             Ok(parking) => parking?,
             Err(error) => {
-                let is_transient = retry::passes_by_itself(&error);
-                let error = format!("{error:#}");
-                tracing::warn!(%shard, error, "cannot release the parked accounts of the shard");
-                return if is_transient { attempt.retry() } else { None };
+                let text = format!("{error:#}");
+                tracing::warn!(%shard, error = text, "cannot release the parked accounts of the shard");
+                return attempt.retry_after(&error);
             }
         };
         let Parking { account, .. } = parking;
         let (account_id, projection) = (account.account_id, account.projection);
-        let same_account =
-            match release(&self.databases, &parking, Role::Live, CHUNK_EVENTS_MAX).await {
-                Ok(ReleaseOutcome { state, applied }) => match state {
-                    ReleaseState::Released => {
-                        tracing::info!(%account_id, %projection, "a parked account is released");
-                        None
-                    }
-                    ReleaseState::Unfinished if applied > 0 => {
-                        Some(ReleaseAttempt::after(attempt.after))
-                    }
-                    ReleaseState::Unfinished => attempt.retry(),
-                    ReleaseState::Stuck(_) | ReleaseState::Paused => None,
-                },
-                Err(error) => {
-                    let is_transient = retry::passes_by_itself(&error);
-                    let error = format!("{error:#}");
-                    tracing::warn!(%account_id, %projection, error, "cannot release the account");
-                    if is_transient { attempt.retry() } else { None }
+        let released = release(&self.databases, &parking, Role::Live, CHUNK_EVENTS_MAX).await;
+        let same_account = match released {
+            Ok(ReleaseOutcome { state, applied }) => match state {
+                ReleaseState::Released => {
+                    tracing::info!(%account_id, %projection, "a parked account is released");
+                    None
                 }
-            };
+                ReleaseState::Unfinished if applied > 0 => {
+                    Some(ReleaseAttempt::after(attempt.after))
+                }
+                ReleaseState::Unfinished => attempt.retry(),
+                ReleaseState::Stuck(_) | ReleaseState::Paused => None,
+            },
+            Err(error) => {
+                let text = format!("{error:#}");
+                tracing::warn!(%account_id, %projection, error = text, "cannot release the account");
+                attempt.retry_after(&error)
+            }
+        };
         same_account.or_else(|| Some(ReleaseAttempt::after(Some(account))))
     }
 }

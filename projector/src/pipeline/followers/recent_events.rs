@@ -32,12 +32,8 @@ pub(super) enum Continuation {
 
 impl RecentEvents {
     /// Adds an event of the topic.
-    pub(super) fn push(
-        &mut self,
-        PublishedEvent {
-            event, log_epoch, ..
-        }: PublishedEvent,
-    ) -> Continuation {
+    pub(super) fn push(&mut self, published: PublishedEvent) -> Continuation {
+        let (event, log_epoch) = (published.event, published.log_epoch);
         let position = event.position;
         let continuation = match self.end {
             Some((epoch, end)) if (log_epoch, position) <= (epoch, end) => {

@@ -51,20 +51,16 @@ pub(crate) enum Refusal {
         /// Content of the log at the position, in words.
         found: String,
     },
-    #[error("{description}")]
-    Unreadable {
-        after: Position,
-        /// Text of [`unreadable_event`].
-        description: String,
-    },
-}
-
-/// Describes an event that cannot be read, with the remedy.
-pub(super) fn unreadable_event(shard: Shard, after: Position, error: &sqlx::Error) -> String {
-    format!(
+    #[error(
         "the event after position {after} of shard {shard} cannot be read: the log is damaged, run \
          `command-api log verify`: {error}"
-    )
+    )]
+    Unreadable {
+        shard: Shard,
+        after: Position,
+        /// Text of the error.
+        error: String,
+    },
 }
 
 impl Refusal {
@@ -104,12 +100,6 @@ impl Refusal {
     /// Returns true if the checkpoint does not belong to the log; otherwise the log is damaged.
     fn is_of_checkpoint(&self) -> bool {
         !matches!(self, Self::Unreadable { .. })
-    }
-
-    /// Returns true if the log had lost the event of this checkpoint: it stays applied, even if the log has grown
-    /// beyond the checkpoint since.
-    fn still_holds(&self, row: &LiveCheckpoint) -> bool {
-        matches!(self, Self::LostEvents { checkpoint, .. } if *checkpoint == row.checkpoint)
     }
 }
 
@@ -165,11 +155,13 @@ impl Follower {
         unreadable.map(|refused| refused.since.elapsed())
     }
 
-    /// Returns the refusal if the log had lost the event of this checkpoint.
+    /// Returns the refusal if the log had lost the event of this checkpoint: it stays applied, even if the log has grown
+    /// beyond the checkpoint since.
     pub(super) fn unrepaired(&self, row: &LiveCheckpoint) -> Option<Refusal> {
-        let refused = self.refused.as_ref()?;
-        let holds = refused.refusal.still_holds(row);
-        holds.then(|| refused.refusal.clone())
+        let refusal = &self.refused.as_ref()?.refusal;
+        let is_of_row = matches!(refusal, Refusal::LostEvents { checkpoint, .. }
+            if *checkpoint == row.checkpoint);
+        is_of_row.then(|| refusal.clone())
     }
 
     /// Ends the refusal of the checkpoint, if there is one: the checkpoint belongs to the log.

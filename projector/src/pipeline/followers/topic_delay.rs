@@ -16,7 +16,8 @@ const DELAY_MAX: Duration = Duration::from_millis(300);
 pub(super) struct TopicDelay {
     /// Position of the log that a follower has not reached yet, and since when that is known.
     awaited: Option<(Position, Instant)>,
-    is_late: bool,
+    /// True if the topic has not delivered an event in time, and none since.
+    pub(super) is_late: bool,
 }
 
 impl TopicDelay {
@@ -40,11 +41,6 @@ impl TopicDelay {
     /// No follower waits for the topic.
     pub(super) fn stop_waiting(&mut self) {
         self.awaited = None;
-    }
-
-    /// Returns true if the topic has not delivered an event in time, and none since.
-    pub(super) fn is_late(&self) -> bool {
-        self.is_late
     }
 }
 

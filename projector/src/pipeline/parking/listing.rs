@@ -11,7 +11,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{ParkedAccount, Parking, ParkingCause, table::ParkedAccountRow};
+use super::{ParkedAccount, Parking, ParkingCause};
 use crate::pipeline::{
     checkpoint::Role,
     poison::{Poison, PoisonReason},
@@ -35,7 +35,7 @@ pub async fn next_after(
         ParkingRow,
         r#"
         SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
-               p.reason, p.detail, p.parked_at, NULL::bigint AS "waiting"
+               p.reason, p.detail, p.parked_at, NULL::bigint AS "count"
         FROM read_model.checkpoints AS c
         CROSS JOIN LATERAL (
             SELECT * FROM read_model.parked_accounts
@@ -70,10 +70,11 @@ pub async fn parked_only_in(
     other: i32,
     limit: i64,
 ) -> sqlx::Result<(Vec<Parking>, i64)> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        ParkingRow,
         r#"
-        SELECT p.shard, p.account_id, p.position, p.event_type, p.reason, p.detail, p.parked_at,
-               count(*) OVER () AS "count!"
+        SELECT p.projection, p.generation, p.shard, p.account_id, p.position, p.event_type,
+               p.reason, p.detail, p.parked_at, count(*) OVER () AS "count"
         FROM read_model.parked_accounts AS p
         LEFT JOIN read_model.parked_accounts AS o
             ON o.account_id = p.account_id AND o.projection = p.projection AND o.generation = $3
@@ -89,22 +90,8 @@ pub async fn parked_only_in(
     )
     .fetch_all(executor)
     .await?;
-    let count = rows.first().map_or(0, |row| row.count);
-    let parkings = rows.into_iter().map(|row| {
-        let row = ParkingRow {
-            projection: projection.name().to_owned(),
-            generation,
-            shard: row.shard,
-            account_id: row.account_id,
-            position: row.position,
-            event_type: row.event_type,
-            reason: row.reason,
-            detail: row.detail,
-            parked_at: row.parked_at,
-            waiting: None,
-        };
-        row.into_parking()
-    });
+    let count = rows.first().and_then(|row| row.count).unwrap_or(0);
+    let parkings = rows.into_iter().map(ParkingRow::into_parking);
     Ok((parkings.collect::<sqlx::Result<_>>()?, count))
 }
 
@@ -139,7 +126,7 @@ pub async fn list(
                    SELECT count(*) FROM read_model.parked_events AS e
                    WHERE e.account_id = p.account_id AND e.projection = p.projection
                      AND e.generation = p.generation
-               ) AS "waiting"
+               ) AS "count"
         FROM read_model.parked_accounts AS p
         JOIN read_model.checkpoints AS c USING (projection, generation, shard)
         WHERE p.account_id BETWEEN $1 AND $2 AND c.role = 'live'
@@ -165,7 +152,8 @@ struct ParkingRow {
     reason: String,
     detail: String,
     parked_at: OffsetDateTime,
-    waiting: Option<i64>,
+    /// Number of the waiting events of the account, or of all accounts that were asked for.
+    count: Option<i64>,
 }
 
 impl ParkingRow {
@@ -175,19 +163,15 @@ impl ParkingRow {
             self.projection, self.reason
         );
         let unknown = || sqlx::Error::Decode(unknown.into());
-        let key = ParkedAccountRow {
-            projection: self.projection,
-            generation: self.generation,
-            shard: self.shard,
-            account_id: self.account_id,
-        };
+        let (projection, generation) = (&self.projection, self.generation);
+        let account = ParkedAccount::stored(projection, generation, self.shard, self.account_id);
         Ok(Parking {
-            account: key.into_account().ok_or_else(unknown.clone())?,
+            account: account.ok_or_else(unknown.clone())?,
             cause: ParkingCause {
                 position: self.position,
                 event_type: self.event_type,
                 poison: Poison {
-                    reason: PoisonReason::named(&self.reason).ok_or_else(unknown)?,
+                    reason: PoisonReason::of_name(&self.reason).ok_or_else(unknown)?,
                     detail: self.detail,
                 },
             },
@@ -197,7 +181,7 @@ impl ParkingRow {
     fn into_listed(self) -> sqlx::Result<ListedParking> {
         Ok(ListedParking {
             parked_at: self.parked_at,
-            waiting: self.waiting.unwrap_or(0),
+            waiting: self.count.unwrap_or(0),
             parking: self.into_parking()?,
         })
     }

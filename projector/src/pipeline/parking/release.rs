@@ -15,7 +15,8 @@ use sqlx::PgPool;
 use super::{ParkedAccount, Parking, ParkingCause, table};
 use crate::{
     pipeline::{
-        checkpoint::{self, CheckpointLock, Role},
+        apply::ApplyConflict,
+        checkpoint::{self, Role},
         decode::BatchEvent,
         poison::Poison,
         retry,
@@ -74,10 +75,10 @@ pub async fn release(
             return record_cause(&databases.read, parking, role, cause.clone()).await;
         }
         match chunk.apply(&databases.read, role).await {
-            Ok(ChunkOutcome::NotApplied(state)) => return Ok(ReleaseOutcome::none(state)),
+            Ok(Err(state)) => return Ok(ReleaseOutcome::none(state)),
             // The skipped events wait no longer: the loop continues with the next chunk.
-            Ok(ChunkOutcome::Applied(ReleaseState::Unfinished)) if chunk.is_all_skipped() => {}
-            Ok(ChunkOutcome::Applied(state)) => {
+            Ok(Ok(ReleaseState::Unfinished)) if chunk.is_all_skipped() => {}
+            Ok(Ok(state)) => {
                 let applied = chunk.events.len();
                 return Ok(ReleaseOutcome { applied, state });
             }
@@ -87,7 +88,7 @@ pub async fn release(
             Err(error) => match chunk.events.as_slice() {
                 [] => return Err(error).context("cannot end the parking of an account"),
                 [event] => {
-                    let cause = cause_of(event, Poison::refused(error));
+                    let cause = ParkingCause::of(&event.recorded, Poison::refused(error));
                     return record_cause(&databases.read, parking, role, cause).await;
                 }
                 // One of the events is poison: the earlier half is tried, down to one event.
@@ -107,12 +108,6 @@ struct Chunk {
     events: Vec<DecodedEvent>,
     /// Event behind the chunk that cannot be decoded.
     poison: Option<ParkingCause>,
-}
-
-/// Outcome of a chunk, with the state of the account after it.
-enum ChunkOutcome {
-    Applied(ReleaseState),
-    NotApplied(ReleaseState),
 }
 
 impl Chunk {
@@ -176,11 +171,7 @@ impl Chunk {
                     chunk.events.push(event);
                 }
                 BatchEvent::Poison(recorded, poison) => {
-                    chunk.poison = Some(ParkingCause {
-                        position,
-                        event_type: recorded.event_type,
-                        poison,
-                    });
+                    chunk.poison = Some(ParkingCause::of(&recorded, poison));
                     break;
                 }
             }
@@ -188,9 +179,14 @@ impl Chunk {
         chunk
     }
 
-    /// Applies the chunk in one transaction, under the lock of the checkpoint. Applies nothing if
+    /// Applies the chunk in one transaction, under the lock of the checkpoint, and returns the state of the
+    /// account. Applies nothing, and returns the state as an error, if the checkpoint cannot be locked, or
     /// another session has removed some of the waiting events.
-    async fn apply(&self, pool: &PgPool, role: Role) -> sqlx::Result<ChunkOutcome> {
+    async fn apply(
+        &self,
+        pool: &PgPool,
+        role: Role,
+    ) -> sqlx::Result<Result<ReleaseState, ReleaseState>> {
         let account = self.account;
         let events: Vec<_> = self
             .events
@@ -200,9 +196,9 @@ impl Chunk {
         let rows = Rows::of(&events);
         let last = self.positions.last().copied().unwrap_or(0);
         let mut tx = PoolTransaction::begin(pool).await?;
-        if let Some(state) = obstacle(&checkpoint::lock_of_in_tx(&mut tx, account, role).await?) {
+        if let Err(conflict) = checkpoint::lock_of_in_tx(&mut tx, account, role).await? {
             tx.rollback().await?;
-            return Ok(ChunkOutcome::NotApplied(state));
+            return Ok(Err(state_of(&conflict)));
         }
         // A projector remembers that no account is parked: a crash of Postgres must not roll the
         // end of the parking back.
@@ -212,7 +208,7 @@ impl Chunk {
         let removed = table::remove_events_in_tx(&mut tx, account, last).await?;
         if removed != self.positions.len() as u64 {
             tx.rollback().await?;
-            return Ok(ChunkOutcome::NotApplied(ReleaseState::Unfinished));
+            return Ok(Err(ReleaseState::Unfinished));
         }
         rows.write_in_tx(&mut tx, Creation::Put).await?;
         let state = if table::end_parking_in_tx(&mut tx, account).await? {
@@ -220,22 +216,22 @@ impl Chunk {
         } else {
             ReleaseState::Unfinished
         };
-        match role {
-            Role::Live => rows.redirect_changes().append_in_tx(&mut tx).await?,
-            // Redirect caches serve the live generation only.
-            Role::Building | Role::Standby => {}
+        // Redirect caches serve the live generation only.
+        if role == Role::Live {
+            rows.redirect_changes().append_in_tx(&mut tx).await?;
         }
         tx.commit().await?;
-        Ok(ChunkOutcome::Applied(state))
+        Ok(Ok(state))
     }
 }
 
 /// Returns the state of an account whose checkpoint could not be locked.
-fn obstacle(lock: &CheckpointLock) -> Option<ReleaseState> {
-    match lock {
-        CheckpointLock::Locked => None,
-        CheckpointLock::Moved(_) => Some(ReleaseState::Unfinished),
-        CheckpointLock::Paused => Some(ReleaseState::Paused),
+fn state_of(conflict: &ApplyConflict) -> ReleaseState {
+    match conflict {
+        ApplyConflict::CheckpointMoved(_) | ApplyConflict::AccountReleased => {
+            ReleaseState::Unfinished
+        }
+        ApplyConflict::ProjectionPaused => ReleaseState::Paused,
     }
 }
 
@@ -260,22 +256,13 @@ async fn record_cause(
 
 async fn update_cause(pool: &PgPool, parking: Parking, role: Role) -> sqlx::Result<ReleaseState> {
     let mut tx = PoolTransaction::begin(pool).await?;
-    let lock = checkpoint::lock_of_in_tx(&mut tx, parking.account, role).await?;
-    let state = match obstacle(&lock) {
-        Some(state) => state,
-        None if table::update_cause_in_tx(&mut tx, &parking).await? => {
+    let state = match checkpoint::lock_of_in_tx(&mut tx, parking.account, role).await? {
+        Err(conflict) => state_of(&conflict),
+        Ok(()) if table::update_cause_in_tx(&mut tx, &parking).await? => {
             ReleaseState::Stuck(parking.cause)
         }
-        None => ReleaseState::Unfinished,
+        Ok(()) => ReleaseState::Unfinished,
     };
     tx.commit().await?;
     Ok(state)
-}
-
-fn cause_of(event: &DecodedEvent, poison: Poison) -> ParkingCause {
-    ParkingCause {
-        position: event.recorded.position,
-        event_type: event.recorded.event_type.clone(),
-        poison,
-    }
 }

@@ -3,11 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    id::AccountId,
-    projection::Projection,
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::Position;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -30,8 +26,7 @@ pub async fn parked_among(
         return Ok(BTreeSet::new());
     }
     let account_ids: Vec<Uuid> = account_ids.into_iter().collect();
-    let rows = sqlx::query_as!(
-        ParkedAccountRow,
+    let rows = sqlx::query!(
         "
         SELECT projection, generation, shard, account_id FROM read_model.parked_accounts
         WHERE account_id = ANY($1)
@@ -41,7 +36,9 @@ pub async fn parked_among(
     .fetch_all(pool)
     .await?;
     // Rows of a projection that only a later release knows are ignored.
-    let accounts = rows.into_iter().filter_map(ParkedAccountRow::into_account);
+    let accounts = rows.into_iter().filter_map(|row| {
+        ParkedAccount::stored(&row.projection, row.generation, row.shard, row.account_id)
+    });
     Ok(accounts.collect())
 }
 
@@ -67,7 +64,11 @@ async fn insert_accounts_in_tx(tx: &mut PgConnection, parked: &[Parking]) -> sql
     if parked.is_empty() {
         return Ok(());
     }
-    let keys = Columns::of(parked.iter().map(|parking| parking.account));
+    let accounts = || parked.iter().map(|parking| &parking.account);
+    let projections: Vec<&str> = accounts().map(|it| it.projection.name()).collect();
+    let generations: Vec<i32> = accounts().map(|it| it.generation).collect();
+    let shards: Vec<i16> = accounts().map(|it| it.shard.number()).collect();
+    let account_ids: Vec<Uuid> = accounts().map(|it| it.account_id.uuid()).collect();
     let causes = || parked.iter().map(|parking| &parking.cause);
     let positions: Vec<Position> = causes().map(|it| it.position).collect();
     let event_types: Vec<&str> = causes().map(|it| it.event_type.as_str()).collect();
@@ -82,10 +83,10 @@ async fn insert_accounts_in_tx(tx: &mut PgConnection, parked: &[Parking]) -> sql
                              $6::text[], $7::text[], $8::text[])
         ON CONFLICT (account_id, projection, generation) DO NOTHING
         ",
-        &keys.projections as &[&str],
-        &keys.generations,
-        &keys.shards,
-        &keys.account_ids,
+        &projections as &[&str],
+        &generations,
+        &shards,
+        &account_ids,
         &positions,
         &event_types as &[&str],
         &reasons as &[&str],
@@ -100,7 +101,11 @@ async fn insert_events_in_tx(
     tx: &mut PgConnection,
     waiting: &[(ParkedAccount, Position)],
 ) -> sqlx::Result<u64> {
-    let keys = Columns::of(waiting.iter().map(|(account, _)| *account));
+    let accounts = || waiting.iter().map(|(account, _)| account);
+    let projections: Vec<&str> = accounts().map(|it| it.projection.name()).collect();
+    let generations: Vec<i32> = accounts().map(|it| it.generation).collect();
+    let shards: Vec<i16> = accounts().map(|it| it.shard.number()).collect();
+    let account_ids: Vec<Uuid> = accounts().map(|it| it.account_id.uuid()).collect();
     let positions: Vec<Position> = waiting.iter().map(|(_, position)| *position).collect();
     let result = sqlx::query!(
         "
@@ -112,10 +117,10 @@ async fn insert_events_in_tx(
         ON CONFLICT (projection, generation, shard, position) DO UPDATE
         SET account_id = excluded.account_id
         ",
-        &keys.projections as &[&str],
-        &keys.generations,
-        &keys.shards,
-        &keys.account_ids,
+        &projections as &[&str],
+        &generations,
+        &shards,
+        &account_ids,
         &positions
     )
     .execute(tx)
@@ -231,46 +236,4 @@ pub async fn update_cause_in_tx(tx: &mut PgConnection, parking: &Parking) -> sql
     .execute(tx)
     .await?;
     Ok(result.rows_affected() > 0)
-}
-
-/// Keys as columns, for `unnest`.
-#[derive(Default)]
-struct Columns {
-    projections: Vec<&'static str>,
-    generations: Vec<i32>,
-    shards: Vec<i16>,
-    account_ids: Vec<Uuid>,
-}
-
-impl Columns {
-    fn of(accounts: impl Iterator<Item = ParkedAccount>) -> Self {
-        let mut columns = Self::default();
-        for account in accounts {
-            columns.projections.push(account.projection.name());
-            columns.generations.push(account.generation);
-            columns.shards.push(account.shard.number());
-            columns.account_ids.push(account.account_id.uuid());
-        }
-        columns
-    }
-}
-
-/// Stored key of a parked account.
-pub(super) struct ParkedAccountRow {
-    pub(super) projection: String,
-    pub(super) generation: i32,
-    pub(super) shard: i16,
-    pub(super) account_id: Uuid,
-}
-
-impl ParkedAccountRow {
-    /// Returns the key; `None` if the projection belongs to a later release.
-    pub(super) fn into_account(self) -> Option<ParkedAccount> {
-        Some(ParkedAccount {
-            projection: Projection::named(&self.projection)?,
-            generation: self.generation,
-            shard: Shard::new(self.shard.into())?,
-            account_id: AccountId::from_uuid(self.account_id),
-        })
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{credits::CreditsEvent, id::AccountId};
+use linkledger_core::credits::CreditsEvent;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -12,16 +12,10 @@ use crate::read_models::{Creation, DecodedEvent, EventContent};
 /// Rows of both tables, by key.
 #[derive(Debug, Default)]
 pub struct CreditRows {
-    /// Balances by generation and account: the last event of the account counts.
-    balances: BTreeMap<(i32, Uuid), Balance>,
+    /// Balance and version by generation and account: the last event of the account counts.
+    balances: BTreeMap<(i32, Uuid), (i64, i64)>,
     /// Entries by generation, account and version.
     entries: BTreeMap<(i32, Uuid, i64), Entry>,
-}
-
-#[derive(Debug)]
-struct Balance {
-    balance: i64,
-    version: i64,
 }
 
 #[derive(Debug)]
@@ -36,43 +30,30 @@ struct Entry {
 
 impl CreditRows {
     pub(crate) fn project(&mut self, generation: i32, event: &DecodedEvent) {
-        let entry = |kind, amount, balance_after, link_id| Entry {
-            event_id: event.recorded.event_id.uuid(),
-            kind,
-            amount,
-            balance_after,
-            link_id,
-            created_at: event.recorded.recorded_at,
-        };
-        let (account_id, entry) = match &event.content {
-            EventContent::Credits(CreditsEvent::Granted(granted)) => (
-                granted.account_id,
-                entry("grant", granted.amount, granted.balance_after, None),
-            ),
-            EventContent::Credits(CreditsEvent::Adjusted(adjusted)) => (
-                adjusted.account_id,
-                entry("adjustment", adjusted.amount, adjusted.balance_after, None),
-            ),
-            EventContent::Credits(CreditsEvent::Charged(charged)) => {
-                let link_id = Some(charged.link_id.uuid());
-                (
-                    charged.account_id,
-                    entry("charge", -charged.amount, charged.balance_after, link_id),
-                )
-            }
+        let (recorded, credits) = match &event.content {
+            EventContent::Credits(credits) => (&event.recorded, credits),
             // The price of a link is an event of its own. Status events take a version of the
             // account's stream, which the ledger skips.
             EventContent::Link(_) | EventContent::Account(_) => return,
         };
-        self.insert(generation, account_id, event.recorded.version, entry);
-    }
-
-    fn insert(&mut self, generation: i32, account_id: AccountId, version: i64, entry: Entry) {
-        let account_id = account_id.uuid();
-        let balance = Balance {
-            balance: entry.balance_after,
-            version,
+        let (kind, amount, balance_after, link_id) = match credits {
+            CreditsEvent::Granted(it) => ("grant", it.amount, it.balance_after, None),
+            CreditsEvent::Adjusted(it) => ("adjustment", it.amount, it.balance_after, None),
+            CreditsEvent::Charged(it) => {
+                let link_id = it.link_id.uuid();
+                ("charge", -it.amount, it.balance_after, Some(link_id))
+            }
         };
+        let (account_id, version) = (recorded.account_id.uuid(), recorded.version);
+        let entry = Entry {
+            event_id: recorded.event_id.uuid(),
+            kind,
+            amount,
+            balance_after,
+            link_id,
+            created_at: recorded.recorded_at,
+        };
+        let balance = (balance_after, version);
         self.balances.insert((generation, account_id), balance);
         self.entries
             .insert((generation, account_id, version), entry);
@@ -93,8 +74,8 @@ impl CreditRows {
     async fn write_balances_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let generations: Vec<i32> = self.balances.keys().map(|key| key.0).collect();
         let account_ids: Vec<Uuid> = self.balances.keys().map(|key| key.1).collect();
-        let balances: Vec<i64> = self.balances.values().map(|row| row.balance).collect();
-        let versions: Vec<i64> = self.balances.values().map(|row| row.version).collect();
+        let balances: Vec<i64> = self.balances.values().map(|row| row.0).collect();
+        let versions: Vec<i64> = self.balances.values().map(|row| row.1).collect();
         sqlx::query!(
             "
             INSERT INTO read_model.credit_balances (generation, account_id, balance, version)

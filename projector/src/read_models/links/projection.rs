@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::tags::LinkTags;
+use super::tags;
 use crate::read_models::{Creation, DecodedEvent, EventContent};
 
 /// Key of the table: generation, account, link.
@@ -51,10 +51,13 @@ impl<'a> LinkRows<'a> {
         creation: Creation,
     ) -> sqlx::Result<()> {
         let (mut inserts, mut puts) = (Columns::default(), Columns::default());
-        let (mut deletes, mut tags) = (Vec::new(), LinkTags::default());
+        let (mut deletes, mut links, mut may_have_tags) = (Vec::new(), Vec::new(), Vec::new());
         for (key, row) in &self.0 {
             let is_insert = row.is_new && creation == Creation::Insert && !row.state.deleted;
-            tags.push(*key, row.state, is_insert);
+            links.push((*key, row.state));
+            if !is_insert {
+                may_have_tags.push((*key, row.state));
+            }
             if row.state.deleted {
                 deletes.push(*key);
             } else if is_insert {
@@ -63,11 +66,11 @@ impl<'a> LinkRows<'a> {
                 puts.push(*key, row);
             }
         }
-        tags.delete_in_tx(tx).await?;
+        tags::delete_in_tx(tx, &may_have_tags).await?;
         inserts.write_in_tx(tx, Creation::Insert).await?;
         puts.write_in_tx(tx, Creation::Put).await?;
         delete_in_tx(tx, &deletes).await?;
-        tags.insert_in_tx(tx).await
+        tags::insert_in_tx(tx, &links).await
     }
 }
 

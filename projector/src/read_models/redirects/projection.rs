@@ -13,7 +13,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{RedirectChanges, stopped_accounts::StoppedAccounts};
+use super::{
+    RedirectChanges,
+    stopped_accounts::{self, StoppedAccounts},
+};
 use crate::read_models::{Creation, DecodedEvent, EventContent};
 
 /// Key of the table: generation, folded slug.
@@ -26,7 +29,7 @@ pub struct RedirectRows<'a> {
     redirects: BTreeMap<Key, Row<'a>>,
     stopped_accounts: StoppedAccounts,
     /// Slugs and accounts with events other than creations.
-    changes: RedirectChanges,
+    pub(crate) changes: RedirectChanges,
 }
 
 #[derive(Debug)]
@@ -75,11 +78,7 @@ impl<'a> RedirectRows<'a> {
 
     fn stop(&mut self, key: (i32, Uuid), is_stopped: bool) {
         self.changes.add_account(key.1);
-        self.stopped_accounts.set(key, is_stopped);
-    }
-
-    pub(crate) fn changes(&self) -> &RedirectChanges {
-        &self.changes
+        self.stopped_accounts.insert(key, is_stopped);
     }
 
     pub(crate) async fn write_in_tx(
@@ -97,7 +96,7 @@ impl<'a> RedirectRows<'a> {
         }
         inserts.write_in_tx(tx, Creation::Insert).await?;
         puts.write_in_tx(tx, Creation::Put).await?;
-        self.stopped_accounts.write_in_tx(tx).await
+        stopped_accounts::write_in_tx(tx, &self.stopped_accounts).await
     }
 }
 

@@ -6,24 +6,18 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Accounts to insert (`true`) or to delete (`false`), by generation and account.
-#[derive(Debug, Default)]
-pub(super) struct StoppedAccounts(BTreeMap<(i32, Uuid), bool>);
+pub(super) type StoppedAccounts = BTreeMap<(i32, Uuid), bool>;
 
-impl StoppedAccounts {
-    pub(super) fn set(&mut self, key: (i32, Uuid), is_stopped: bool) {
-        self.0.insert(key, is_stopped);
-    }
-
-    pub(super) async fn write_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
-        self.insert_in_tx(tx).await?;
-        self.delete_in_tx(tx).await
-    }
-
-    async fn insert_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
-        let (generations, account_ids) = self.columns(true);
-        if generations.is_empty() {
-            return Ok(());
-        }
+pub(super) async fn write_in_tx(
+    tx: &mut PgConnection,
+    accounts: &StoppedAccounts,
+) -> sqlx::Result<()> {
+    let columns = |is_stopped: bool| -> (Vec<i32>, Vec<Uuid>) {
+        let chosen = accounts.iter().filter(|(_, it)| **it == is_stopped);
+        chosen.map(|(key, _)| *key).unzip()
+    };
+    let (generations, account_ids) = columns(true);
+    if !generations.is_empty() {
         sqlx::query!(
             "
             INSERT INTO read_model.stopped_accounts (generation, account_id)
@@ -33,16 +27,11 @@ impl StoppedAccounts {
             &generations,
             &account_ids
         )
-        .execute(tx)
+        .execute(&mut *tx)
         .await?;
-        Ok(())
     }
-
-    async fn delete_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
-        let (generations, account_ids) = self.columns(false);
-        if generations.is_empty() {
-            return Ok(());
-        }
+    let (generations, account_ids) = columns(false);
+    if !generations.is_empty() {
         sqlx::query!(
             "
             DELETE FROM read_model.stopped_accounts AS s
@@ -54,11 +43,6 @@ impl StoppedAccounts {
         )
         .execute(tx)
         .await?;
-        Ok(())
     }
-
-    fn columns(&self, is_stopped: bool) -> (Vec<i32>, Vec<Uuid>) {
-        let chosen = self.0.iter().filter(|(_, stopped)| **stopped == is_stopped);
-        chosen.map(|(key, _)| *key).unzip()
-    }
+    Ok(())
 }

@@ -16,14 +16,17 @@ pub(super) struct Screen {
 }
 
 impl Screen {
+    /// Properties of an output that is no terminal.
+    pub(super) const PLAIN: Self = Self {
+        width: None,
+        is_coloured: false,
+    };
+
     /// Returns the properties of standard output.
     pub(super) fn of_stdout() -> Self {
         let terminal = console::Term::stdout();
         if !terminal.is_term() {
-            return Self {
-                width: None,
-                is_coloured: false,
-            };
+            return Self::PLAIN;
         }
         let is_refused = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
         Self {

@@ -4,9 +4,10 @@ mod retry;
 mod show;
 mod skip;
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use linkledger_core::timestamp;
-use serde::Serialize;
 
 use super::{
     Options,
@@ -40,11 +41,6 @@ pub struct List {
     pub options: Options,
 }
 
-#[derive(Serialize)]
-struct ParkedAccounts {
-    parked: Vec<ListedParking>,
-}
-
 pub(super) async fn run(command: ParkedSubcommand) -> anyhow::Result<()> {
     match command {
         ParkedSubcommand::List(command) => list(command).await,
@@ -58,7 +54,8 @@ async fn list(command: List) -> anyhow::Result<()> {
     let pool = command.options.databases().await?.read;
     let parked = parked::list(&pool, None, command.limit.into()).await?;
     let text = text_of(&parked);
-    command.options.print(&ParkedAccounts { parked }, &text)
+    let parked = BTreeMap::from([("parked", parked)]);
+    command.options.print(&parked, &text)
 }
 
 fn text_of(parked: &[ListedParking]) -> String {

@@ -1,6 +1,6 @@
 //! `rebuild` and `rollback`: recreate read models from the log, and choose the served generation.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -69,11 +69,6 @@ pub struct Rollback {
     operator: OperatorArgs,
     #[command(flatten)]
     options: Options,
-}
-
-#[derive(Serialize)]
-struct AllRebuilt {
-    rebuilt: Vec<RebuildReport>,
 }
 
 #[derive(Serialize)]
@@ -151,7 +146,7 @@ async fn run_recorded(
         Err(error) => return Err(tell_served(pool, &served, error).await),
     };
     let texts: Vec<_> = rebuilt.iter().map(RebuildReport::to_string).collect();
-    options.print(&AllRebuilt { rebuilt }, &texts.join("\n"))
+    options.print(&BTreeMap::from([("rebuilt", rebuilt)]), &texts.join("\n"))
 }
 
 /// Returns the served generation of each projection.

@@ -63,3 +63,8 @@ impl ShowStatus {
         text::lines(status, screen, self.shards)
     }
 }
+
+/// Returns the text of a report without colours, of any width.
+pub(in crate::surfaces) fn plain_text(status: &StatusReport) -> String {
+    text::lines(status, Screen::PLAIN, false).join("\n")
+}

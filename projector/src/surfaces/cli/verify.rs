@@ -25,9 +25,9 @@ use crate::{
         audit::{self, hold},
         figures::{counted, grouped, per_second},
         verify::{
-            self, ComparedColumn, GenerationTarget, RepairReport, SESSIONS, VerificationReport,
-            VerifyFinding, outcome,
-            subject::{SubjectRow, VerifiedSubject, verify as verify_subject},
+            self, ComparedColumn, ComparedRow, GenerationTarget, RepairReport, SESSIONS,
+            VerificationReport, VerifyFinding, outcome,
+            subject::{VerifiedSubject, verify as verify_subject},
         },
     },
     progress::ProgressReport,
@@ -77,7 +77,7 @@ struct ProjectionOutput {
     applied_up_to: Option<Position>,
     /// Rows of a link before a repair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    compared_rows: Vec<SubjectRow>,
+    compared_rows: Vec<ComparedRow>,
     /// Verification before a repair.
     #[serde(flatten)]
     found: VerificationReport,
@@ -199,23 +199,20 @@ async fn verify_one(
 ) -> anyhow::Result<ProjectionOutput> {
     let projection = target.projection;
     let on_progress = |events| progress.advance(events);
-    let mut shown = if let Some(subject) = subject {
+    let (applied_up_to, compared_rows, found) = if let Some(subject) = subject {
         let report = verify_subject(databases, target, subject).await?;
-        ProjectionOutput {
-            applied_up_to: Some(report.applied_up_to),
-            compared_rows: report.rows,
-            found: report.found,
-            repaired: None,
-        }
+        (Some(report.applied_up_to), report.rows, report.found)
     } else {
         let events = verify::event_count(&databases.read, target).await?;
         progress.enter(&format!("verifying {projection}"), events, "events");
-        ProjectionOutput {
-            applied_up_to: None,
-            compared_rows: Vec::new(),
-            found: verify::verify_generation(databases, target, &on_progress).await?,
-            repaired: None,
-        }
+        let found = verify::verify_generation(databases, target, &on_progress).await?;
+        (None, Vec::new(), found)
+    };
+    let mut shown = ProjectionOutput {
+        applied_up_to,
+        compared_rows,
+        found,
+        repaired: None,
     };
     if command.operator.dry_run {
         return Ok(shown);
@@ -295,7 +292,7 @@ impl VerifyOutput {
         // After a repair the rows are out of date.
         let unchanged = self.projections.iter().filter(|it| it.repaired.is_none());
         let rows = unchanged.flat_map(|it| &it.compared_rows);
-        let rows: Vec<&SubjectRow> = rows.collect();
+        let rows: Vec<&ComparedRow> = rows.collect();
         if !rows.is_empty() {
             lines.push(String::new());
             lines.extend(rows_table(&rows));

@@ -7,19 +7,6 @@ const TIMEOUT_MS = 5000;
 
 const live = () => document.querySelector("[data-live]");
 
-// What the reader has opened or stands on stays so.
-const replaceBy = (next) => {
-  const current = live();
-  const focused = current.contains(document.activeElement) && document.activeElement.id;
-  for (const details of current.querySelectorAll("details[open][id]")) {
-    next.querySelector(`#${details.id}`)?.setAttribute("open", "");
-  }
-  current.replaceWith(next);
-  if (focused) {
-    document.getElementById(focused)?.focus({ preventScroll: true });
-  }
-};
-
 const refresh = async () => {
   const answer = await fetch(location.href, { signal: AbortSignal.timeout(TIMEOUT_MS) });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -27,7 +14,7 @@ const refresh = async () => {
   if (!next) {
     throw new Error(page.querySelector("h1")?.textContent ?? `HTTP status ${answer.status}`);
   }
-  replaceBy(next);
+  live().replaceWith(next);
 };
 
 const start = (state) => {

@@ -18,7 +18,7 @@ use super::{
     Console,
     error_page::ErrorPage,
     layout::{self, Nav},
-    newest_events::{self, EventFilter, EventsCursor, PAGE_EVENTS},
+    newest_events::{self, EventsCursor, PAGE_EVENTS},
     parameters::Parameters,
     wording,
 };
@@ -107,11 +107,8 @@ impl Query {
         if let Some(link_id) = self.link_id {
             return self.of_link(pool, link_id).await;
         }
-        let wanted = EventFilter {
-            account_id: self.account_id,
-            event_type: self.event_type.clone(),
-        };
-        let found = newest_events::find(pool, &wanted, self.before).await?;
+        let (account_id, event_type) = (self.account_id, self.event_type.as_deref());
+        let found = newest_events::find(pool, account_id, event_type, self.before).await?;
         Ok(Shown {
             events: found.events,
             looked_at: found.looked_at,

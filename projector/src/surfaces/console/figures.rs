@@ -17,11 +17,7 @@ pub(super) fn change(number: i64) -> String {
 
 /// Shows an instant in UTC, to the millisecond.
 pub(super) fn instant(at: OffsetDateTime) -> Markup {
-    stamp(&timestamp::format(at))
-}
-
-/// Shows an instant that is already formatted.
-pub(super) fn stamp(text: &str) -> Markup {
+    let text = timestamp::format(at);
     let shown = text.trim_end_matches('Z').replacen('T', " ", 1);
     html! { time datetime=(text) { (shown) } }
 }

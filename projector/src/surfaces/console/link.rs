@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     operations::verify::{
-        self,
-        subject::{self, SubjectRow, VerifiedSubject},
+        self, ComparedRow,
+        subject::{self, VerifiedSubject},
     },
     read_models::Projection,
 };
@@ -69,7 +69,7 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
 async fn rows_in_time(
     console: &Console,
     subject: &VerifiedSubject,
-) -> anyhow::Result<Vec<SubjectRow>> {
+) -> anyhow::Result<Vec<ComparedRow>> {
     let comparison = async {
         let _permit = console.comparison.acquire().await?;
         rows(&console.databases, subject).await
@@ -79,7 +79,10 @@ async fn rows_in_time(
 }
 
 /// Compares the rows of the link in the served generations with the log.
-async fn rows(databases: &Databases, subject: &VerifiedSubject) -> anyhow::Result<Vec<SubjectRow>> {
+async fn rows(
+    databases: &Databases,
+    subject: &VerifiedSubject,
+) -> anyhow::Result<Vec<ComparedRow>> {
     let mut rows = Vec::new();
     for projection in Projection::ALL {
         let target = verify::served(&databases.read, projection).await?;
@@ -91,7 +94,7 @@ async fn rows(databases: &Databases, subject: &VerifiedSubject) -> anyhow::Resul
 
 /// Shows the link as of its last event.
 fn facts(link_id: LinkId, last: &RecordedEvent) -> Markup {
-    let state = last.link_after().ok().flatten().map(|after| after.state);
+    let state = last.link_after().ok().map(|after| after.state);
     html! {
         h1 {
             "Link "
@@ -123,7 +126,7 @@ fn now(state: &LinkState) -> Markup {
 }
 
 /// Shows one line for a row that is what the log says, and otherwise one for each column that differs.
-fn table(rows: &[SubjectRow]) -> Markup {
+fn table(rows: &[ComparedRow]) -> Markup {
     html! {
         table {
             caption.visually-hidden { "Rows of the link, compared with the log" }
@@ -151,7 +154,7 @@ fn table(rows: &[SubjectRow]) -> Markup {
     }
 }
 
-fn line(row: &SubjectRow, column: &str, log: &Markup, found: &Markup) -> Markup {
+fn line(row: &ComparedRow, column: &str, log: &Markup, found: &Markup) -> Markup {
     html! {
         tr {
             th scope="row" { (row.table) }

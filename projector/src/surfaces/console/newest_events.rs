@@ -25,13 +25,6 @@ const ONE_SHARD_SPAN: i64 = 20_000;
 /// Maximum number of events that are read in each shard for a page of all shards.
 const ALL_SHARDS_SPAN: i64 = 2_000;
 
-/// Filters of the events.
-#[derive(Debug, Clone, Default)]
-pub(super) struct EventFilter {
-    pub(super) account_id: Option<AccountId>,
-    pub(super) event_type: Option<String>,
-}
-
 /// Position in each shard that a page begins before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventsCursor(PerShard<Position>);
@@ -46,17 +39,19 @@ pub(super) struct Found {
     pub(super) looked_at: i64,
 }
 
-/// Returns a page of matching events, newest first.
+/// Returns a page of the events of the account and the type, if given, newest first.
 pub(super) async fn find(
     pool: &PgPool,
-    wanted: &EventFilter,
+    account_id: Option<AccountId>,
+    event_type: Option<&str>,
     cursor: Option<EventsCursor>,
 ) -> sqlx::Result<Found> {
     let end = EventsCursor(log::heads(pool).await?.map(|head| head + 1));
-    let spans = wanted.spans(cursor.map_or(end, |cursor| cursor.at_most(end)));
+    let cursor = cursor.map_or(end, |cursor| cursor.at_most(end));
+    let spans = spans(account_id, event_type, cursor);
     let newest = NewestFilter {
-        account_id: wanted.account_id,
-        event_type: wanted.event_type.as_deref(),
+        account_id,
+        event_type,
         limit: i64::try_from(PAGE_EVENTS).expect("a few"),
     };
     let mut events = log::read_before(pool, &spans, newest).await?;
@@ -82,30 +77,32 @@ fn right_before(span: &PositionSpan) -> ReadFrom {
     }
 }
 
-impl EventFilter {
-    /// Returns the positions to read for a page.
-    fn spans(&self, cursor: EventsCursor) -> Vec<PositionSpan> {
-        let only = self.account_id.map(Shard::of);
-        let length = match (only, &self.event_type) {
-            (Some(_), _) => ONE_SHARD_SPAN,
-            (None, Some(_)) => ALL_SHARDS_SPAN,
-            // Every event matches.
-            (None, None) => i64::try_from(PAGE_EVENTS).expect("a few"),
-        };
-        let shards = Shard::all().filter(|shard| only.is_none_or(|only| only == *shard));
-        shards
-            .map(|shard| {
-                let before = cursor.0[shard.index()];
-                let from = (before - length).max(1);
-                PositionSpan {
-                    shard,
-                    from,
-                    before,
-                }
-            })
-            .filter(|span| span.from < span.before)
-            .collect()
-    }
+/// Returns the positions to read for a page.
+fn spans(
+    account_id: Option<AccountId>,
+    event_type: Option<&str>,
+    cursor: EventsCursor,
+) -> Vec<PositionSpan> {
+    let only = account_id.map(Shard::of);
+    let length = match (only, event_type) {
+        (Some(_), _) => ONE_SHARD_SPAN,
+        (None, Some(_)) => ALL_SHARDS_SPAN,
+        // Every event matches.
+        (None, None) => i64::try_from(PAGE_EVENTS).expect("a few"),
+    };
+    let shards = Shard::all().filter(|shard| only.is_none_or(|only| only == *shard));
+    shards
+        .map(|shard| {
+            let before = cursor.of(shard);
+            let from = (before - length).max(1);
+            PositionSpan {
+                shard,
+                from,
+                before,
+            }
+        })
+        .filter(|span| span.from < span.before)
+        .collect()
 }
 
 /// Events that were read in a shard.

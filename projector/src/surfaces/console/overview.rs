@@ -1,11 +1,10 @@
-//! `/`: status report of the projector. A script reloads the page.
+//! `/`: what `projector status` prints, parked accounts, and the latest commands of operators. A script reloads
+//! the page.
 
-mod clicks;
-mod facts;
-mod generations;
 mod operations;
 pub(super) mod parked;
-mod projections;
+
+use std::mem;
 
 use axum::{extract::State, http::Uri, response::Response};
 use maud::{Markup, html};
@@ -13,13 +12,13 @@ use maud::{Markup, html};
 use super::{
     Console,
     error_page::ErrorPage,
-    figures::{sentence, stamp},
+    figures::sentence,
     layout::{self, Nav},
     parameters::Parameters,
 };
-use crate::operations::{
-    parked::list,
-    status::{self, StatusReport},
+use crate::{
+    operations::{parked::list, status},
+    surfaces::cli::status::plain_text,
 };
 
 /// Maximum number of parked accounts on the page.
@@ -27,7 +26,8 @@ const PARKED_MAX: i64 = 20;
 
 pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Response, ErrorPage> {
     Parameters::of(&uri, &[])?;
-    let status = status::collect(&console.databases).await?;
+    let mut status = status::collect(&console.databases).await?;
+    let findings = mem::take(&mut status.findings);
     let parkings = list(&console.databases.read, None, PARKED_MAX).await?;
     let content = html! {
         div.title {
@@ -35,9 +35,12 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
             p #live-state.quiet { "Reload for newer figures." }
         }
         div data-live {
-            (verdict(&status))
-            (projections::section(&status.projections, &console.samples))
-            (generations::section(&status.projections, &console.samples))
+            (verdict(&findings))
+            section {
+                h2 { "Status" }
+                pre { (plain_text(&status)) }
+                p.summary { "Every shard: " code { "projector status --shards" } "." }
+            }
             section {
                 h2 { "Parked accounts" }
                 @if parkings.is_empty() {
@@ -49,27 +52,21 @@ pub(super) async fn page(State(console): State<Console>, uri: Uri) -> Result<Res
                     }
                 }
             }
-            div.columns {
-                (facts::relay(&status.relay))
-                (facts::snapshot(&status.snapshots))
-            }
-            @if let Ok(clicks) = &status.clicks { (clicks::section(clicks)) }
             (operations::section(&status.recent_operations))
-            p.summary { "As of " (stamp(&status.at)) ", log epoch " (status.log_epoch) "." }
         }
     };
     Ok(layout::answer("Overview", Nav::Overview, &content))
 }
 
 /// Shows the findings, or that there are none.
-fn verdict(status: &StatusReport) -> Markup {
+fn verdict(findings: &[String]) -> Markup {
     html! {
-        @if status.findings.is_empty() {
+        @if findings.is_empty() {
             p.verdict { span.good { "✓ All is well" } }
         } @else {
             section.notice {
                 h2 { "⚠ Waiting for an operator" }
-                ul { @for finding in &status.findings { li { (sentence(finding)) } } }
+                ul { @for finding in findings { li { (sentence(finding)) } } }
             }
         }
     }

@@ -74,7 +74,7 @@ fn details(changes: &DetailChanges) -> Markup {
             .map(|it| ("expires at", texts(it, ToString::to_string))),
         expired_url
             .as_ref()
-            .map(|it| ("expired URL", texts(it, Clone::clone))),
+            .map(|it| ("expired URL", texts(it, |url| url.as_str().to_owned()))),
     ];
     html! {
         @for (name, (from, to)) in rows.into_iter().flatten() {

@@ -73,8 +73,7 @@ async fn verify_reports_and_records_right_rows() {
         let last = outcome::last(stage.database.pool(), projection)
             .await
             .unwrap();
-        assert_eq!(last.mismatches, 0);
-        assert!(last.verified_at_s > 0.0);
+        assert_eq!(last.unwrap().mismatches, 0);
     }
     let unknown = run(&stage, &["links", "--generation", "7"]).await;
     assert_eq!(unknown.status.code(), Some(1));
@@ -118,7 +117,7 @@ async fn verify_names_and_repairs_wrong_rows() {
         "{error}"
     );
     let last = outcome::last(pool, Projection::Links).await.unwrap();
-    assert_eq!(last.mismatches, 1);
+    assert_eq!(last.unwrap().mismatches, 1);
 
     let planned = run(&stage, &["--repair", "--dry-run"]).await;
     assert_eq!(planned.status.code(), Some(1));
@@ -143,7 +142,7 @@ async fn verify_names_and_repairs_wrong_rows() {
     assert_eq!(of_links["repaired"]["left"]["mismatches"], 0);
     assert_eq!(Tables::read(pool).await, intact);
     let last = outcome::last(pool, Projection::Links).await.unwrap();
-    assert_eq!(last.mismatches, 0);
+    assert_eq!(last.unwrap().mismatches, 0);
     let recorded: Vec<(String, String, String, String)> =
         sqlx::query_as("SELECT command, operator, reason, detail FROM read_model.operations")
             .fetch_all(pool)

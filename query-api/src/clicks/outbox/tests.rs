@@ -88,13 +88,13 @@ fn refused_record_is_dropped_alone() {
     outbox.acknowledge(number, 1, now);
     outbox.mark_sent(number);
     outbox.mark_sent(number);
-    assert_eq!(outbox.refuse(number, 2), Refused::SentAlone);
-    assert_eq!(outbox.refuse(number, 3), Refused::SentAlone);
+    assert_eq!(outbox.refuse(number, 2), None);
+    assert_eq!(outbox.refuse(number, 3), None);
     outbox.forget_producer();
     assert_eq!(outbox.next_to_send(number, now).unwrap().0, 2);
     outbox.mark_sent(number);
     assert!(outbox.next_to_send(number, now).is_none());
-    assert_eq!(outbox.refuse(number, 2), Refused::Dropped(1));
+    assert_eq!(outbox.refuse(number, 2), Some(1));
     outbox.forget_producer();
     assert_eq!(deliver(&mut outbox, number), [3, 4]);
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use futures::{TryStreamExt as _, stream::BoxStream};
+use futures::TryStreamExt as _;
 use linkledger_core::{
     click::{
         Dimension,
@@ -34,9 +34,41 @@ impl FigureQuery for TopValuesQuery {
     }
 
     async fn read(&self, session: &mut PgConnection) -> Result<Top<String>, FiguresError> {
+        let account_id = self.subject.account_id.uuid();
         let mut rows = match self.subject.link_id {
-            Some(link_id) => self.rows_of_link(session, link_id),
-            None => self.rows_of_account(session),
+            Some(link_id) => sqlx::query_as!(
+                CountsOfDay,
+                r#"
+            SELECT day, CASE $5 WHEN 'country' THEN country WHEN 'referrer_host' THEN referrer_host
+                                WHEN 'browser' THEN browser WHEN 'os' THEN os
+                                WHEN 'device' THEN device END AS "counts!"
+            FROM clicks.link_values
+            WHERE account_id = $1 AND link_id = $2 AND day >= $3 AND day < $4
+            ORDER BY day
+            "#,
+                account_id,
+                link_id.uuid(),
+                self.days.start,
+                self.days.end,
+                self.dimension.name()
+            )
+            .fetch(session),
+            None => sqlx::query_as!(
+                CountsOfDay,
+                r#"
+            SELECT day, CASE $4 WHEN 'country' THEN country WHEN 'referrer_host' THEN referrer_host
+                                WHEN 'browser' THEN browser WHEN 'os' THEN os
+                                WHEN 'device' THEN device END AS "counts!"
+            FROM clicks.account_values
+            WHERE account_id = $1 AND day >= $2 AND day < $3
+            ORDER BY day
+            "#,
+                account_id,
+                self.days.start,
+                self.days.end,
+                self.dimension.name()
+            )
+            .fetch(session),
         };
         let mut figures = ValueFigures::default();
         while let Some(row) = rows.try_next().await? {
@@ -54,80 +86,6 @@ struct CountsOfDay {
     counts: Vec<u8>,
 }
 
-impl TopValuesQuery {
-    fn rows_of_link<'s>(
-        &'s self,
-        session: &'s mut PgConnection,
-        link_id: LinkId,
-    ) -> BoxStream<'s, sqlx::Result<CountsOfDay>> {
-        let rows = sqlx::query_as!(
-            CountsOfDay,
-            r#"
-            SELECT day, CASE $5 WHEN 'country' THEN country WHEN 'referrer_host' THEN referrer_host
-                                WHEN 'browser' THEN browser WHEN 'os' THEN os
-                                WHEN 'device' THEN device END AS "counts!"
-            FROM clicks.link_values
-            WHERE account_id = $1 AND link_id = $2 AND day >= $3 AND day < $4
-            ORDER BY day
-            "#,
-            self.subject.account_id.uuid(),
-            link_id.uuid(),
-            self.days.start,
-            self.days.end,
-            self.dimension.name()
-        );
-        rows.fetch(session)
-    }
-
-    fn rows_of_account<'s>(
-        &'s self,
-        session: &'s mut PgConnection,
-    ) -> BoxStream<'s, sqlx::Result<CountsOfDay>> {
-        let rows = sqlx::query_as!(
-            CountsOfDay,
-            r#"
-            SELECT day, CASE $4 WHEN 'country' THEN country WHEN 'referrer_host' THEN referrer_host
-                                WHEN 'browser' THEN browser WHEN 'os' THEN os
-                                WHEN 'device' THEN device END AS "counts!"
-            FROM clicks.account_values
-            WHERE account_id = $1 AND day >= $2 AND day < $3
-            ORDER BY day
-            "#,
-            self.subject.account_id.uuid(),
-            self.days.start,
-            self.days.end,
-            self.dimension.name()
-        );
-        rows.fetch(session)
-    }
-}
-
-/// Link of a ranking.
-struct RankedLink {
-    link_id: LinkId,
-    clicks: i64,
-    /// Sum of the clicks of all links, beyond the limit too.
-    all_clicks: i64,
-}
-
-/// Returns the items of links that are in order, without visitors.
-fn ranked(links: Vec<RankedLink>) -> Result<Top<LinkId>, FiguresError> {
-    let all = unsigned(links.first().map_or(0, |link| link.all_clicks))?;
-    let mut items = Vec::with_capacity(links.len());
-    for link in links {
-        items.push(TopItem {
-            key: link.link_id,
-            clicks: unsigned(link.clicks)?,
-            visitors: 0,
-        });
-    }
-    let shown: u64 = items.iter().map(|item| item.clicks).sum();
-    Ok(Top {
-        items,
-        other: all.saturating_sub(shown),
-    })
-}
-
 /// The `limit` most clicked links of an account.
 pub(crate) struct TopLinksQuery {
     pub(crate) account_id: AccountId,
@@ -143,21 +101,7 @@ impl FigureQuery for TopLinksQuery {
     }
 
     async fn read(&self, session: &mut PgConnection) -> Result<Top<LinkId>, FiguresError> {
-        let rows = self.rows(&mut *session).await?;
-        let mut top = ranked(rows)?;
-        let link_ids: Vec<Uuid> = top.items.iter().map(|item| item.key.uuid()).collect();
-        let visitors = self.visitors(session, &link_ids).await?;
-        for item in &mut top.items {
-            item.visitors = visitors.get(&item.key.uuid()).copied().unwrap_or_default();
-        }
-        Ok(top)
-    }
-}
-
-impl TopLinksQuery {
-    async fn rows(&self, session: &mut PgConnection) -> sqlx::Result<Vec<RankedLink>> {
-        let rows = sqlx::query_as!(
-            RankedLink,
+        let rows = sqlx::query!(
             r#"
         SELECT link_id AS "link_id!: LinkId", sum(clicks)::bigint AS "clicks!",
                sum(sum(clicks)) OVER ()::bigint AS "all_clicks!"
@@ -172,10 +116,29 @@ impl TopLinksQuery {
             self.days.start,
             self.days.end,
             self.limit
-        );
-        rows.fetch_all(session).await
+        )
+        .fetch_all(&mut *session)
+        .await?;
+        let link_ids: Vec<Uuid> = rows.iter().map(|row| row.link_id.uuid()).collect();
+        let visitors = self.visitors(session, &link_ids).await?;
+        // The sum of the clicks of all links, beyond the limit too.
+        let mut other = unsigned(rows.first().map_or(0, |row| row.all_clicks))?;
+        let mut items = Vec::with_capacity(rows.len());
+        for row in rows {
+            let clicks = unsigned(row.clicks)?;
+            other = other.saturating_sub(clicks);
+            let estimate = visitors.get(&row.link_id.uuid());
+            items.push(TopItem {
+                key: row.link_id,
+                clicks,
+                visitors: estimate.copied().unwrap_or_default(),
+            });
+        }
+        Ok(Top { items, other })
     }
+}
 
+impl TopLinksQuery {
     /// Reads the visitors of the links. A link has one row for each day, so that nothing is united.
     async fn visitors(
         &self,

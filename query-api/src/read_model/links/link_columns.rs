@@ -5,7 +5,7 @@ use std::iter::zip;
 use linkledger_core::{
     http::link_body::LinkParts,
     id::LinkId,
-    link::{DisabledBy, Expiry, LinkDetails, Tags},
+    link::{Destination, DisabledBy, Expiry, LinkDetails, Tags},
     shard::Position,
 };
 use time::OffsetDateTime;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::LinkView;
 
-/// Row of [`query_link_rows`]: a checkpoint, if wanted, and a link, if found.
+/// Row of a link read by its id: a checkpoint, if wanted, and a link, if found.
 pub(super) struct LinkRow {
     pub(super) epoch: Option<i32>,
     pub(super) position: Option<Position>,
@@ -31,25 +31,6 @@ pub(super) struct LinkRow {
     pub(super) disabled_by: Option<String>,
 }
 
-/// Statement with a [`LinkRow`] for each row: the columns of a checkpoint, then those of the link `l` between the two texts.
-macro_rules! query_link_rows {
-    ([$checkpoint:literal], [$from:literal], $($parameter:expr),+) => {
-        sqlx::query_as!(
-            $crate::read_model::links::link_columns::LinkRow,
-            $checkpoint
-                + r#"
-                l.link_id AS "link_id?", l.slug AS "slug?", l.destination_url AS "destination_url?",
-                l.version AS "version?", l.created_at AS "created_at?", l.title AS "title?",
-                l.external_id AS "external_id?", l.tags AS "tags?", l.expires_at AS "expires_at?",
-                l.expired_url AS "expired_url?", l.disabled_by AS "disabled_by?"
-                "#
-                + $from,
-            $($parameter),+
-        )
-    };
-}
-pub(super) use query_link_rows;
-
 impl LinkRow {
     pub(super) fn into_link(self) -> Option<LinkView> {
         Some(LinkView {
@@ -63,7 +44,7 @@ impl LinkRow {
                     external_id: self.external_id,
                     tags: self.tags.and_then(Tags::of),
                     expires_at: self.expires_at.map(Expiry::at),
-                    expired_url: self.expired_url,
+                    expired_url: self.expired_url.map(Destination::stored),
                 },
                 disabled_by: self.disabled_by.as_deref().and_then(DisabledBy::of_name),
             },
@@ -172,7 +153,7 @@ impl LinkArrays {
                         external_id,
                         tags: tags.as_deref().and_then(tags_of_text),
                         expires_at: expires_at.map(Expiry::at),
-                        expired_url,
+                        expired_url: expired_url.map(Destination::stored),
                     },
                     disabled_by: disabled_by.as_deref().and_then(DisabledBy::of_name),
                 },

@@ -117,11 +117,8 @@ fn parse_format(text: &str) -> Result<QrFormat, ParameterError> {
 }
 
 fn parse_ecc(text: &str) -> Result<ErrorCorrection, ParameterError> {
-    let letters: Vec<&str> = ErrorCorrection::ALL
-        .iter()
-        .map(|level| level.letter())
-        .collect();
-    parse_name(text, ErrorCorrection::of_letter, &letters)
+    let letters = ErrorCorrection::ALL.map(ErrorCorrection::name);
+    parse_name(text, ErrorCorrection::of_name, &letters)
 }
 
 /// Takes a whole number in its canonical spelling.
@@ -135,21 +132,17 @@ fn take_number<N: FromStr + PartialOrd + fmt::Display>(
         let number = number.filter(|it| range.contains(it) && it.to_string() == text);
         number.ok_or_else(|| {
             let (min, max) = (range.start(), range.end());
-            ParameterError {
-                code: "out_of_range",
-                detail: format!("The {name} is a number from {min} to {max}."),
-                members: Vec::new(),
-            }
+            let detail = format!("The {name} is a number from {min} to {max}.");
+            ParameterError::new("out_of_range", detail)
         })
     })
 }
 
 fn take_color(parameters: &mut Parameters, name: &str) -> Option<Color> {
     parameters.take(name, |text| {
-        Color::parse(text).ok_or_else(|| ParameterError {
-            code: "invalid_color",
-            detail: format!("Send {name} as six hexadecimal digits, such as 1a2b3c."),
-            members: Vec::new(),
+        Color::parse(text).ok_or_else(|| {
+            let detail = format!("Send {name} as six hexadecimal digits, such as 1a2b3c.");
+            ParameterError::new("invalid_color", detail)
         })
     })
 }

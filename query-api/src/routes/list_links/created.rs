@@ -23,13 +23,9 @@ impl CreatedBound {
         let to = parameters.take(CREATED_TO, |text| {
             let to = Self::parse(CREATED_TO, text)?;
             if from.is_some_and(|from| from >= to) {
-                return Err(ParameterError {
-                    code: "range_empty",
-                    detail: format!(
-                        "The range is empty: {CREATED_TO} must be after {CREATED_FROM}."
-                    ),
-                    members: Vec::new(),
-                });
+                let detail =
+                    format!("The range is empty: {CREATED_TO} must be after {CREATED_FROM}.");
+                return Err(ParameterError::new("range_empty", detail));
             }
             Ok(to)
         });

@@ -1,8 +1,8 @@
 //! The filters and the order of the list. `docs/api.md#lists` describes both.
 //!
 //! A new filter is a field of [`LinkFilters`] and of [`FilterParameters`], a name in [`PARAMETERS`], a line in `take`,
-//! `query`, `search` and `has_other_filters_than_slug`, and a condition in `read_model/links/search/page.rs`, with a walk
-//! of its own in `search/walks.rs` if an index serves the filter.
+//! `query` and `search`, and a condition in `read_model/links/search.rs`, with a walk
+//! of its own there if an index serves the filter.
 
 use linkledger_core::{
     event_store::slugs,
@@ -164,9 +164,8 @@ impl LinkFilters {
             parameters.take(EXTERNAL_ID, |text| parse_external_id(text).map_err(error));
         let tags = parameters.take(TAG, |text| parse_tags(text).map_err(error));
         let state = parameters.take(STATE, |text| {
-            let states = StateFilter::ALL;
-            let of_name = |name: &str| states.into_iter().find(|state| state.name() == name);
-            parse_name(text, of_name, &states.map(StateFilter::name))
+            let names = StateFilter::ALL.map(StateFilter::name);
+            parse_name(text, StateFilter::of_name, &names)
         });
         let (created_from, created_to) = CreatedBound::take(parameters);
         let order = parameters.take(SORT, |text| {
@@ -238,12 +237,13 @@ impl LinkFilters {
     /// # Errors
     /// Returns `storage_unavailable` if the database fails or does not answer in time.
     pub(super) async fn look_up(
-        self,
+        mut self,
         pool: &PgPool,
         page: PageOfList,
     ) -> Result<ListRead, Problem> {
-        let has_other_filters = self.has_other_filters_than_slug();
-        let Some(slug) = &self.slug else {
+        let slug = self.slug.take();
+        let has_other_filters = !self.query().is_empty();
+        let Some(slug) = &slug else {
             return Ok(if has_other_filters {
                 ListRead::Search(self.search(page, None))
             } else {
@@ -269,18 +269,6 @@ impl LinkFilters {
             // A list may be read again until its snapshot has a position.
             with_visibility: true,
         }))
-    }
-
-    fn has_other_filters_than_slug(&self) -> bool {
-        self.slug_prefix.is_some()
-            || self.destination.is_some()
-            || self.destination_host.is_some()
-            || self.external_id.is_some()
-            || self.tags.is_some()
-            || self.state.is_some()
-            || self.created_from.is_some()
-            || self.created_to.is_some()
-            || self.order != LinkOrder::NewestFirst
     }
 
     /// Returns the search for a page, of one link only if `only` is given.
@@ -346,11 +334,7 @@ fn parse_tags(text: &str) -> Result<Tags, FieldCode> {
 }
 
 fn error(code: FieldCode) -> ParameterError {
-    ParameterError {
-        code: code.as_str(),
-        detail: code.detail().to_owned(),
-        members: Vec::new(),
-    }
+    ParameterError::new(code.as_str(), code.detail())
 }
 
 fn prefix_error(code: FieldCode) -> ParameterError {

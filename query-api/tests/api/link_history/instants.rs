@@ -20,7 +20,7 @@ fn assert_version(answer: &Answer, stream: &Stream, version: usize, at: &str) {
     let etag = format!("\"{version}\"");
     assert_eq!(answer.header("etag"), Some(etag.as_str()), "{at}");
     let body = answer.json();
-    assert_eq!(body["destination_url"], link.state.destination_url, "{at}");
+    assert_eq!(body["destination_url"], *link.state.destination_url, "{at}");
     let details = json!(link.state.details);
     for name in ["title", "external_id", "tags", "expires_at", "expired_url"] {
         assert_eq!(body.get(name), details.get(name), "{at}: {name}");

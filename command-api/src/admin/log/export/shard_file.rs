@@ -4,7 +4,7 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{self, Seek as _, SeekFrom, Write},
+    io::{self, Seek as _, SeekFrom},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
@@ -27,8 +27,9 @@ const EVENT_BEGINS: &[u8] = b"{\"";
 /// Locked file of a shard.
 #[derive(Debug)]
 pub(super) struct ShardFile {
-    path: PathBuf,
-    file: File,
+    pub(super) path: PathBuf,
+    /// File, at its end.
+    pub(super) file: File,
     shard: Shard,
     last: Option<Line>,
 }
@@ -88,10 +89,6 @@ impl ShardFile {
         self.last.as_ref().map_or(0, |line| line.position)
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Checks that the log has the last event of the file at the same position.
     ///
     /// # Errors
@@ -116,19 +113,6 @@ impl ShardFile {
             );
         }
         Ok(())
-    }
-
-    /// Returns a writer that appends to the file.
-    pub(super) fn append(&self) -> impl Write {
-        &self.file
-    }
-
-    /// Waits until the file is on disk.
-    ///
-    /// # Errors
-    /// Returns the error of the operating system.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
     }
 }
 

@@ -9,7 +9,7 @@ mod links;
 mod tests;
 
 use linkledger_core::{
-    credits::{CreditsCharged, CreditsEvent},
+    credits::CreditsEvent,
     envelope::Metadata,
     event::Event,
     event_store::{
@@ -55,16 +55,9 @@ pub(super) struct Audit {
     external_ids: ExternalIdAudit,
     accounts: Accounts,
     chain: Chain,
-    slugs: Vec<SlugOf>,
+    /// Slugs of created links.
+    slugs: Vec<(Position, (String, LinkId))>,
     findings: Findings,
-}
-
-/// Slug of a created link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SlugOf {
-    pub(super) position: Position,
-    pub(super) slug: String,
-    pub(super) link_id: LinkId,
 }
 
 /// Result of the check of a shard.
@@ -130,7 +123,7 @@ impl Audit {
     }
 
     /// Takes the slugs of the links that were created since the last call.
-    pub(super) fn take_slugs(&mut self) -> Vec<SlugOf> {
+    pub(super) fn take_slugs(&mut self) -> Vec<(Position, (String, LinkId))> {
         std::mem::take(&mut self.slugs)
     }
 
@@ -144,17 +137,13 @@ impl Audit {
         self.accounts
             .check_account(account_id, position, &mut self.findings);
         let decoded = Event::from_stored(stored.event_type, stored.schema_version, stored.payload);
-        let event = match decoded {
-            Ok(event) => Some(event),
-            Err(error) => {
-                let error = anyhow::Error::new(error);
-                self.found(position, format!("the event can't be read: {error:#}"));
-                self.external_ids.note_gap();
-                None
-            }
-        };
+        let event = self.readable(position, "event", decoded);
+        if event.is_none() {
+            self.external_ids.note_gap();
+        }
         let event = event.filter(|event| self.is_in_its_stream(stored, event));
-        let metadata = self.metadata(stored);
+        let metadata = serde_json::from_str(stored.metadata);
+        let metadata: Option<Metadata> = self.readable(position, "metadata", metadata);
         self.check_pair(stored, event.as_ref());
         if stored.stream_id == account_id.uuid() {
             let event = event.as_ref();
@@ -228,15 +217,18 @@ impl Audit {
         is_so
     }
 
-    fn metadata(&mut self, stored: &StoredEvent<'_>) -> Option<Metadata> {
-        match serde_json::from_str(stored.metadata) {
-            Ok(metadata) => Some(metadata),
-            Err(error) => {
-                let what = format!("the metadata can't be read: {error}");
-                self.found(stored.position, what);
-                None
-            }
-        }
+    /// Adds a finding about a part of an event that can't be read.
+    fn readable<T, E: Into<anyhow::Error>>(
+        &mut self,
+        position: Position,
+        part: &str,
+        read: Result<T, E>,
+    ) -> Option<T> {
+        let failed = |error: E| {
+            let what = format!("the {part} can't be read: {:#}", error.into());
+            self.found(position, what);
+        };
+        read.map_err(failed).ok()
     }
 
     /// Checks that a created link and its charge are neighbours.
@@ -245,16 +237,23 @@ impl Audit {
             Some(Event::Credits(CreditsEvent::Charged(charge))) => Some(charge),
             Some(_) | None => None,
         };
-        let is_wrong = match (self.before, charge) {
-            (Before::Link(account_id, link_id), Some(charge)) => {
-                (charge.account_id, charge.link_id) != (account_id, link_id)
+        let paid = charge.map(|charge| (charge.account_id, charge.link_id));
+        match (self.before, paid) {
+            (Before::Link(account_id, link_id), _)
+                if event.is_some() && paid != Some((account_id, link_id)) =>
+            {
+                let what = format!(
+                    "the CreditsCharged of {link_id}, created right before, should stand here"
+                );
+                self.found(stored.position, what);
             }
-            (Before::Link(..), None) => event.is_some(),
-            (Before::Other, Some(_)) => true,
-            (Before::Other, None) | (Before::Unknown, _) => false,
-        };
-        if is_wrong {
-            self.found(stored.position, unpaired(self.before, charge));
+            (Before::Other, Some((_, link_id))) => {
+                let what = format!(
+                    "the LinkCreated of {link_id} should stand right before this CreditsCharged"
+                );
+                self.found(stored.position, what);
+            }
+            (Before::Link(..) | Before::Other | Before::Unknown, _) => {}
         }
         self.before = match event {
             Some(Event::Link(LinkEvent::Created(created))) => {
@@ -280,11 +279,8 @@ impl Audit {
         };
         let after = after.as_ref();
         if let Some(LinkEvent::Created(created)) = event {
-            self.slugs.push(SlugOf {
-                position: stored.position,
-                slug: created.slug.clone(),
-                link_id: created.link_id,
-            });
+            let slug = (created.slug.clone(), created.link_id);
+            self.slugs.push((stored.position, slug));
         }
         if let Some(event) = event {
             self.external_ids
@@ -293,19 +289,6 @@ impl Audit {
         let link_id = LinkId::from_uuid(stored.stream_id);
         for fault in self.links.apply(stored, event.map(|event| (event, after))) {
             self.found(stored.position, format!("{link_id}: {fault}"));
-        }
-    }
-}
-
-fn unpaired(before: Before, charge: Option<&CreditsCharged>) -> String {
-    match (before, charge) {
-        (Before::Link(_, link_id), _) => {
-            format!("the CreditsCharged of {link_id}, created right before, should stand here")
-        }
-        (Before::Other | Before::Unknown, charge) => {
-            let link_id = charge.map(|charge| charge.link_id.to_string());
-            let link_id = link_id.unwrap_or_default();
-            format!("the LinkCreated of {link_id} should stand right before this CreditsCharged")
         }
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     pipeline::{checkpoint::Checkpoint, poison::PoisonReason},
-    read_models::{PerProjection, skipped::Skipped},
+    read_models::skipped::Skipped,
 };
 
 const ANNA: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
@@ -224,7 +224,7 @@ fn skipped_event_neither_parks_nor_waits() {
 #[test]
 fn poison_reasons_are_found_by_name() {
     for reason in PoisonReason::ALL {
-        assert_eq!(PoisonReason::named(reason.name()), Some(reason));
+        assert_eq!(PoisonReason::of_name(reason.name()), Some(reason));
     }
-    assert_eq!(PoisonReason::named("mood"), None);
+    assert_eq!(PoisonReason::of_name("mood"), None);
 }

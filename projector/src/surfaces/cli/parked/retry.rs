@@ -1,6 +1,6 @@
 //! `parked retry`: retries the waiting events of parked accounts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -36,11 +36,6 @@ pub struct Retry {
 }
 
 #[derive(Serialize)]
-struct AllRetried {
-    retried: Vec<RetriedAccount>,
-}
-
-#[derive(Serialize)]
 struct Preview {
     dry_run: bool,
     accounts: usize,
@@ -58,7 +53,8 @@ pub(super) async fn run(command: Retry) -> anyhow::Result<()> {
     recorded.context("the retry is done, but cannot be recorded")?;
     let stuck = stuck(&retried);
     let text = text_of(&retried);
-    command.options.print(&AllRetried { retried }, &text)?;
+    let retried = BTreeMap::from([("retried", retried)]);
+    command.options.print(&retried, &text)?;
     if stuck > 0 {
         bail!(
             "not every account could be released; the accounts that are still parked are listed above"

@@ -20,10 +20,7 @@ use crate::{
         figures::grouped,
         parked::{self, PARKINGS_OF_ACCOUNT_MAX},
         rebuild::is_paused,
-        verify::{
-            ComparedColumn,
-            subject::{SubjectRow, VerifiedSubject},
-        },
+        verify::{ComparedColumn, ComparedRow, subject::VerifiedSubject},
     },
     pipeline::parking::{Parking, listing::ListedParking},
     read_models::Projection,
@@ -143,7 +140,7 @@ impl SubjectOutput {
 }
 
 /// Returns a table of the rows, with a line for each column.
-pub(super) fn rows_table(rows: &[&SubjectRow]) -> Vec<String> {
+pub(super) fn rows_table(rows: &[&ComparedRow]) -> Vec<String> {
     let rows = rows.iter().copied();
     let cells = rows
         .filter(|row| row.is_expected || row.is_found)
@@ -152,7 +149,7 @@ pub(super) fn rows_table(rows: &[&SubjectRow]) -> Vec<String> {
 }
 
 /// Returns a line of [`COLUMNS`] for each column of a row, without ids that people know in another form.
-fn row_cells(row: &SubjectRow) -> Vec<Vec<String>> {
+fn row_cells(row: &ComparedRow) -> Vec<Vec<String>> {
     let cell = |is_there: bool, value: &Option<String>| {
         if is_there {
             shown(value.as_ref())

@@ -25,7 +25,8 @@ use super::findings::Findings;
 #[derive(Debug)]
 pub(super) struct ExternalIdAudit {
     keys: RandomState,
-    held: HashMap<u64, Holder>,
+    /// Link that holds each external id, and position of the event that gave the external id.
+    held: HashMap<u64, (LinkId, Position)>,
     /// Key in `held` of each link that holds an external id.
     keys_of_links: HashMap<LinkId, u64>,
     /// Rows of the table; `None` once they are compared.
@@ -34,14 +35,6 @@ pub(super) struct ExternalIdAudit {
     read_at: Position,
     /// True if an event is missing or unreadable: a row without an event may be of that event.
     is_incomplete: bool,
-}
-
-/// Link that holds an external id.
-#[derive(Debug, Clone, Copy)]
-struct Holder {
-    link_id: LinkId,
-    /// Position of the event that gave the external id.
-    position: Position,
 }
 
 impl ExternalIdAudit {
@@ -72,11 +65,10 @@ impl ExternalIdAudit {
         let Some(mut rows) = self.rows.take() else {
             return;
         };
-        for (key, holder) in &self.held {
-            let Holder { link_id, position } = *holder;
-            if rows.remove(key) != Some(link_id) {
+        for (key, (link_id, position)) in &self.held {
+            if rows.remove(key) != Some(*link_id) {
                 let what = format!("the external id of {link_id} is not given to the link");
-                findings.add(Some(position), what);
+                findings.add(Some(*position), what);
             }
         }
         let unexplained = rows.into_values().filter(|_| !self.is_incomplete);
@@ -104,19 +96,13 @@ impl ExternalIdAudit {
             key.and_then(|key| self.held.remove(&key));
         }
         let Some(given) = effect.given else { return };
-        let holder = Holder {
-            link_id: event.link_id(),
-            position: stored.position,
-        };
+        let link_id = event.link_id();
         let key = hash(&self.keys, stored.account_id, given);
-        self.keys_of_links.insert(holder.link_id, key);
-        if let Some(other) = self.held.insert(key, holder)
-            && other.link_id != holder.link_id
+        self.keys_of_links.insert(link_id, key);
+        if let Some((other, _)) = self.held.insert(key, (link_id, stored.position))
+            && other != link_id
         {
-            let what = format!(
-                "{} gets the external id that {} has",
-                holder.link_id, other.link_id
-            );
+            let what = format!("{link_id} gets the external id that {other} has");
             findings.add(Some(stored.position), what);
         }
     }

@@ -28,15 +28,11 @@ pub(super) struct Links {
 #[derive(Debug, Clone, Copy, Default)]
 struct LastLink {
     version: u32,
-    state: StateHash,
+    /// Hash of the state and the account; [`UNKNOWN`] after an event that can't be read.
+    state: u32,
 }
 
-/// Hash of the state and the account of a link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct StateHash(u32);
-
-/// State of a link after an event that can't be read.
-const UNKNOWN: StateHash = StateHash(0);
+const UNKNOWN: u32 = 0;
 
 const UNSOUND: &str = "what the link is after it, by its metadata, is not what its events come to";
 
@@ -67,7 +63,7 @@ impl Links {
         let Some((event, after)) = event else {
             return faults;
         };
-        let hash = |state: &LinkState| StateHash::of(&self.keys, stored.account_id, state);
+        let hash = |state: &LinkState| hash_of(&self.keys, stored.account_id, state);
         link.state = after.map_or(UNKNOWN, hash);
         if let LinkEvent::Created(created) = event {
             if before.version > 0 {
@@ -97,11 +93,10 @@ impl Links {
     }
 }
 
-impl StateHash {
-    /// Returns half of a hash; never [`UNKNOWN`].
-    fn of(keys: &RandomState, account_id: AccountId, state: &LinkState) -> Self {
-        let hash = keys.hash_one((account_id, state));
-        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
-        Self((hash as u32).max(1))
-    }
+/// Returns half of a hash; never [`UNKNOWN`].
+fn hash_of(keys: &RandomState, account_id: AccountId, state: &LinkState) -> u32 {
+    let hash = keys.hash_one((account_id, state));
+    #[expect(clippy::cast_possible_truncation, reason = "half of a hash is one")]
+    let half = hash as u32;
+    half.max(1)
 }

@@ -3,8 +3,8 @@
 use linkledger_core::timestamp;
 
 use crate::operations::{
-    clicks::ClickStatus,
     figures::{counted, duration},
+    status::clicks::ClickStatus,
 };
 
 /// Returns the lines about recorders and figures.
