@@ -246,7 +246,7 @@ class Tree:
     def code_fault(self, path, code):
         if looks_like_a_path(self, code):
             return self.path_fault(path, code)
-        # Metrics are named without the prefix in core/src/metrics.rs.
+        # Metrics are named without the prefix in core/service/src/metrics.rs.
         if re.fullmatch(r"(acc|ent|evt|key|lnk)_[0-9a-z]{26}", code):
             return None  # an id
         name = code.removesuffix("()").removesuffix("!").removeprefix("linkledger_")

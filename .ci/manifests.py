@@ -42,7 +42,7 @@ class Programs:
         metrics = Path("docs/metrics.md").read_text()
         self.probes = set(re.findall(r"^\| `(/\w+)` \|", metrics, re.M)) | {"/metrics"}
         self.metrics = set(re.findall(r"^- `(linkledger_\w+)` ", metrics, re.M))
-        drain_time = re.search(r"DRAIN_TIME_MAX: Duration = Duration::from_secs\((\d+)\)", Path("core/src/lifecycle/tasks.rs").read_text())
+        drain_time = re.search(r"DRAIN_TIME_MAX: Duration = Duration::from_secs\((\d+)\)", Path("core/service/src/lifecycle/tasks.rs").read_text())
         self.drain_seconds = int(drain_time[1])
         self.version = re.search(r'^version = "(.*)"', Path("Cargo.toml").read_text(), re.M)[1]
         self.ports = {service: self._ports(service) for service in SERVICES}

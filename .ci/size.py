@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-PRODUCT = re.compile(r"^(core|command-api|projector|query-api)/src/.*\.rs$")
+PRODUCT = re.compile(r"^(core|core/(clicks|event-store|http|service)|command-api|projector|query-api)/src/.*\.rs$")
 TESTS = re.compile(r"(^|/)tests?(/|\.rs$)")
 UNIT_TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:pub(?:\([^)]*\))? )?mod \w+ \{.*", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^\s*pub(?:\([^)]*\))? (?:struct|enum|trait|type) (\w+)", re.MULTILINE)
@@ -54,7 +54,7 @@ def sizes(sources):
     migrations = "".join(sources.matching(r"^migrations/.*\.sql$").values())
     tables = re.findall(r"^CREATE TABLE \w+\.\w+(?!\w|\s+PARTITION OF)", migrations, re.MULTILINE)
     settings = set(re.findall(r'\benv = "([A-Z_]+)"', "".join(product.values())))
-    metrics = re.findall(r"^    [A-Z_]+ = (?:Counter|Gauge|Histogram) ", sources.read("core/src/metrics.rs"), re.MULTILINE)
+    metrics = re.findall(r"^    [A-Z_]+ = (?:Counter|Gauge|Histogram) ", sources.read("core/service/src/metrics.rs"), re.MULTILINE)
     return [
         ("product: files", len(product)),
         ("product: lines of code, without tests and comments", sum(map(code_lines, product.values()))),

@@ -15,14 +15,15 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use linkledger_core::{
-    clock::Clock,
+use linkledger_core::{clock::Clock, printable::printable};
+use linkledger_event_store::{
+    SessionKind,
+    migrations::{self, Schema},
+};
+use linkledger_service::{
     databases::{DatabaseSettings, Databases},
     doctor::admission,
-    event_store::{self, SessionKind},
     failure,
-    migrations::{self, Schema},
-    printable::printable,
 };
 use serde::Serialize;
 use sqlx::PgPool;
@@ -130,8 +131,9 @@ impl LogAndReadOptions {
 }
 
 async fn connect(url: &str, kind: SessionKind, connections_max: u32) -> anyhow::Result<PgPool> {
-    let pool = event_store::pool(url, kind, connections_max).context("invalid --database-url")?;
-    let checked = event_store::check_connection(url).await;
+    let pool = linkledger_event_store::pool(url, kind, connections_max)
+        .context("invalid --database-url")?;
+    let checked = linkledger_event_store::check_connection(url).await;
     checked.map_err(|error| failure::unreachable_database(url, &error))?;
     Ok(pool)
 }

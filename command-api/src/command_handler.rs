@@ -16,16 +16,18 @@ use linkledger_core::{
     clock::{Clock, new_uuid},
     credits::Credits,
     envelope::{NewEvent, RecordedEvent},
-    event_store::{
-        accounts, append,
-        errors::{ends_session, is_lock_timeout},
-        external_ids, idempotency, links, log, slugs,
-        time_limit::{ANSWER_TIME_MAX, within},
-        transaction::PoolTransaction,
-    },
-    fail_point,
     id::{AccountId, EventId, LinkId},
     link::Slug,
+};
+use linkledger_event_store::{
+    accounts, append,
+    errors::{ends_session, is_lock_timeout},
+    external_ids, idempotency, links, log, slugs,
+    time_limit::{ANSWER_TIME_MAX, within},
+    transaction::PoolTransaction,
+};
+use linkledger_service::{
+    fail_point,
     metrics::{
         APPEND_COMMIT_SECONDS, APPEND_LOAD_SECONDS, APPEND_LOCK_HOLD_SECONDS,
         APPEND_LOCK_WAIT_SECONDS,
@@ -34,15 +36,15 @@ use linkledger_core::{
 use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
 
-use crate::{command_reply::Decision, committed_events::CommittedEvents, renderer};
+use crate::{committed_events::CommittedEvents, renderer};
 pub(crate) use batch_failure::BatchFailure;
 
-/// Timeout of COMMIT, in seconds. A batch that turns out not to be committed must be retried before
+/// Timeout of COMMIT. A batch that turns out not to be committed must be retried before
 /// the deadlines of its commands.
 const COMMIT_TIME_MAX: Duration = Duration::from_secs(3);
-/// Time for which an unknown outcome of COMMIT is looked up before the callers get 504, in seconds.
+/// Time for which an unknown outcome of COMMIT is looked up before the callers get 504.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Timeout of one such lookup, in seconds: the lookup may wait for the locks of the other
+/// Timeout of one such lookup: the lookup may wait for the locks of the other
 /// transaction.
 const LOOKUP_TIME_MAX: Duration = Duration::from_secs(3);
 /// Delay between two lookups.
@@ -68,6 +70,15 @@ pub(crate) enum AccountLocks {
     /// One account, after the other transactions that wait for the account. Postgres serves the
     /// waiting transactions in the order of their arrival.
     WaitFor(AccountId),
+}
+
+/// Decision on a command.
+#[derive(Debug, Clone)]
+pub struct Decision<T = CommandOutcome> {
+    /// Outcome of the command.
+    pub outcome: T,
+    /// Credits of the account right after the decision.
+    pub credits: Credits,
 }
 
 /// Result of an attempt, for one command of the batch.

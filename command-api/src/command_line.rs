@@ -8,8 +8,8 @@ use crate::{
     doctor, serve,
 };
 use clap::{Parser, Subcommand};
-use linkledger_core::{
-    clock::SystemClock,
+use linkledger_core::clock::SystemClock;
+use linkledger_service::{
     doctor::DoctorArgs,
     failure,
     lifecycle::{health, listen, run_program},

@@ -15,16 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{
-    batch::{CommandOutcome, Created, KeyedCreate, LinkChange, LinkCommand, Outcome, SettledLink},
-    metrics::COMMANDS_EXPIRED_TOTAL,
+use linkledger_core::batch::{
+    CommandOutcome, Created, KeyedCreate, LinkChange, LinkCommand, Outcome, SettledLink,
 };
+use linkledger_service::metrics::COMMANDS_EXPIRED_TOTAL;
 use metrics::counter;
 
-use crate::{
-    command_handler::CommandHandler,
-    command_reply::{Decision, Reply, Unavailable},
-};
+use crate::command_handler::{CommandHandler, Decision};
 use in_flight::{CreateInFlight, CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
 pub use writer::Writer;
 use writer::{LANES_MAX, WriterQueue};
@@ -32,14 +29,33 @@ use writer::{LANES_MAX, WriterQueue};
 /// Number of sessions with the database for each writer: for its batches and for its lanes.
 pub const SESSIONS_PER_WRITER: u32 = 1 + LANES_MAX;
 
-/// Deadline of a command in the queue, in seconds. A command that has not run by then is answered
+/// Deadline of a command in the queue. A command that has not run by then is answered
 /// `overloaded`, or `storage_unavailable` if the database failed.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
-/// Timeout of a request that waits for its reply, in seconds. The command may still have its effect
+/// Timeout of a request that waits for its reply. The command may still have its effect
 /// after the timeout.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
-/// Timeout of a create that waits for the first create with the same key, in seconds.
+/// Timeout of a create that waits for the first create with the same key.
 const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Reply to a command: the decision, or the reason why there is none.
+pub type Reply<T = CommandOutcome> = Result<Decision<T>, Unavailable>;
+
+/// Reason why a command was not decided, or why the decision is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The command has not run before its deadline: the queue was full, or another process locked
+    /// the account for too long.
+    Overloaded,
+    /// The command has not run: the database fails.
+    StorageUnavailable,
+    /// The command may have had its effect.
+    OutcomeUnknown,
+    /// An earlier create with the same key is still running.
+    KeyInUse,
+    /// The command has not run, because of a defect.
+    Failed,
+}
 
 /// A command that waits for its batch.
 #[derive(Debug)]

@@ -8,11 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{
-    envelope::RecordedEvent,
-    event_store::log::{PerShard, ReadFrom},
-    shard::Position,
-};
+use linkledger_core::{envelope::RecordedEvent, shard::Position};
+use linkledger_event_store::log::{PerShard, ReadFrom};
 use tokio::sync::Notify;
 
 /// Most waiting events: a few full batches of the writers. A relay that is further behind reads the log.

@@ -6,10 +6,12 @@ use clap::Args;
 use linkledger_core::{
     config::{BaseUrl, HostName, Origin, Secret, parse_database_url},
     credits::LINK_PRICE_MAX,
-    http::authentication::KEYS_CACHED_MAX,
+    link::{DestinationHosts, DestinationSchemes},
+};
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_service::{
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
-    link::{DestinationHosts, DestinationSchemes},
     telemetry::TelemetryConfig,
 };
 

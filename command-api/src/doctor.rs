@@ -1,13 +1,12 @@
 //! `check-config` examines the settings alone; `doctor` also examines the servers that the settings name.
 
-use linkledger_core::{
+use linkledger_event_store::{SessionKind, migrations::Schema};
+use linkledger_service::{
     databases::DatabaseOf,
     doctor::{
         self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege,
         same_database,
     },
-    event_store::SessionKind,
-    migrations::Schema,
 };
 
 use crate::{

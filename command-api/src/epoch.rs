@@ -2,21 +2,20 @@
 //! `event_store.log_epochs` has the history.
 //!
 //! A raise changes nothing but the epoch. Relay and projectors refuse cursors and checkpoints of a
-//! former epoch, until a refill moves the cursors and a rebuild replaces the read tables.
+//! former epoch, until a republish moves the cursors and a rebuild replaces the read tables.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use linkledger_core::{
-    databases::Databases,
-    event_store::{
-        log::{self, PerShard},
-        log_meta,
-        transaction::PoolTransaction,
-    },
-    operator::parse_text,
     shard::{Position, Shard},
     timestamp,
 };
+use linkledger_event_store::{
+    log::{self, PerShard},
+    log_meta,
+    transaction::PoolTransaction,
+};
+use linkledger_service::{databases::Databases, operator::parse_text};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -241,7 +240,7 @@ fn remedies(
     let mut remedies = Vec::new();
     if let Some(other) = published.iter().find(|cursors| cursors.epoch != log_epoch) {
         remedies.push(format!(
-            "The published events are of epoch {}: run `command-api relay refill --from 0` into an \
+            "The published events are of epoch {}: run `command-api relay republish --from 0` into an \
              empty topic.",
             other.epoch
         ));

@@ -7,7 +7,6 @@ pub mod admin;
 pub mod command_handler;
 pub mod command_line;
 pub mod command_queue;
-pub mod command_reply;
 pub mod committed_events;
 pub mod config;
 pub mod doctor;
@@ -23,24 +22,21 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
-use linkledger_core::{
-    api_key::Scope,
-    batch::CreateTerms,
-    clock::Clock,
+use linkledger_core::{api_key::Scope, batch::CreateTerms, clock::Clock, link::DestinationRules};
+use linkledger_event_store::{
+    SessionKind, log_meta,
+    migrations::{self, Schema},
+    time_limit::{ANSWER_TIME_MAX, within},
+};
+use linkledger_http::{
+    answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
+    observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
+};
+use linkledger_service::{
     doctor::{same_database, server},
-    event_store::{
-        self, SessionKind, log_meta,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    http::{
-        answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-        observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
-    },
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
-    link::DestinationRules,
     metrics_recorder::MetricsRecorder,
-    migrations::{self, Schema},
 };
 use sqlx::PgPool;
 use tokio::net::TcpListener;
@@ -61,7 +57,7 @@ const READER_CONNECTIONS_MAX: u32 = 6;
 /// invented keys does not delay events.
 const RELAY_CONNECTIONS_MAX: u32 = 2;
 /// Maximum number of sessions of the sealer, which runs one statement at a time: one, and one more while the
-/// server does not answer the ping of the other ([`event_store::pool`]).
+/// server does not answer the ping of the other ([`linkledger_event_store::pool`]).
 const SEALER_CONNECTIONS_MAX: u32 = 2;
 
 /// The running service without its sockets.
@@ -101,14 +97,14 @@ async fn start_unboxed(
 ) -> anyhow::Result<CommandApi> {
     let publisher = KafkaPublisher::new(&config.kafka, &config.kafka_compression)?;
     let url = config.database.log_url();
-    let readers = event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
+    let readers = linkledger_event_store::pool(url, SessionKind::Reader, READER_CONNECTIONS_MAX)?;
     check_servers(&config).await?;
     let log_epoch = prepare_log(&readers, config.link_price).await?;
 
     let committed = Arc::<CommittedEvents>::default();
     let handler = || {
         // Each writer has sessions of its own, since they belong to the thread of the writer.
-        let pool = event_store::pool(url, SessionKind::Writer, SESSIONS_PER_WRITER)?;
+        let pool = linkledger_event_store::pool(url, SessionKind::Writer, SESSIONS_PER_WRITER)?;
         Ok(CommandHandler {
             pool,
             terms: CreateTerms {
@@ -127,7 +123,8 @@ async fn start_unboxed(
 
     let relay_url = config.relay_database_url();
     // `SessionKind::Reader` fits sessions that read, and that write single rows.
-    let relay_pool = event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
+    let relay_pool =
+        linkledger_event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
     let owner = config.instance_id.clone();
     let owner = owner.unwrap_or_else(|| format!("{}:command-api", lifecycle::host_name()));
     let mut relay = Relay::new(relay_pool, publisher, owner, committed);
@@ -135,7 +132,8 @@ async fn start_unboxed(
     tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
 
     // A reader like the relay: the sealer reads, and writes single rows.
-    let sealer_pool = event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
+    let sealer_pool =
+        linkledger_event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
     tasks.spawn_housekeeping("sealer", move |shutdown| {
         Sealer::new(sealer_pool.clone()).run(shutdown)
     });

@@ -9,14 +9,12 @@ use std::{
     time::Duration,
 };
 
-use linkledger_core::{
-    event_store::{
-        log,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    metrics::LOG_HEAD,
-    shard::Shard,
+use linkledger_core::shard::Shard;
+use linkledger_event_store::{
+    log,
+    time_limit::{ANSWER_TIME_MAX, within},
 };
+use linkledger_service::metrics::LOG_HEAD;
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio::time::timeout;

@@ -6,7 +6,6 @@
 //! earlier records may be repeated on the topic, but no record is ever missing.
 
 mod backlog;
-mod batch_interval;
 pub mod cursor;
 mod delivery;
 pub mod lease;
@@ -17,8 +16,8 @@ pub mod pause;
 pub mod producers;
 pub mod publisher;
 mod publishing;
-pub mod refill;
 pub mod refusal;
+pub mod republish;
 pub mod status;
 mod stopped_shards;
 pub mod topic;
@@ -34,14 +33,16 @@ use linkledger_core::{
     clock::{Clock, SetBackWatch, SystemClock},
     cloud_event::{PublishedEvent, RecordKey},
     envelope::RecordedEvent,
-    event_store::{
-        errors::is_of_stored_data,
-        log::{self, EventPlace, ReadFrom},
-        log_meta,
-        time_limit::within,
-    },
+};
+use linkledger_event_store::{
+    errors::is_of_stored_data,
+    log::{self, EventPlace, ReadFrom},
+    log_meta,
+    time_limit::within,
+};
+use linkledger_service::{
     fail_point,
-    metrics::{RELAY_FAILURES_TOTAL, RELAY_HELD_UP_SECONDS},
+    metrics::{RELAY_FAILURES_TOTAL, RELAY_STALLED_SECONDS},
 };
 use metrics::{counter, gauge};
 use sqlx::PgPool;
@@ -50,7 +51,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::committed_events::CommittedEvents;
 use backlog::Backlog;
-use batch_interval::interval_after;
 use cursor::Cursor;
 use lease::LeaseTable;
 use leased::LeasedShards;
@@ -62,6 +62,10 @@ use stopped_shards::StoppedShards;
 
 /// Interval at which an idle relay looks for new events, if no writer wakes the relay.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Shortest interval between the starts of two batches (ADR 2), unless a shorter one is configured.
+const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(5);
+/// Rate of events per second at which the interval between two batches reaches the configured length.
+const RATE_MAX_PER_S: f64 = 20_000.0;
 /// Interval at which the lease is renewed and the backlog is measured; a lease lasts three times
 /// as long.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
@@ -148,7 +152,7 @@ impl Relay {
     /// # Errors
     /// Never returns an error: every failure is logged and retried.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
+        gauge!(RELAY_STALLED_SECONDS).set(0.0);
         counter!(RELAY_FAILURES_TOTAL).increment(0);
         let mut backoff = BACKOFF_MIN;
         let mut published_at = Instant::now();
@@ -163,7 +167,7 @@ impl Relay {
                     match self.stopped.description() {
                         // Events wait, although no other event does.
                         Some(stopped) if published == 0 => {
-                            self.outage.held_up(begun, self.backlog, &stopped);
+                            self.outage.stalled(begun, self.backlog, &stopped);
                         }
                         Some(_) | None => self.outage.published(self.backlog, published),
                     }
@@ -217,6 +221,8 @@ impl Relay {
             return Ok(0);
         };
         self.connect(lease).await?;
+        // Ordinarily no shard is stopped and the log lacks nothing: then `stopped_shards` and `log_divergence` let
+        // everything through.
         self.handle_ended_retries().await?;
         let events = self.read().await?;
         self.store_stop_reasons(lease).await?;
@@ -371,4 +377,51 @@ async fn answered<T, E: From<sqlx::Error>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     within(STATEMENTS_TIMEOUT, work).await
+}
+
+/// Returns the time from the start of a batch of `events` to the start of the next batch, at most
+/// `max`, if the batch before started `since` earlier.
+///
+/// Under load a batch then has the events of several commits, which cost broker and consumers a
+/// fraction of many small batches. At a low rate the saving is not worth a long wait. The interval
+/// depends on the rate alone, not on the last interval: otherwise short intervals would stay short
+/// under load.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn interval_after(events: usize, since: Duration, max: Duration) -> Duration {
+    let rate_per_s = events as f64 / since.as_secs_f64().max(f64::MIN_POSITIVE);
+    let grown = max.mul_f64((rate_per_s / RATE_MAX_PER_S).min(1.0));
+    grown.max(BATCH_INTERVAL_MIN).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn interval_grows_with_rate_to_maximum() {
+        for (events, since, expected) in [
+            (1, 1_000, 5),
+            (25, 5, 5),
+            (100, 10, 10),
+            (200, 20, 10),
+            (400, 20, 20),
+            (16_000, 20, 20),
+            (1, 0, 20),
+        ] {
+            let found = interval_after(events, ms(since), ms(20));
+            assert_eq!(found, ms(expected), "{events} in {since} ms");
+        }
+    }
+
+    #[test]
+    fn interval_is_never_longer_than_configured() {
+        for max in [0, 2] {
+            assert_eq!(interval_after(1_000, ms(10), ms(max)), ms(max));
+            assert_eq!(interval_after(0, ms(10), ms(max)), ms(max));
+        }
+    }
 }

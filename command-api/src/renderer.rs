@@ -6,14 +6,16 @@
 
 use linkledger_core::{
     batch::SettledCreate,
-    http::link_body::LinkBody,
     id::LinkId,
     link::{
         Destination, Expiry, Tags,
         members::{DISABLED, DISABLED_BY},
     },
-    openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
     timestamp,
+};
+use linkledger_http::{
+    link_body::LinkBody,
+    openapi::{ExternalId, ShortUrl, TagSet, Timestamp, Title},
 };
 use serde::Serialize;
 use serde_json::Value;

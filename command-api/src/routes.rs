@@ -15,16 +15,14 @@ use axum::{
     Router,
     routing::{patch, post},
 };
-use linkledger_core::{
-    http::{
-        answer::{AnswerSettings, with_problem_details},
-        gate::RouteGate,
-        rate_limit::{RateLimits, RequestClass},
-        route_table,
-    },
-    link::DestinationRules,
+use linkledger_core::link::DestinationRules;
+use linkledger_http::{
+    answer::{AnswerSettings, with_problem_details},
+    gate::RouteGate,
     openapi,
     problem::Code,
+    rate_limit::{RateLimits, RequestClass},
+    route_table,
 };
 use utoipa::OpenApi as _;
 

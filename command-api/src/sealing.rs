@@ -8,16 +8,13 @@
 
 use std::{collections::HashSet, error::Error as _, sync::LazyLock, time::Duration};
 
-use linkledger_core::{
-    event_store::{
-        errors::is_of_storage,
-        segments::{self, SealError, SealState},
-        time_limit::within,
-    },
-    metrics::{LOG_SEALED_POSITION, LOG_SEALING_FAILURES_TOTAL},
-    segment::Segment,
-    shard::Shard,
+use linkledger_core::{segment::Segment, shard::Shard};
+use linkledger_event_store::{
+    errors::is_of_storage,
+    segments::{self, SealError, SealState},
+    time_limit::within,
 };
+use linkledger_service::metrics::{LOG_SEALED_POSITION, LOG_SEALING_FAILURES_TOTAL};
 use metrics::{counter, gauge};
 use sqlx::{Either, PgConnection, PgPool, postgres::PgAdvisoryLock};
 use tokio::time::Instant;
@@ -31,7 +28,7 @@ pub const EVENTS_PER_SEGMENT: i64 = 10_000;
 ///
 /// The session that holds the lock also does the round's reads and writes. If Postgres ends that
 /// session, the lock is released, the round fails, and another instance seals. Postgres notices a
-/// vanished client by the TCP keepalives of [`event_store::pool`](linkledger_core::event_store::pool)
+/// vanished client by the TCP keepalives of [`linkledger_event_store::pool`]
 /// within some seconds, and ends the session of a frozen process after
 /// [half a minute](SET_IDLE_TIMEOUT). The lock outlives transactions, so no transaction stays open and vacuum is
 /// not held back. A pooler that shares sessions between transactions would break the lock, and

@@ -8,7 +8,6 @@
 pub mod bulk_create;
 pub mod bulk_request;
 pub mod command;
-mod external_ids;
 pub mod keyed_create;
 pub mod link_change;
 pub mod outcome;
@@ -25,13 +24,11 @@ use crate::{
     credits::{Credits, CreditsEvent},
     envelope::NewEvent,
     id::{AccountId, EventId, LinkId},
-    link::{CreateLink, CreateLinkError, LinkDraft, Slug},
+    link::{CreateLink, CreateLinkError, LinkCreated, LinkDetails, LinkDraft, LinkState, Slug},
 };
 
-pub use bulk_create::{BulkCreate, BulkMode, with_ids};
-pub use command::LinkCommand;
-pub use external_ids::ExternalIdKey;
-use external_ids::ExternalIds;
+pub use bulk_create::{BulkCreate, BulkMode};
+pub use command::{LinkCommand, with_ids};
 pub use keyed_create::{IdempotencyKey, KeyedCreate, SettledCreate};
 pub use link_change::{ChangeRequest, LinkChange, SettledLink};
 pub use outcome::{CommandOutcome, Created, Outcome, Rejection};
@@ -63,6 +60,9 @@ pub struct DecisionInput {
     pub generated_slug: Slug,
 }
 
+/// Account and external id.
+pub type ExternalIdKey = (AccountId, String);
+
 /// State loaded from the database for one batch, while the accounts are locked.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedState {
@@ -79,6 +79,10 @@ pub struct LoadedState {
     /// Links to be changed. A link that is missing here does not exist in the account.
     pub links: HashMap<(AccountId, LinkId), SettledLink>,
 }
+
+/// Holders of external ids: as loaded, and as changed by the batch.
+#[derive(Debug, Clone, Default)]
+struct ExternalIds(HashMap<ExternalIdKey, LinkId>);
 
 /// A batch while its commands are decided.
 #[derive(Debug, Clone)]
@@ -294,6 +298,49 @@ impl<'a> CommandBatch<'a> {
             events: self.events,
             credits: self.state.credits,
             unused_slugs: self.state.reserved_slugs.into_keys().collect(),
+        }
+    }
+}
+
+impl ExternalIds {
+    /// Returns the holders. `loaded` has those of all external ids that the batch requests.
+    const fn new(loaded: HashMap<ExternalIdKey, LinkId>) -> Self {
+        Self(loaded)
+    }
+
+    /// Returns the other link of the account that has the external id of the details, if any.
+    fn other_holder(
+        &self,
+        account_id: AccountId,
+        link_id: LinkId,
+        details: &LinkDetails,
+    ) -> Option<LinkId> {
+        let external_id = details.external_id.clone()?;
+        let holder = self.0.get(&(account_id, external_id)).copied();
+        holder.filter(|holder| *holder != link_id)
+    }
+
+    /// Gives the external id of a created link to the link.
+    fn give(&mut self, account_id: AccountId, created: &LinkCreated) {
+        if let Some(external_id) = &created.external_id {
+            let key = (account_id, external_id.clone());
+            self.0.insert(key, created.link_id);
+        }
+    }
+
+    /// Replaces the external id of a link. A deleted link holds none.
+    fn change(
+        &mut self,
+        account_id: AccountId,
+        link_id: LinkId,
+        before: &LinkState,
+        after: &LinkState,
+    ) {
+        if let Some(external_id) = before.held_external_id() {
+            self.0.remove(&(account_id, external_id.to_owned()));
+        }
+        if let Some(external_id) = after.held_external_id() {
+            self.0.insert((account_id, external_id.to_owned()), link_id);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The only callers of the system's clock and random generator.
 
-mod set_back;
-
-use std::time::SystemTime;
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use rand::Rng as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use self::set_back::SetBackWatch;
+/// Smallest step back of the wall clock that is reported.
+const SET_BACK_MIN: Duration = Duration::from_secs(1);
 
 /// A source of time. A parameter, so that tests can stop or advance the clock.
 pub trait Clock: Send + Sync + 'static {
@@ -74,8 +77,40 @@ pub fn random_text<const N: usize>(alphabet: &[u8; N], length: usize) -> String 
     String::from_utf8(text).expect("the alphabet is ASCII")
 }
 
+/// Watch of a wall clock. A step back that takes less time than lies between two calls is not noticed.
+///
+/// librdkafka waits by the wall clock: a client that waited for a broker while the clock was ahead sleeps, once
+/// the clock is set back, until the clock shows the earlier time again. Such a client must be replaced.
+pub struct SetBackWatch {
+    clock: Arc<dyn Clock>,
+    last_time: OffsetDateTime,
+}
+
+impl SetBackWatch {
+    /// Starts a watch.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let last_time = clock.now();
+        Self { clock, last_time }
+    }
+
+    /// Returns the reason to replace a client, if the clock was set back by at least a second since the last call.
+    pub fn set_back(&mut self) -> Option<String> {
+        let before = mem::replace(&mut self.last_time, self.clock.now());
+        let by = Duration::try_from(before - self.last_time).unwrap_or(Duration::ZERO);
+        (by >= SET_BACK_MIN).then(|| {
+            format!(
+                "the clock of this machine was set back by {} s, and a Kafka client may wait as long: \
+                 replacing the client",
+                by.as_secs()
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use time::macros::datetime;
 
     use super::*;
@@ -97,5 +132,29 @@ mod tests {
             let count = text.chars().filter(|c| *c == character).count();
             assert!((200..500).contains(&count), "{character}: {count}");
         }
+    }
+
+    struct SetClock(Mutex<OffsetDateTime>);
+
+    impl Clock for SetClock {
+        fn now(&self) -> OffsetDateTime {
+            *self.0.lock().unwrap()
+        }
+    }
+
+    #[test]
+    fn step_back_of_a_second_is_reported_once() {
+        let clock = Arc::new(SetClock(Mutex::new(OffsetDateTime::UNIX_EPOCH)));
+        let mut watch = SetBackWatch::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        let mut after = |seconds: f64| {
+            *clock.0.lock().unwrap() += time::Duration::seconds_f64(seconds);
+            watch.set_back()
+        };
+        assert_eq!(after(0.0), None);
+        assert_eq!(after(3_600.0), None);
+        let reason = after(-3_600.0).unwrap();
+        assert!(reason.contains("was set back by 3600 s"), "{reason}");
+        assert_eq!(after(0.0), None);
+        assert_eq!(after(-0.9), None);
     }
 }

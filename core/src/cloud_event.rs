@@ -4,14 +4,15 @@
 //! ASCII values. [`PublishedEvent::to_json`] returns the same event as one JSON object, without
 //! Kafka.
 
-mod ascii;
-mod json;
 mod mac;
 mod record;
 
 use std::fmt::{self, Write as _};
 
-use crate::{envelope::RecordedEvent, event::Subject, id::LinkId, timestamp};
+use serde::{Serialize, Serializer as _, ser::SerializeMap as _};
+use serde_json::value::RawValue;
+
+use crate::{envelope::RecordedEvent, event::Subject, id::LinkId, shard::SHARD_COUNT, timestamp};
 
 pub use self::{
     mac::{RecordKey, RecordMac},
@@ -20,6 +21,12 @@ pub use self::{
 
 /// The topic of the public event stream.
 pub const TOPIC: &str = "linkledger.events.v1";
+/// Topic of the stream of clicks.
+pub const CLICKS_TOPIC: &str = "linkledger.clicks.v1";
+/// Number of partitions of the topic of clicks. Never changes during the life of a topic.
+pub const CLICK_PARTITIONS: u8 = 16;
+// Who has claimed a shard counts the partition with its number.
+const _: () = assert!(CLICK_PARTITIONS == SHARD_COUNT);
 /// Header: position in the shard, padded with zeros, without gaps.
 pub const SEQUENCE: &str = "ce_sequence";
 /// Header: epoch of the log, within which sequences can be compared.
@@ -27,9 +34,11 @@ pub const LOG_EPOCH: &str = "ce_logepoch";
 /// Header: state of the link after the event, as JSON. A creation lacks it, since its payload is the state.
 const LINK_STATE: &str = "ce_linkstate";
 /// Header: message authentication code, for the projector.
-pub(crate) const MAC: &str = "ce_mac";
+pub const MAC: &str = "ce_mac";
 
 const CONTENT_TYPE: &str = "content-type";
+/// Attribute: media type of the payload. In a record, the header `content-type`.
+const DATA_CONTENT_TYPE: &str = "datacontenttype";
 /// Prefix of the header of each attribute.
 const PREFIX: &str = "ce_";
 const TYPE_PREFIX: &str = "linkledger.";
@@ -130,7 +139,7 @@ impl PublishedEvent {
             write("ce_traceparent", format_args!("{traceparent}"));
         }
         if let Some(link) = &event.metadata.link {
-            write(LINK_STATE, format_args!("{}", ascii::json(link)));
+            write(LINK_STATE, format_args!("{}", ascii_json(link)));
         }
     }
 
@@ -140,7 +149,24 @@ impl PublishedEvent {
     /// # Errors
     /// Returns an error if the payload is not JSON.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        json::to_json(self)
+        let headers = self.headers();
+        let payload = on_one_line(&self.event.payload);
+        let data: &RawValue = serde_json::from_str(&payload)?;
+        let mut json = Vec::new();
+        let mut writer = serde_json::Serializer::new(&mut json);
+        let mut object = writer.serialize_map(None)?;
+        for (header, value) in &headers {
+            let name = match *header {
+                CONTENT_TYPE => DATA_CONTENT_TYPE,
+                header => header
+                    .strip_prefix(PREFIX)
+                    .expect("every other header is an attribute"),
+            };
+            object.serialize_entry(name, value)?;
+        }
+        object.serialize_entry("data", data)?;
+        object.end()?;
+        Ok(String::from_utf8(json).expect("serde_json writes UTF-8"))
     }
 }
 
@@ -150,6 +176,38 @@ fn subject(event: &RecordedEvent) -> Subject {
         Subject::Account(event.account_id)
     } else {
         Subject::Link(LinkId::from_uuid(event.stream_id))
+    }
+}
+
+/// Returns the value as JSON in which each character beyond ASCII is escaped.
+///
+/// # Panics
+/// Panics if the value is no JSON.
+fn ascii_json(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value).expect("plain members");
+    if json.is_ascii() {
+        return json;
+    }
+    let mut ascii = String::with_capacity(2 * json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+            continue;
+        }
+        // JSON has such characters in strings only, where any may be escaped.
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(ascii, "\\u{unit:04x}").expect("a string takes all");
+        }
+    }
+    ascii
+}
+
+/// Replaces line breaks by spaces. JSON has line breaks only between tokens, never in a string.
+fn on_one_line(payload: &str) -> std::borrow::Cow<'_, str> {
+    if payload.contains(['\r', '\n']) {
+        payload.replace(['\r', '\n'], " ").into()
+    } else {
+        payload.into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::listed::listed;
+use crate::listed;
 
 /// Name of a code, and advice for people.
 type FieldCodeRow = (&'static str, &'static str);

@@ -61,8 +61,13 @@ macro_rules! typed_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "http", derive(sqlx::Type), sqlx(transparent))]
         pub struct $name(Uuid);
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
 
         impl $name {
             /// Prefix of the text form.

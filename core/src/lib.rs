@@ -1,4 +1,4 @@
-//! The domain of linkledger, the event store, and code shared by the services.
+//! The domain of linkledger: decides and never waits, without I/O and without an async runtime.
 //!
 //! linkledger keeps short links and credits of accounts. Every change of a link or of a balance is
 //! an event in an append-only log in Postgres. The log is published to Kafka; read models are
@@ -25,7 +25,7 @@
 //!
 //! ## Log
 //! - **log**: all events, in [`shard::SHARD_COUNT`] shards. Also called *event store*
-//!   ([`event_store`]).
+//!   (`core/event-store`).
 //! - **stream**: all events of one aggregate. The id of the link or of the account is the id of the
 //!   stream.
 //! - **version**: number of an event within its stream, from 1. Two writers cannot append the same
@@ -63,33 +63,27 @@
 //!   to the position, or is refused ([`consistency::ConsistencyToken`]).
 //!
 //! ## Clicks
-//! - **click**: a request for a short link that was answered with a redirect ([`click::Click`]). Clicks are no
+//! - **click**: a request for a short link that was answered with a redirect (`linkledger_clicks::Click`). Clicks are no
 //!   events of the log.
 //! - **recorder**: one run of query-api. A recorder numbers its clicks in each partition of the topic
-//!   ([`click::RecorderId`]).
+//!   (`linkledger_clicks::RecorderId`).
 //! - **heartbeat**: row that a recorder writes to Postgres: an instant, before which all its clicks have
 //!   numbers, and its last number in each partition.
 //! - **counting**: sums clicks into figures, and stores the offset of the next click in the same
-//!   transaction ([`click::tally`]).
+//!   transaction (`linkledger_clicks::tally`).
 //! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*
-//!   ([`click::Dimension`]).
+//!   (`linkledger_clicks::Dimension`).
 //!
-//! # Features
-//! Without features, the crate does no I/O and needs no async runtime: code decides and never
-//! waits.
-//!
-//! - `http`: the event store, and code shared by the two HTTP services.
-//! - `service`: code shared by all processes: settings, telemetry, shutdown, `doctor`, clients of Kafka.
-//! - `clicks`: classification of clicks by their requests.
-//! - `qr-codes`: QR codes of short addresses.
-//! - `tls`: TLS and SCRAM for Kafka.
+//! # Floors
+//! This crate does no I/O and needs no async runtime. Above stand `core/clicks` (clicks, without I/O too),
+//! `core/event-store` (the log in Postgres), `core/service` (all that long-running processes share) and
+//! `core/http` (what the HTTP services share).
 
 #![warn(missing_docs)]
 
 pub mod account;
 pub mod api_key;
 pub mod batch;
-pub mod click;
 pub mod clock;
 pub mod cloud_event;
 pub mod config;
@@ -99,7 +93,6 @@ pub mod csv_cell;
 pub mod cursor;
 pub mod envelope;
 pub mod event;
-pub mod fail_point;
 pub mod fair_share;
 pub mod field;
 pub mod id;
@@ -107,54 +100,11 @@ pub mod json;
 pub mod link;
 pub mod link_history;
 mod listed;
-mod percent;
+pub mod percent;
 pub mod printable;
-pub mod problem;
 pub mod projection;
-#[cfg(feature = "qr-codes")]
 pub mod qr_code;
+pub mod schemas;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;
-
-#[cfg(feature = "http")]
-pub mod event_store;
-#[cfg(feature = "http")]
-pub mod http;
-#[cfg(feature = "http")]
-pub mod metrics;
-#[cfg(feature = "http")]
-pub mod migrations;
-#[cfg(feature = "http")]
-pub mod openapi;
-
-#[cfg(feature = "service")]
-pub mod databases;
-#[cfg(feature = "service")]
-pub mod doctor;
-#[cfg(feature = "service")]
-pub mod failure;
-#[cfg(feature = "service")]
-pub mod figures;
-#[cfg(feature = "service")]
-pub mod internal_listener;
-#[cfg(feature = "service")]
-pub mod kafka_close;
-#[cfg(feature = "service")]
-pub mod kafka_config;
-#[cfg(feature = "service")]
-pub mod kafka_errors;
-#[cfg(feature = "service")]
-pub mod kafka_leaders;
-#[cfg(feature = "service")]
-pub mod lifecycle;
-#[cfg(feature = "service")]
-pub mod log_identity;
-#[cfg(feature = "service")]
-pub mod metrics_recorder;
-#[cfg(feature = "service")]
-pub mod operator;
-#[cfg(feature = "service")]
-pub mod settings;
-#[cfg(feature = "service")]
-pub mod telemetry;

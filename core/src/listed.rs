@@ -2,6 +2,7 @@
 
 /// Declares an enum without fields, the constant `ALL`, which cannot omit a variant, and `row`, which
 /// returns the constants of a variant.
+#[macro_export]
 macro_rules! listed {
     (
         $(#[$attribute:meta])*
@@ -68,5 +69,3 @@ macro_rules! named_enum {
         }
     };
 }
-
-pub(crate) use listed;

@@ -1,7 +1,7 @@
 //! Strict decoding of percent-encoded text: what is malformed is refused, never repaired.
 
 /// Decodes the percent-encoded bytes once. Returns `None` for a `%` without two hexadecimal digits.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -8,7 +8,6 @@ crate::named_enum! {
     /// The variants are in the order of [`Projection::index`], and of `ORDER BY projection` in SQL.
     #[derive(PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "snake_case")]
-    #[cfg_attr(feature = "service", derive(clap::ValueEnum))]
     pub enum Projection {
         /// Balance of an account and the entries of its ledger.
         Credits = "credits",
@@ -38,11 +37,6 @@ mod tests {
         for (index, projection) in Projection::ALL.into_iter().enumerate() {
             assert_eq!(projection.index(), index);
             assert_eq!(Projection::of_name(projection.name()), Some(projection));
-            #[cfg(feature = "service")]
-            {
-                let parsed = clap::ValueEnum::from_str(projection.name(), false);
-                assert_eq!(parsed, Ok(projection));
-            }
         }
         assert_eq!(Projection::of_name("clicks"), None);
         assert!(Projection::ALL.is_sorted_by_key(|it| it.name()));

@@ -68,7 +68,7 @@ impl FromStr for Shard {
 pub type Position = i64;
 
 /// Murmur2 with the seed and byte order of Kafka's Java client.
-pub(crate) fn murmur2(data: &[u8]) -> u32 {
+pub fn murmur2(data: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let length = u32::try_from(data.len()).expect("keys are short");
     let mut hash = 0x9747_b28c ^ length;

@@ -19,12 +19,12 @@ CREATE TABLE clicks.link_days (
     day date NOT NULL,
     clicks bigint NOT NULL CHECK (clicks >= 0),
     bots bigint NOT NULL CHECK (bots >= 0),
-    -- Sketch of distinct visitors (core/src/click/sketch.rs); NULL for none.
+    -- Sketch of distinct visitors (core/clicks/src/sketch.rs); NULL for none.
     visitors bytea,
     CONSTRAINT link_days_pkey PRIMARY KEY (account_id, link_id, day)
 ) PARTITION BY RANGE (day);
 
--- Human clicks and visitors by value, a column for each dimension (core/src/click/dimension_counts.rs). Values after
+-- Human clicks and visitors by value, a column for each dimension (core/clicks/src/dimension_counts.rs). Values after
 -- the first 100 of link, day and dimension are counted together.
 CREATE TABLE clicks.link_values (
     account_id uuid NOT NULL,

@@ -36,7 +36,7 @@ WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_thr
 INSERT INTO event_store.relay_cursors (shard, epoch) SELECT generate_series(0, 15), 1;
 
 -- Processes whose Kafka producer may have records in flight: inserted before the producer is created, deleted once it
--- is closed. A refill waits for them.
+-- is closed. A republish waits for them.
 CREATE TABLE event_store.relay_producers (
     owner text NOT NULL,
     -- Drawn at each start: a process started under the name of another, or under its own, leaves the row of the other

@@ -21,9 +21,9 @@ mod topic_ends;
 
 use std::{future::Future, time::Duration};
 
-use linkledger_core::{
+use linkledger_event_store::SessionKind;
+use linkledger_service::{
     databases::Databases,
-    event_store::{self, SessionKind},
     lifecycle::Tasks,
     metrics::{
         CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_MISSING_TOTAL,
@@ -149,7 +149,7 @@ async fn until_end_of_topic(
 /// Returns an error if the address of the database cannot be parsed.
 pub fn pool(config: &Config) -> sqlx::Result<PgPool> {
     let url = config.databases.read_url();
-    event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX)
+    linkledger_event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX)
 }
 
 /// Starts the counters at 0, so that the first event is an increase.

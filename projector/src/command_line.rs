@@ -6,12 +6,12 @@ use std::{
 };
 
 use crate::{
+    cli,
     config::{InternalListen, ProjectorSettings},
     doctor, serve,
-    surfaces::cli,
 };
 use clap::Parser;
-use linkledger_core::{
+use linkledger_service::{
     doctor::DoctorArgs,
     failure,
     lifecycle::{self, health, run_program},
@@ -52,7 +52,7 @@ async fn run_command_line() -> ExitCode {
         Cli::Health(internal) => health::check(internal.address).await,
         Cli::CheckConfig(check) => check.report(&doctor::check_config(&check.settings)),
         Cli::Doctor(check) => check.report(&doctor::examine(&check.settings).await),
-        Cli::Operator(command) => cli::run(command).await,
+        Cli::Operator(command) => Box::pin(cli::run(command)).await,
     };
     if let Err(error) = outcome {
         if is_closed_pipe(&error) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use linkledger_core::{
+use linkledger_service::{
     databases::DatabaseSettings,
     internal_listener::InternalHosts,
     kafka_config::{ClicksConfig, KafkaConfig},

@@ -3,13 +3,13 @@
 mod clicks_topic;
 
 use anyhow::Context as _;
-use linkledger_core::{
+use linkledger_event_store::SessionKind;
+use linkledger_service::{
     databases::DatabaseSettings,
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
-    event_store::SessionKind,
 };
 
-use crate::{clicks, config::ProjectorSettings, operations::status, surfaces::console};
+use crate::{clicks, config::ProjectorSettings, console, operations::status};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
 const RIGHTS: [Privilege; 16] = [

@@ -12,28 +12,30 @@
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, recount, status.
-//! - [`surfaces`] shows them: the command line and the [`surfaces::console`].
+//! - [`cli`] and [`console`] show them.
 //!
 //! `pipeline` imports from `read_models`, `clicks` claims, clients and retries of `pipeline`, `operations` from all of
-//! them, `surfaces` from all, and nothing the other way round.
+//! them, `cli` and `console` from all, and nothing the other way round.
 
+pub mod cli;
 pub mod clicks;
 pub mod command_line;
 pub mod config;
+pub mod console;
 pub mod doctor;
 pub mod operations;
 pub mod pipeline;
 pub mod progress;
 pub mod read_models;
-pub mod surfaces;
 
 use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
-use linkledger_core::{
+use linkledger_core::shard::Shard;
+use linkledger_event_store::SessionKind;
+use linkledger_service::{
     databases::Databases,
     doctor::admission,
-    event_store::SessionKind,
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     metrics::{
@@ -41,7 +43,6 @@ use linkledger_core::{
         RECORDS_UNREADABLE_TOTAL,
     },
     metrics_recorder::MetricsRecorder,
-    shard::Shard,
 };
 use metrics::counter;
 use tokio::net::TcpListener;
@@ -52,7 +53,6 @@ use crate::{
     clicks::CountingStop,
     operations::{audit, status, verify},
     pipeline::{claims::Claims, consumer::Consumer, followers::Followers, redirect_changes, run},
-    surfaces::console,
 };
 
 /// A projector that runs in this process.

@@ -9,15 +9,12 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    databases::Databases,
-    event_store::{
-        log::PerShard,
-        log_meta::{self, LogMeta},
-    },
-    lifecycle::Tasks,
-    projection::Projection,
+use linkledger_core::projection::Projection;
+use linkledger_event_store::{
+    log::PerShard,
+    log_meta::{self, LogMeta},
 };
+use linkledger_service::{databases::Databases, lifecycle::Tasks};
 use sqlx::PgPool;
 use tokio::{
     sync::{Notify, watch},

@@ -30,20 +30,22 @@ use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method,
     header::{DNT, FORWARDED, REFERER, USER_AGENT},
 };
+use linkledger_clicks::{
+    BotPatterns, RecorderId, TrustedProxy, asks_for_privacy, client_address, cut, is_prefetch,
+    is_unlisted_proxy,
+};
 use linkledger_core::{
-    click::{
-        BotPatterns, RecorderId, TrustedProxy, asks_for_privacy, client_address, cut, is_prefetch,
-        is_unlisted_proxy,
-    },
     clock::{Clock, new_uuid},
     cloud_event::RecordKey,
-    databases::DatabaseSettings,
-    event_store::{
-        self, SessionKind, log_meta,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
     fair_share::FairShare,
     id::{AccountId, LinkId},
+};
+use linkledger_event_store::{
+    SessionKind, log_meta,
+    time_limit::{ANSWER_TIME_MAX, within},
+};
+use linkledger_service::{
+    databases::DatabaseSettings,
     lifecycle::Tasks,
     metrics::{CLICKS_HEARTBEAT_AGE_SECONDS, CLICKS_SAME_ADDRESS},
 };
@@ -74,7 +76,7 @@ pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_
 const ACCOUNT_SHARE: FairShare = FairShare { own: 7, free: 1 };
 
 /// Maximum number of database sessions for heartbeats: one, and one more while the server does not answer
-/// the ping of the other ([`event_store::pool`]).
+/// the ping of the other ([`linkledger_event_store::pool`]).
 pub(crate) const RECORDER_CONNECTIONS: u32 = 2;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -141,7 +143,7 @@ impl Clicks {
             bots: files.bots.clone(),
         });
         let heartbeats = Heartbeats {
-            pool: event_store::pool(
+            pool: linkledger_event_store::pool(
                 databases.read_url(),
                 SessionKind::Reader,
                 RECORDER_CONNECTIONS,
@@ -226,7 +228,7 @@ impl Recording {
 }
 
 async fn read_record_key(log_url: &str) -> anyhow::Result<RecordKey> {
-    let log = event_store::pool(log_url, SessionKind::Reader, 1)?;
+    let log = linkledger_event_store::pool(log_url, SessionKind::Reader, 1)?;
     let key = within(ANSWER_TIME_MAX, log_meta::click_record_key(&log)).await;
     log.close().await;
     key.context(

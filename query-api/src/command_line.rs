@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use crate::{QueryApiInternalListen, config::QueryApiSettings, doctor, serve};
 use clap::Parser;
-use linkledger_core::{
+use linkledger_service::{
     doctor::DoctorArgs,
     failure,
     lifecycle::{health, run_program},

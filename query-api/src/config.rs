@@ -3,12 +3,10 @@
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
-use linkledger_core::{
-    config::{BaseUrl, HostName, Origin, Secret},
-    databases::DatabaseSettings,
-    http::authentication::KEYS_CACHED_MAX,
-    internal_listener::InternalHosts,
-    lifecycle::listen,
+use linkledger_core::config::{BaseUrl, HostName, Origin, Secret};
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_service::{
+    databases::DatabaseSettings, internal_listener::InternalHosts, lifecycle::listen,
     telemetry::TelemetryConfig,
 };
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName};
 use linkledger_core::{
     consistency::{self, ConsistencyToken},
-    event_store::log::PerShard,
-    http::request::single,
     id::AccountId,
-    problem::Problem,
     projection::Projection,
     shard::Shard,
 };
+use linkledger_event_store::log::PerShard;
+use linkledger_http::{problem::Problem, request::single};
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
@@ -131,7 +130,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use linkledger_core::problem::Code;
+    use linkledger_http::problem::Code;
 
     const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(1));
     const LOG_EPOCH: i32 = 3;

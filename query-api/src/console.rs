@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
-use linkledger_core::http::{console_style::CONSOLE_STYLE, route_table};
+use linkledger_http::{console_style::CONSOLE_STYLE, route_table};
 
 use self::static_file::StaticFile;
 

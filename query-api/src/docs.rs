@@ -13,7 +13,7 @@ use axum::{
     response::IntoResponse,
     routing::{MethodRouter, get},
 };
-use linkledger_core::http::route_table;
+use linkledger_http::route_table;
 
 const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const PAGE: &str = include_str!("docs/page.html");

@@ -3,11 +3,12 @@
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     config::Secret,
+};
+use linkledger_event_store::{SessionKind, migrations::Schema};
+use linkledger_service::{
     databases::DatabaseOf,
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
-    event_store::{self, SessionKind},
     kafka_config::KafkaConfig,
-    migrations::Schema,
 };
 use sqlx::PgPool;
 
@@ -85,7 +86,8 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     if let Ok(Some(kafka)) = config.clicks.kafka() {
         findings.push(clicks_topic(&kafka).await);
         // An invalid address is a finding already.
-        let pool = event_store::pool(config.databases.read_url(), SessionKind::Reader, 1);
+        let pool =
+            linkledger_event_store::pool(config.databases.read_url(), SessionKind::Reader, 1);
         if let Ok(pool) = pool {
             findings.push(salts(&pool).await);
             findings.push(client_addresses(&pool).await);

@@ -1,18 +1,19 @@
 //! Reads of figures of clicks: figures and `complete_until` are read in one snapshot.
 
-use linkledger_core::{event_store::transaction::PoolTransaction, problem::Problem};
+use linkledger_event_store::transaction::PoolTransaction;
+use linkledger_http::problem::Problem;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use crate::{
-    costly_reads::{CostlyReadAdvice, CostlyReads},
     read_model::clicks::{self, FigureQuery, FiguresError},
+    slow_reads::{SlowReadAdvice, SlowReads},
 };
 
 /// Begin of a transaction whose statements read one snapshot.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-const ADVICE: CostlyReadAdvice = CostlyReadAdvice {
+const ADVICE: SlowReadAdvice = SlowReadAdvice {
     share_in_use: "Other figures of this account are being read: retry later, with fewer requests at a time.",
     too_slow: "The figures took too long to read: choose a shorter range, or retry later.",
 };
@@ -24,18 +25,18 @@ pub(crate) struct CompleteFigures<T> {
 }
 
 /// Sessions that read figures, from the primary.
-pub(crate) struct FigureReads(CostlyReads);
+pub(crate) struct FigureReads(SlowReads);
 
 impl FigureReads {
     /// Returns reads on the sessions of the pool.
     pub(crate) fn new(pool: PgPool) -> Self {
-        Self(CostlyReads::new(pool, ADVICE))
+        Self(SlowReads::new(pool, ADVICE))
     }
 
     /// Reads the figures that a query asks for.
     ///
     /// # Errors
-    /// Returns the problems of [`CostlyReads::read`], and `internal_error` if stored figures are damaged.
+    /// Returns the problems of [`SlowReads::read`], and `internal_error` if stored figures are damaged.
     pub(crate) async fn read<Q: FigureQuery>(
         &self,
         query: &Q,

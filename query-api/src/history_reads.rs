@@ -6,36 +6,36 @@ use linkledger_core::{
     clock::to_millisecond,
     envelope::RecordedEvent,
     event::{DecodeError, Subject},
-    event_store::log::{StreamPart, read_stream_backwards},
-    problem::{Code, Problem},
     shard::Shard,
 };
+use linkledger_event_store::log::{StreamPart, read_stream_backwards};
+use linkledger_http::problem::{Code, Problem};
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    costly_reads::{CostlyReadAdvice, CostlyReads},
     read_model::links::LinkKey,
+    slow_reads::{SlowReadAdvice, SlowReads},
 };
 
-const ADVICE: CostlyReadAdvice = CostlyReadAdvice {
+const ADVICE: SlowReadAdvice = SlowReadAdvice {
     share_in_use: "Other histories of this account are being read: retry later, with fewer requests at a time.",
     too_slow: "The history took too long to read: retry later. With at, a later instant is found faster.",
 };
 
 /// Sessions that read events of links.
-pub(crate) struct HistoryReads(CostlyReads);
+pub(crate) struct HistoryReads(SlowReads);
 
 impl HistoryReads {
     /// Returns reads on the sessions of the pool, whose database has the event store.
     pub(crate) fn new(pool: PgPool) -> Self {
-        Self(CostlyReads::new(pool, ADVICE))
+        Self(SlowReads::new(pool, ADVICE))
     }
 
     /// Reads the newest events of a link with versions lower than `before`, newest first.
     ///
     /// # Errors
-    /// Returns the problems of [`CostlyReads::read`].
+    /// Returns the problems of [`SlowReads::read`].
     pub(crate) async fn events(
         &self,
         link: LinkKey,
@@ -50,7 +50,7 @@ impl HistoryReads {
     /// Reads the last event of a link that was recorded by the end of the millisecond of `at`.
     ///
     /// # Errors
-    /// Returns the problems of [`CostlyReads::read`].
+    /// Returns the problems of [`SlowReads::read`].
     pub(crate) async fn last_event_at(
         &self,
         link: LinkKey,

@@ -12,7 +12,6 @@ pub mod command_line;
 pub mod config;
 mod consistency;
 mod console;
-mod costly_reads;
 mod docs;
 pub mod doctor;
 mod figure_reads;
@@ -27,9 +26,8 @@ mod redirect;
 mod redirect_cache;
 mod redirect_changes;
 pub mod routes;
-mod shared_reads;
 mod short_host;
-mod single_flight;
+mod slow_reads;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,12 +37,15 @@ use futures::future::BoxFuture;
 use linkledger_core::{
     api_key::Scope,
     clock::{Clock, SystemClock},
+};
+use linkledger_event_store::SessionKind;
+use linkledger_http::{
+    answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
+    observe::ServiceName, per_account_limit::PerAccountLimit, rate_limit::RequestClass,
+    served_hosts::ServedHosts,
+};
+use linkledger_service::{
     doctor::admission,
-    event_store::{self, SessionKind},
-    http::{
-        account_shares::AccountShares, answer::AnswerSettings, authentication::Authenticator, cors,
-        gate::RouteGate, observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
-    },
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     metrics_recorder::MetricsRecorder,
@@ -69,7 +70,7 @@ pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig, Q
 pub use short_host::ShortHost;
 
 /// Maximum number of sessions of the follower that invalidates the redirect cache: one, and one more while
-/// the server does not answer the ping of the other ([`event_store::pool`]).
+/// the server does not answer the ping of the other ([`linkledger_event_store::pool`]).
 const FOLLOWER_CONNECTIONS: u32 = 2;
 
 /// Maximum number of sessions for figures of clicks. A costly figure delays neither other reads nor
@@ -164,7 +165,7 @@ pub fn start(
         );
         let own_pool = |url, connections_max: u32| {
             let connections = config.connections_max.min(connections_max);
-            event_store::pool(url, SessionKind::Reader, connections)
+            linkledger_event_store::pool(url, SessionKind::Reader, connections)
         };
         let figures = own_pool(config.databases.read_url(), FIGURE_CONNECTIONS)?;
         let histories = own_pool(config.databases.log_url(), HISTORY_CONNECTIONS)?;
@@ -194,8 +195,8 @@ pub fn start(
 
 /// Returns the shares of the sessions of the API for searches and pages of tags. Those of all accounts together leave
 /// a quarter of the sessions to quick reads.
-fn costly_pages(sessions: usize) -> AccountShares {
-    AccountShares::new(COSTLY_PAGES_MAX.min(sessions / 2), sessions - sessions / 4)
+fn costly_pages(sessions: usize) -> PerAccountLimit {
+    PerAccountLimit::new(COSTLY_PAGES_MAX.min(sessions / 2), sessions - sessions / 4)
 }
 
 /// Creates the redirect cache, and starts its follower unless the cache has size 0. Without a
@@ -208,7 +209,7 @@ fn start_redirect_cache(
     let cache = Arc::new(RedirectCache::new(config.redirect_cache_mib, staleness_max));
     if config.redirect_cache_mib > 0 {
         let url = config.databases.read_url();
-        let pool = event_store::pool(url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
+        let pool = linkledger_event_store::pool(url, SessionKind::Reader, FOLLOWER_CONNECTIONS)?;
         let filled = Arc::clone(&cache);
         // The first poll of a new follower clears the cache.
         tasks.spawn_housekeeping("redirect changes", move |shutdown| {

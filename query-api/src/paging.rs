@@ -10,10 +10,8 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    cursor::{CursorRefusal, CursorScope, Place},
-    problem::{CURSOR_NOT_OF_LIST, Problem},
-};
+use linkledger_core::cursor::{CursorRefusal, CursorScope, Place};
+use linkledger_http::problem::{CURSOR_NOT_OF_LIST, Problem};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::{
@@ -252,7 +250,7 @@ fn invalid_cursor(refusal: CursorRefusal) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkledger_core::problem::Code;
+    use linkledger_http::problem::Code;
 
     fn parse(query: &str) -> Result<PageRequest, Problem> {
         PageRequest::of(&format!("/v1/links{query}").parse().unwrap())

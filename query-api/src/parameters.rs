@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use axum::http::Uri;
-use linkledger_core::{
-    click::buckets::RangeEdge,
-    http::request::{BadlyEncoded, query_parameters},
+use linkledger_clicks::buckets::RangeEdge;
+use linkledger_core::timestamp;
+use linkledger_http::{
     problem::{Code, Problem},
-    timestamp,
+    request::{BadlyEncoded, query_parameters},
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;

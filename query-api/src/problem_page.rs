@@ -12,10 +12,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use linkledger_core::{
-    field::FieldCode,
-    http::route_table,
+use linkledger_core::field::FieldCode;
+use linkledger_http::{
     problem::{Code, EXAMPLE_REQUEST_ID, Problem},
+    route_table,
 };
 
 /// Headers of a page. The page loads the style sheet of query-api and nothing else.

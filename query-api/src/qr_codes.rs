@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use linkledger_core::{
-    http::account_shares::AccountShares,
     id::AccountId,
-    problem::Problem,
     qr_code::{ErrorCorrection, QrCode, QrStyle},
 };
+use linkledger_http::{per_account_limit::PerAccountLimit, problem::Problem};
 use tokio::task::spawn_blocking;
 
 /// Maximum number of codes that are drawn at a time, so that codes leave processors to redirects.
@@ -40,14 +39,14 @@ pub(crate) struct QrImageOptions {
 
 /// Draws a bounded number of codes at a time.
 pub(crate) struct QrCodes {
-    drawn: AccountShares,
+    drawn: PerAccountLimit,
     wait_max: Duration,
 }
 
 impl QrCodes {
     pub(crate) fn new() -> Self {
         Self {
-            drawn: AccountShares::new(ACCOUNT_DRAWN_AT_ONCE_MAX, DRAWN_AT_ONCE_MAX),
+            drawn: PerAccountLimit::new(ACCOUNT_DRAWN_AT_ONCE_MAX, DRAWN_AT_ONCE_MAX),
             wait_max: WAIT_MAX,
         }
     }
@@ -103,7 +102,8 @@ impl QrImageOptions {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::{problem::Code, qr_code::Color};
+    use linkledger_core::qr_code::Color;
+    use linkledger_http::problem::Code;
     use uuid::Uuid;
 
     use super::*;

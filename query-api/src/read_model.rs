@@ -8,14 +8,12 @@ pub(crate) mod credits;
 pub(crate) mod links;
 pub(crate) mod redirects;
 
-pub(crate) use linkledger_core::http::storage::{
-    read_in_time, storage_unavailable, try_read_in_time,
-};
 use linkledger_core::{
-    event_store::log::PerShard,
     projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::PerShard;
+pub(crate) use linkledger_http::storage::{read_in_time, storage_unavailable, try_read_in_time};
 use sqlx::PgPool;
 
 /// Position in the log of one shard, with the epoch of the log. A position of a later epoch is later.

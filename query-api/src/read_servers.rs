@@ -16,15 +16,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    databases::DatabaseOf,
-    event_store::{self, SessionKind},
-    http::shared_reads::SharedReads,
-    id::AccountId,
-    lifecycle::Tasks,
-    migrations::Schema,
-    problem::Problem,
-};
+use linkledger_core::id::AccountId;
+use linkledger_event_store::{SessionKind, migrations::Schema};
+use linkledger_http::{dataloader::Dataloader, problem::Problem};
+use linkledger_service::{databases::DatabaseOf, lifecycle::Tasks};
 use sqlx::PgPool;
 use tokio::time::{Instant, timeout};
 
@@ -49,15 +44,15 @@ const SKIPPED_FOR: Duration = Duration::from_secs(10);
 /// Server of the read tables, for the API.
 pub(crate) struct ReadServer {
     pub(crate) pool: PgPool,
-    pub(crate) links: SharedReads<LinkRead>,
-    pub(crate) link_pages: SharedReads<LinkRange>,
+    pub(crate) links: Dataloader<LinkRead>,
+    pub(crate) link_pages: Dataloader<LinkRange>,
 }
 
 impl ReadServer {
     fn start(pool: PgPool, tasks: &mut Tasks) -> Self {
         Self {
-            links: SharedReads::start(&pool, tasks),
-            link_pages: SharedReads::start(&pool, tasks),
+            links: Dataloader::start(&pool, tasks),
+            link_pages: Dataloader::start(&pool, tasks),
             pool,
         }
     }
@@ -124,7 +119,8 @@ impl ReadServers {
         let mut replicas = Vec::with_capacity(config.read_replica_urls.len());
         for url in &config.read_replica_urls {
             let url = url.reveal();
-            let pool = event_store::pool(url, SessionKind::Replica, config.connections_max);
+            let pool =
+                linkledger_event_store::pool(url, SessionKind::Replica, config.connections_max);
             let pool = pool.context("invalid --read-replica-urls")?;
             let database = DatabaseOf {
                 url,

@@ -1,7 +1,12 @@
 //! `GET /{slug}` on the short host: follows a short link.
 //! `docs/api.md#redirects` describes the answers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -11,19 +16,22 @@ use axum::{
     },
     response::Response,
 };
-use linkledger_core::{
-    clock::Clock,
-    databases::Databases,
-    event_store::log::LinkEndState,
-    http::shared_reads::SharedReads,
-    lifecycle::Tasks,
-    link::Slug,
-    metrics::CACHE_REQUESTS_TOTAL,
-    problem::{Code, Problem},
-    projection::Projection,
+use linkledger_core::{clock::Clock, link::Slug, projection::Projection};
+use linkledger_event_store::{
+    log::LinkEndState,
+    slugs::{self, SlugHolder},
 };
+use linkledger_http::{
+    dataloader::{BatchedRead, Dataloader},
+    problem::{Code, Problem},
+};
+use linkledger_service::{databases::Databases, lifecycle::Tasks, metrics::CACHE_REQUESTS_TOTAL};
 use metrics::{Counter, counter};
-use tokio::time::{Instant, timeout};
+use sqlx::PgPool;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 use crate::{
     checkpoint_watcher::CheckpointWatcher,
@@ -31,11 +39,9 @@ use crate::{
     consistency::VisibilityWait,
     read_model::{
         LogPosition,
-        redirects::{Redirect, RedirectTarget},
+        redirects::{Redirect, RedirectOf, RedirectTarget, VisibilityOf},
     },
     redirect_cache::{CacheLookup, LoadTicket, RedirectCache},
-    shared_reads::{HolderOf, RedirectOf, VisibilityOf},
-    single_flight::SingleFlight,
 };
 
 /// Timeout of reading a redirect from the read table, for which other requests wait, and again of asking the event
@@ -47,12 +53,27 @@ const HEADERS: usize = 6;
 const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
+/// Folded slug whose link is looked up in the event store, because the read table lacks the slug.
+#[derive(Debug, Clone)]
+struct HolderOf(String);
+
+impl BatchedRead for HolderOf {
+    type Value = Option<SlugHolder>;
+    const TASK: &'static str = "slug reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        slugs::find_holders(pool, &folded).await
+    }
+}
+
 /// Finds the redirects of slugs, in the cache or in the database.
 pub(crate) struct Redirects {
-    reads: SharedReads<RedirectOf>,
-    holders: SharedReads<HolderOf>,
+    reads: Dataloader<RedirectOf>,
+    holders: Dataloader<HolderOf>,
     /// Reads of the visibility of links that the log has and the read table lacked.
-    visibilities: SharedReads<VisibilityOf>,
+    visibilities: Dataloader<VisibilityOf>,
     watcher: Arc<CheckpointWatcher>,
     cache: Arc<RedirectCache>,
     /// Loads by slug. Two loads of one slug at once could store the older redirect last.
@@ -81,9 +102,9 @@ impl Redirects {
         let lookups =
             |result| counter!(CACHE_REQUESTS_TOTAL, "cache" => "redirects", "result" => result);
         Self {
-            reads: SharedReads::start(&databases.read, tasks),
-            holders: SharedReads::start(&databases.log, tasks),
-            visibilities: SharedReads::start(&databases.read, tasks),
+            reads: Dataloader::start(&databases.read, tasks),
+            holders: Dataloader::start(&databases.log, tasks),
+            visibilities: Dataloader::start(&databases.read, tasks),
             watcher,
             cache,
             flights: SingleFlight::default(),
@@ -260,4 +281,106 @@ fn redirect_to(url: Box<str>, status: StatusCode, slug: &Slug) -> Result<Respons
 pub(crate) fn no_such_short_link() -> Problem {
     let detail = "Check the address; there is no such short link.";
     Problem::new(Code::LinkNotFound, detail)
+}
+
+/// Loads in progress, by key: concurrent requests for one key share one load.
+#[derive(Debug)]
+struct SingleFlight<K: Eq + Hash, T>(Mutex<Receivers<K, T>>);
+
+type Receivers<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
+
+/// A load in progress. Dropping it ends the load, also if the request is cancelled.
+#[derive(Debug)]
+struct LoadInProgress<'a, K: Eq + Hash, T> {
+    flights: &'a SingleFlight<K, T>,
+    key: K,
+    sender: watch::Sender<Option<T>>,
+}
+
+impl<K: Eq + Hash, T> Default for SingleFlight<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> SingleFlight<K, T> {
+    /// Starts a load, which the caller has to finish, or waits for the load in progress.
+    ///
+    /// # Errors
+    /// Returns the result of the load in progress; `None` if the load was cancelled.
+    async fn join(&self, key: K) -> Result<LoadInProgress<'_, K, T>, Option<T>> {
+        let mut receiver = match self.lock().entry(key) {
+            Entry::Occupied(flight) => flight.get().clone(),
+            Entry::Vacant(place) => {
+                let (sender, receiver) = watch::channel(None);
+                let key = place.key().clone();
+                place.insert(receiver);
+                return Ok(LoadInProgress {
+                    flights: self,
+                    key,
+                    sender,
+                });
+            }
+        };
+        let result = receiver.wait_for(Option::is_some).await;
+        Err(result.ok().and_then(|result| result.clone()))
+    }
+}
+
+impl<K: Eq + Hash, T> SingleFlight<K, T> {
+    fn lock(&self) -> MutexGuard<'_, Receivers<K, T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash, T> LoadInProgress<'_, K, T> {
+    /// Ends the load and publishes the result.
+    fn finish(self, outcome: T) {
+        let sender = self.sender.clone();
+        // Removed first: a request that arrives after the end must start another load.
+        drop(self);
+        sender.send_replace(Some(outcome));
+    }
+}
+
+impl<K: Eq + Hash, T> Drop for LoadInProgress<'_, K, T> {
+    fn drop(&mut self) {
+        let removed = self.flights.lock().remove(&self.key);
+        debug_assert!(removed.is_some(), "only the flight removes its key");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waiting_requests_share_one_result() {
+        let flights = SingleFlight::<char, u8>::default();
+        let first = flights.join('a').await.unwrap();
+        let mut waiting = [(); 3].map(|()| Box::pin(flights.join('a')));
+        for request in &mut waiting {
+            assert!(request.now_or_never().is_none(), "two loads at once");
+        }
+        assert!(flights.join('b').await.is_ok());
+        first.finish(7);
+        for request in waiting {
+            assert_eq!(request.await.unwrap_err(), Some(7));
+        }
+        // A later request needs a load of its own.
+        assert!(flights.join('a').await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn cancelled_load_ends_the_wait() {
+        let flights = SingleFlight::<char, u8>::default();
+        let first = flights.join('a').await.unwrap();
+        let mut waiting = Box::pin(flights.join('a'));
+        assert!((&mut waiting).now_or_never().is_none(), "two loads at once");
+        drop(first);
+        assert_eq!(waiting.await.unwrap_err(), None);
+        assert!(flights.join('a').await.is_ok());
+    }
 }

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use linkledger_core::metrics::{REDIRECT_CACHE_AGE_SECONDS, REDIRECT_CACHE_BYTES};
+use linkledger_service::metrics::{REDIRECT_CACHE_AGE_SECONDS, REDIRECT_CACHE_BYTES};
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};

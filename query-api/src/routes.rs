@@ -21,17 +21,14 @@ use axum::{
     Router,
     routing::{MethodRouter, get},
 };
-use linkledger_core::{
-    api_key::Scope,
-    clock::Clock,
-    http::{
-        account_shares::AccountShares,
-        answer::{AnswerSettings, with_problem_details},
-        gate::RouteGate,
-        route_table,
-    },
+use linkledger_core::{api_key::Scope, clock::Clock};
+use linkledger_http::{
+    answer::{AnswerSettings, with_problem_details},
+    gate::RouteGate,
     openapi,
+    per_account_limit::PerAccountLimit,
     problem::Code,
+    route_table,
 };
 use sqlx::PgPool;
 use utoipa::OpenApi as _;
@@ -48,7 +45,7 @@ pub(crate) struct ApiState {
     pub(crate) figures: FigureReads,
     pub(crate) histories: HistoryReads,
     /// A page of tags counts up to a million links, and a search looks at 10,000.
-    pub(crate) costly_pages: AccountShares,
+    pub(crate) costly_pages: PerAccountLimit,
     pub(crate) qr_codes: QrCodes,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watcher: Arc<CheckpointWatcher>,

@@ -9,15 +9,13 @@ use axum::{
     http::{Method, StatusCode, header::ALLOW, request::Parts},
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    http::{
-        answer::{AnswerSettings, Answers, no_such_route},
-        route_table,
-    },
-    lifecycle::Serve,
-    link::printed_slug,
+use linkledger_core::link::printed_slug;
+use linkledger_http::{
+    answer::{AnswerSettings, Answers, no_such_route},
     problem::{Code, Problem},
+    route_table,
 };
+use linkledger_service::lifecycle::Serve;
 
 use crate::{
     clicks::Visit,

@@ -8,10 +8,10 @@ use linkledger_core::{
     account::{AccountEvent, AccountStatus},
     clock::{Clock, new_uuid},
     event::Event,
-    event_store::accounts,
     id::AccountId,
-    operator::parse_text,
 };
+use linkledger_event_store::accounts;
+use linkledger_service::operator::parse_text;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;

@@ -7,12 +7,11 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::IdempotencyMark,
     event::Event,
-    event_store::idempotency,
-    figures::counted,
     id::AccountId,
     json::JsonObject,
-    operator::parse_text,
 };
+use linkledger_event_store::idempotency;
+use linkledger_service::{figures::counted, operator::parse_text};
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;

@@ -5,11 +5,11 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock, new_uuid},
-    event_store::api_keys::{self, ListedKey, NewKey},
     id::{AccountId, KeyId},
-    operator::parse_text,
     timestamp,
 };
+use linkledger_event_store::api_keys::{self, ListedKey, NewKey};
+use linkledger_service::operator::parse_text;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgPool;

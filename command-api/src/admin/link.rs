@@ -5,11 +5,11 @@ use clap::{Args, Subcommand};
 use linkledger_core::{
     clock::Clock,
     envelope::NewEvent,
-    event_store::{links, names},
     id::{AccountId, LinkId},
     link::{DisabledBy, ExistingLink, LinkName},
-    operator::parse_text,
 };
+use linkledger_event_store::{links, names};
+use linkledger_service::operator::parse_text;
 use serde::Serialize;
 use sqlx::PgPool;
 

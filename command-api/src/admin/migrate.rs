@@ -1,11 +1,14 @@
 //! `command-api migrate`: runs the migrations of all schemas, each on the database of its schema.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    databases::{DatabaseOf, DatabaseSettings, Databases},
-    event_store::{self, SessionKind, errors::is_lock_timeout},
-    log_identity,
+use linkledger_event_store::{
+    SessionKind,
+    errors::is_lock_timeout,
     migrations::{self, Schema},
+};
+use linkledger_service::{
+    databases::{DatabaseOf, DatabaseSettings, Databases},
+    log_identity,
 };
 use serde_json::json;
 use sqlx::{PgPool, migrate::MigrateError};
@@ -73,7 +76,7 @@ async fn ensure_none_is_elsewhere(
         ),
         _ => {
             if has_log && !has_read_tables && settings.read_database_url.is_none() {
-                let heads = event_store::log::heads(pool).await;
+                let heads = linkledger_event_store::log::heads(pool).await;
                 let heads = heads.context("cannot read the heads of the log; retry `migrate`")?;
                 ensure!(
                     heads.iter().all(|head| *head == 0),

@@ -8,9 +8,9 @@ use linkledger_core::{
     credits::Credits,
     envelope::{IdempotencyMark, Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId},
 };
+use linkledger_event_store::{accounts, append, transaction::PoolTransaction};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 

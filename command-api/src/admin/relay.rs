@@ -1,7 +1,7 @@
-//! Commands `relay status`, `relay pause`, `relay resume` and `relay refill`.
+//! Commands `relay status`, `relay pause`, `relay resume` and `relay republish`.
 
 use clap::{Args, Subcommand};
-use linkledger_core::{
+use linkledger_service::{
     figures::counted, kafka_config::KafkaConfig, lifecycle, operator::parse_text,
 };
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::{AdminCommandOptions, operator::OPERATOR, print};
 use crate::relay::{
     cursor::STOPPED,
     pause::{self, Pause},
-    refill::{self, Refill},
+    republish::{self, Republish},
     status::{self, RelayStatus},
 };
 
@@ -32,14 +32,14 @@ pub enum RelaySubcommand {
     Resume(AdminCommandOptions),
     /// Publish the log again from a position, into an empty topic: after the topic was created anew,
     /// or after a move to another cluster. Publishing is paused meanwhile.
-    Refill(Box<RefillOptions>),
+    Republish(Box<RepublishOptions>),
 }
 
-/// Options of `relay refill`.
+/// Options of `relay republish`.
 #[derive(Debug, Clone, Args)]
-pub struct RefillOptions {
+pub struct RepublishOptions {
     #[command(flatten)]
-    pub refill: Refill,
+    pub republish: Republish,
     #[command(flatten)]
     pub kafka: KafkaConfig,
     #[command(flatten)]
@@ -74,32 +74,37 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
             let shown = json!({ "paused": false, "changed": changed });
             print(options.json, &shown, text)
         }
-        RelaySubcommand::Refill(refill) => run_refill(*refill).await,
+        RelaySubcommand::Republish(republish) => run_republish(*republish).await,
     }
 }
 
-async fn run_refill(command: RefillOptions) -> anyhow::Result<()> {
+async fn run_republish(command: RepublishOptions) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
     let interrupted = lifecycle::interrupted()?;
-    let refilled = refill::refill(&pool, &command.kafka, &command.refill, interrupted).await?;
+    let republished =
+        republish::republish(&pool, &command.kafka, &command.republish, interrupted).await?;
     let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
-        counted(refilled.events.unsigned_abs(), "event"),
-        if refilled.events == 1 { "goes" } else { "go" },
-        refilled.topic,
-        command.refill.from + 1
+        counted(republished.events.unsigned_abs(), "event"),
+        if republished.events == 1 {
+            "goes"
+        } else {
+            "go"
+        },
+        republished.topic,
+        command.republish.from + 1
     )];
-    if let Some(days) = refilled.retention_days {
+    if let Some(days) = republished.retention_days {
         lines.push(format!(
             "Kafka removes events older than {} soon after: consumers that need them read \
              at once, or set retention.ms=-1 first.",
             counted(days.unsigned_abs(), "day")
         ));
     }
-    if refilled.paused {
+    if republished.paused {
         lines.push("The relay is still paused: `command-api relay resume`.".to_owned());
     }
-    print(command.options.json, &refilled, &lines.join("\n"))
+    print(command.options.json, &republished, &lines.join("\n"))
 }
 
 fn text(status: &RelayStatus) -> String {

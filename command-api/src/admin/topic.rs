@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
-use linkledger_core::kafka_config::{ClicksConfig, KafkaConfig};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig};
 
 use super::print;
 use crate::relay::topic::{self, Cluster, Stream, check_settings::WantedSettings};

@@ -1,8 +1,6 @@
 //! Classes of database errors by their meaning for a batch, by SQLSTATE only.
 
-use linkledger_core::event_store::errors::{
-    is_collision, is_of_stored_data, is_transient, sqlstate,
-};
+use linkledger_event_store::errors::{is_collision, is_of_stored_data, is_transient, sqlstate};
 use sqlx::Error;
 
 /// Failure of a batch: it had no effect, except that the effect of an [`Self::OutcomeUnknown`] is not known.

@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{batch::LinkCommand, id::AccountId, metrics::COMMANDS_EXPIRED_TOTAL};
+use linkledger_core::{batch::LinkCommand, id::AccountId};
+use linkledger_service::metrics::COMMANDS_EXPIRED_TOTAL;
 use metrics::counter;
 
-use super::QueuedCommand;
-use crate::command_reply::Unavailable;
+use super::{QueuedCommand, Unavailable};
 
 /// Maximum number of commands that wait or run. A command beyond is answered `overloaded`.
 const COMMANDS_MAX: usize = 4_096;

@@ -1,15 +1,13 @@
 //! Runs one batch: answers the commands that have run, and returns the commands to retry.
 
-use linkledger_core::{batch::LinkCommand, event_store::errors::is_of_storage, id::AccountId};
+use linkledger_core::{batch::LinkCommand, id::AccountId};
+use linkledger_event_store::errors::is_of_storage;
 
 use super::{
-    QueuedCommand,
+    QueuedCommand, Unavailable,
     account_queues::{AttemptFailure, LaneAttempt, RetriedCommand},
 };
-use crate::{
-    command_handler::{AccountLocks, AttemptResult, BatchFailure, CommandHandler},
-    command_reply::Unavailable,
-};
+use crate::command_handler::{AccountLocks, AttemptResult, BatchFailure, CommandHandler};
 
 /// Runs a batch of commands of several accounts. Skips the accounts that another transaction locks.
 /// Returns the commands to retry, in their order.

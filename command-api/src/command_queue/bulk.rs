@@ -6,11 +6,11 @@ use linkledger_core::batch::{
 };
 
 use super::{
-    ANSWER_TIME_MAX, CommandQueue, JOIN_TIME_MAX, QueuedCommand,
+    ANSWER_TIME_MAX, CommandQueue, JOIN_TIME_MAX, QueuedCommand, Reply, Unavailable,
     in_flight::{KeyEntry, PendingReply, ReplyReceiver},
     join, of_create, reply_in_time,
 };
-use crate::command_reply::{Decision, Reply, Unavailable};
+use crate::command_handler::Decision;
 
 impl CommandQueue {
     /// Queues the creates of one account as commands of their own, in their order, and waits for all

@@ -13,7 +13,8 @@ use linkledger_core::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use crate::command_reply::{Decision, Reply, Unavailable};
+use super::{Reply, Unavailable};
+use crate::command_handler::Decision;
 
 type ScopedKey = (AccountId, IdempotencyKey);
 

@@ -7,20 +7,18 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    id::AccountId,
-    metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH, COMMAND_WAIT_SECONDS},
-};
+use linkledger_core::id::AccountId;
+use linkledger_service::metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH, COMMAND_WAIT_SECONDS};
 use metrics::{Gauge, gauge, histogram};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    QueuedCommand,
+    QueuedCommand, Unavailable,
     account_queues::{AccountQueues, Assignment},
     batch_run,
 };
-use crate::{command_handler::CommandHandler, command_reply::Unavailable};
+use crate::command_handler::CommandHandler;
 
 /// Maximum number of lanes of a writer. Each needs a session with the database.
 pub(super) const LANES_MAX: u32 = 4;

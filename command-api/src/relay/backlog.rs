@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::log::{self, ReadFrom},
-    metrics::{RELAY_BACKLOG_EVENTS, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS},
     shard::Shard,
 };
+use linkledger_event_store::log::{self, ReadFrom};
+use linkledger_service::metrics::{RELAY_BACKLOG_EVENTS, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS};
 use metrics::gauge;
 use sqlx::PgPool;
 

@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    event_store::log::PerShard,
     shard::{Position, Shard},
     timestamp,
 };
+use linkledger_event_store::log::PerShard;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
@@ -123,7 +123,7 @@ pub async fn lock_in_tx(tx: &mut PgConnection) -> anyhow::Result<PerShard<Cursor
 /// `positions`.
 ///
 /// Only for the local stack, whose own broker ends together with all relays that could publish to
-/// the broker. With any other broker, [`refill`](super::refill) moves cursors back.
+/// the broker. With any other broker, [`republish`](super::republish) moves cursors back.
 ///
 /// # Errors
 /// Returns an error if the database fails.

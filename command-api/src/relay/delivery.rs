@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use linkledger_core::{
     cloud_event::{HEADERS_MAX, PublishedEvent},
-    event_store::log::PerShard,
-    fail_point, kafka_close,
-    kafka_config::TopicName,
-    kafka_errors::KafkaErrors,
     timestamp,
+};
+use linkledger_event_store::log::PerShard;
+use linkledger_service::{
+    fail_point, kafka_close, kafka_config::TopicName, kafka_errors::KafkaErrors,
 };
 use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},

@@ -5,10 +5,8 @@
 //! without a valid lease can't move a cursor, even after a long sleep.
 
 use anyhow::Context as _;
-use linkledger_core::{
-    event_store::log::PerShard,
-    shard::{Position, SHARD_COUNT, Shard},
-};
+use linkledger_core::shard::{Position, SHARD_COUNT, Shard};
+use linkledger_event_store::log::PerShard;
 use sqlx::PgPool;
 
 use super::stopped_shards::StopReason;
@@ -35,7 +33,7 @@ pub struct AcknowledgedPosition {
 pub enum Renewal {
     /// The lease was extended.
     Kept,
-    /// Another process has the lease, or a refill has ended the lease.
+    /// Another process has the lease, or a republish has ended the lease.
     Lost,
     /// An operator has paused publishing, so the lease was given up.
     Paused,
@@ -196,7 +194,7 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Records that the topic began again at a lower offset, if the lease is still valid. A refill
+    /// Records that the topic began again at a lower offset, if the lease is still valid. A republish
     /// clears the record.
     ///
     /// # Errors

@@ -2,13 +2,9 @@
 
 use std::time::Instant;
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::{self, EventPlace, PerShard, ReadFrom},
-    fail_point,
-    metrics::RELAY_POSITION,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_event_store::log::{self, EventPlace, PerShard, ReadFrom};
+use linkledger_service::{fail_point, metrics::RELAY_POSITION};
 use metrics::gauge;
 
 use super::{
@@ -124,7 +120,7 @@ impl LeasedShards {
             // With stored cursors, the next relay repeats no record.
             Renewal::Paused => self.store().await?,
             Renewal::Lost => tracing::warn!(
-                "the lease of the relay is lost: another process has the lease, or a refill ended it; \
+                "the lease of the relay is lost: another process has the lease, or a republish ended it; \
                  this process stops publishing"
             ),
         }

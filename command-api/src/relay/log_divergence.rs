@@ -2,12 +2,10 @@
 //! can lose the last events of the log; later events then get the same positions.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    event_store::{
-        log::{self, EventPlace, PerShard},
-        log_meta,
-    },
-    shard::Shard,
+use linkledger_core::shard::Shard;
+use linkledger_event_store::{
+    log::{self, EventPlace, PerShard},
+    log_meta,
 };
 use sqlx::PgPool;
 
@@ -19,7 +17,7 @@ use super::{cursor::Cursor, refusal::RelayRefusal, topic::tail::Record};
 /// # Errors
 /// Returns the refusal to publish, or an error if the database fails.
 pub(super) async fn check_cursors(pool: &PgPool, cursors: &PerShard<Cursor>) -> anyhow::Result<()> {
-    // Lost events come first: a new epoch is needed, and a refill before would be in vain.
+    // Lost events come first: a new epoch is needed, and a republish before would be in vain.
     for (shard, cursor) in Shard::all().zip(cursors) {
         if let Some(epoch) = lost_epoch(cursor) {
             record_lost(pool, shard, epoch).await?;
@@ -45,7 +43,7 @@ fn other_epoch(shard: Shard, cursor: &Cursor) -> Option<RelayRefusal> {
     (epoch != log_epoch).then(|| {
         let text = format!(
             "the log is of epoch {log_epoch}, and what was published of shard {shard} is of epoch \
-             {epoch}; publish the log again into an empty topic: `command-api relay refill --from 0`"
+             {epoch}; publish the log again into an empty topic: `command-api relay republish --from 0`"
         );
         RelayRefusal::new("other_epoch", text)
     })
@@ -189,7 +187,7 @@ mod tests {
             ((7, 1), None, (7, 1), None),
             ((7, 1), None, (9, 1), None),
             ((7, 1), None, (6, 1), Some("events_lost")),
-            // Recorded before the log grew again; a refill in the same epoch changes nothing.
+            // Recorded before the log grew again; a republish in the same epoch changes nothing.
             ((7, 1), Some(1), (9, 1), Some("events_lost")),
             ((0, 1), Some(1), (9, 1), Some("events_lost")),
             // The topic has records of a later epoch.

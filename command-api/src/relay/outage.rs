@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_core::metrics::RELAY_HELD_UP_SECONDS;
+use linkledger_service::metrics::RELAY_STALLED_SECONDS;
 use metrics::gauge;
 
 use super::backlog::Backlog;
@@ -36,18 +36,18 @@ struct PresentOutage {
 /// Line for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    HeldUp(Duration),
+    Stalled(Duration),
     PublishesAgain(Duration),
     CaughtUp(usize, Duration),
 }
 
 impl Outage {
     /// Records that nothing was published since `begun`, for that `reason`.
-    pub(super) fn held_up(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
+    pub(super) fn stalled(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
         let now = Instant::now();
-        let line = self.advance_held_up(begun, now, reason);
+        let line = self.advance_stalled(begun, now, reason);
         if let Some(outage) = self.present {
-            gauge!(RELAY_HELD_UP_SECONDS).set(now - outage.since);
+            gauge!(RELAY_STALLED_SECONDS).set(now - outage.since);
         }
         log(line, backlog, reason);
     }
@@ -58,15 +58,15 @@ impl Outage {
             return;
         }
         let now = Instant::now();
-        gauge!(RELAY_HELD_UP_SECONDS).set(0.0);
+        gauge!(RELAY_STALLED_SECONDS).set(0.0);
         log(self.advance_to_draining(now), backlog, "");
         log(self.advance_draining(now, events), backlog, "");
     }
 
-    fn advance_held_up(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
-        let held_up = self.present.filter(|outage| outage.drained.is_none());
+    fn advance_stalled(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
+        let stalled = self.present.filter(|outage| outage.drained.is_none());
         let (since, was_logged) =
-            held_up.map_or((begun, false), |outage| (outage.since, outage.is_logged));
+            stalled.map_or((begun, false), |outage| (outage.since, outage.is_logged));
         let is_time = self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL);
         let logged = self.logged_reason.as_deref().filter(|_| was_logged);
         let is_news = logged.is_some_and(|logged| !reason.contains(logged));
@@ -82,7 +82,7 @@ impl Outage {
         } else if is_news {
             self.logged_reason = None;
         }
-        is_due.then_some(Line::HeldUp(now - since))
+        is_due.then_some(Line::Stalled(now - since))
     }
 
     fn advance_to_draining(&mut self, now: Instant) -> Option<Line> {
@@ -112,12 +112,12 @@ impl Outage {
 fn log(line: Option<Line>, backlog: Backlog, reason: &str) {
     let (lag, oldest_age) = (backlog.events, backlog.oldest_age);
     match line {
-        Some(Line::HeldUp(duration)) => tracing::warn!(
+        Some(Line::Stalled(duration)) => tracing::warn!(
             error = reason,
             duration_ms = milliseconds(duration),
             lag,
             oldest_age_ms = milliseconds(oldest_age),
-            "the relay is held up; events wait in the log"
+            "the relay is stalled; events wait in the log"
         ),
         Some(Line::PublishesAgain(duration)) => tracing::info!(
             duration_ms = milliseconds(duration),
@@ -149,13 +149,13 @@ mod tests {
         let begun = Instant::now();
         let mut outage = Outage::default();
         assert_eq!(
-            outage.advance_held_up(begun, begun + SECOND, "away"),
-            Some(Line::HeldUp(SECOND))
+            outage.advance_stalled(begun, begun + SECOND, "away"),
+            Some(Line::Stalled(SECOND))
         );
         for second in 2..120 {
             let now = begun + SECOND * second;
-            let expected = (second % 30 == 1).then_some(Line::HeldUp(now - begun));
-            assert_eq!(outage.advance_held_up(now, now, "away"), expected);
+            let expected = (second % 30 == 1).then_some(Line::Stalled(now - begun));
+            assert_eq!(outage.advance_stalled(now, now, "away"), expected);
         }
         let back = begun + SECOND * 120;
         assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
             } else {
                 &reason
             };
-            let line = outage.advance_held_up(begun, now, reason);
+            let line = outage.advance_stalled(begun, now, reason);
             told.extend(line.map(|_| second));
         }
         assert_eq!(told, [0, 5, 30, 31]);
@@ -200,7 +200,7 @@ mod tests {
         let mut lines = 0;
         for second in 0..60 {
             let now = begun + SECOND * second;
-            lines += usize::from(outage.advance_held_up(now, now, "away").is_some());
+            lines += usize::from(outage.advance_stalled(now, now, "away").is_some());
             lines += usize::from(outage.advance_to_draining(now).is_some());
             lines += usize::from(outage.advance_draining(now, 1).is_some());
             lines += usize::from(outage.advance_draining(now, 0).is_some());
@@ -212,12 +212,12 @@ mod tests {
     fn second_outage_during_drain_is_reported() {
         let begun = Instant::now();
         let mut outage = Outage::default();
-        outage.advance_held_up(begun, begun, "away");
+        outage.advance_stalled(begun, begun, "away");
         outage.advance_to_draining(begun + SECOND);
         outage.advance_draining(begun + SECOND, 7);
         assert_eq!(
-            outage.advance_held_up(begun + SECOND * 31, begun + SECOND * 31, "away"),
-            Some(Line::HeldUp(Duration::ZERO))
+            outage.advance_stalled(begun + SECOND * 31, begun + SECOND * 31, "away"),
+            Some(Line::Stalled(Duration::ZERO))
         );
         assert_eq!(
             outage.advance_to_draining(begun + SECOND * 40),

@@ -1,4 +1,4 @@
-//! Pause of the relay, by an operator or a refill. The pause is stored: it applies to all processes
+//! Pause of the relay, by an operator or a republish. The pause is stored: it applies to all processes
 //! within a second, and after restarts.
 
 use anyhow::Context as _;
@@ -16,9 +16,9 @@ pub struct Pause {
     pub reason: String,
 }
 
-/// Value of `paused_by` while a refill is in progress. The pause of an operator replaces that of a refill,
-/// which ends with the refill; otherwise an earlier pause keeps its reason.
-pub(super) const REFILL: &str = "relay refill";
+/// Value of `paused_by` while a republish is in progress. The pause of an operator replaces that of a republish,
+/// which ends with the republish; otherwise an earlier pause keeps its reason.
+pub(super) const REPUBLISH: &str = "relay republish";
 
 /// Pauses every shard. Returns true if the pause of at least one shard is new.
 ///
@@ -36,7 +36,7 @@ pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool
         ",
         by,
         reason,
-        REFILL
+        REPUBLISH
     )
     .execute(pool)
     .await

@@ -1,7 +1,7 @@
 //! Processes whose Kafka producer may still deliver records: table `event_store.relay_producers`.
 //!
 //! Invariant: a process is registered from before it makes a producer until nothing that
-//! the producer has sent can arrive any more. A refill waits until no process is registered.
+//! the producer has sent can arrive any more. A republish waits until no process is registered.
 
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,8 @@ impl ProducerRegistration {
 
     /// Registers this process, before a producer is made.
     ///
-    /// A refill locks the same rows: either the refill sees the registration, or the registration
-    /// sees that the refill has ended the lease.
+    /// A republish locks the same rows: either the republish sees the registration, or the registration
+    /// sees that the republish has ended the lease.
     ///
     /// # Errors
     /// Returns an error if the lease is lost, or the database fails.

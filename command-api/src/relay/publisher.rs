@@ -6,10 +6,12 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordKey},
-    event_store::log::PerShard,
+    shard::Position,
+};
+use linkledger_event_store::log::PerShard;
+use linkledger_service::{
     kafka_config::KafkaConfig,
     kafka_errors::{KafkaErrors, STATISTICS_INTERVAL},
-    shard::Position,
 };
 use rdkafka::{
     ClientConfig,

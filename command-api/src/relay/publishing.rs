@@ -7,16 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    envelope::RecordedEvent,
-    event_store::{
-        errors::is_of_stored_data,
-        log::{self, ReadFrom},
-    },
-    metrics::RELAY_FAILURES_TOTAL,
-    shard::Shard,
+use linkledger_core::{cloud_event::PublishedEvent, envelope::RecordedEvent, shard::Shard};
+use linkledger_event_store::{
+    errors::is_of_stored_data,
+    log::{self, ReadFrom},
 };
+use linkledger_service::metrics::RELAY_FAILURES_TOTAL;
 use metrics::counter;
 
 use super::{
@@ -106,7 +102,7 @@ impl Relay {
         counter!(RELAY_FAILURES_TOTAL).increment(1);
         let Some(refusal) = error.downcast_ref::<RelayRefusal>() else {
             let reason = format!("{error:#}");
-            self.outage.held_up(begun, self.backlog, &reason);
+            self.outage.stalled(begun, self.backlog, &reason);
             return;
         };
         if !self.refusal_log.log_refusal(refusal) {
@@ -251,7 +247,7 @@ impl Relay {
             self.backlog = self.measure().await?;
             if begun.elapsed() >= SILENCE_MAX {
                 let reason = self.publisher.trouble();
-                self.outage.held_up(begun, self.backlog, &reason);
+                self.outage.stalled(begun, self.backlog, &reason);
             }
         }
     }

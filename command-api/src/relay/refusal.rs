@@ -1,10 +1,8 @@
 //! Reasons for which the relay publishes nothing although database and broker answer, with their log
 //! lines and gauges. The relay checks again until the cause is gone.
 
-use linkledger_core::{
-    metrics::{RELAY_PAUSED, RELAY_REFUSED},
-    shard::Shard,
-};
+use linkledger_core::shard::Shard;
+use linkledger_service::metrics::{RELAY_PAUSED, RELAY_REFUSED};
 use metrics::gauge;
 
 use super::pause::Pause;
@@ -28,7 +26,7 @@ impl RelayRefusal {
     pub(super) fn began_again(shard: Shard) -> Self {
         let text = format!(
             "the topic began again while it was published to (partition {shard}): it was created anew; \
-             publish the log again into an empty topic: `command-api relay refill --from 0`"
+             publish the log again into an empty topic: `command-api relay republish --from 0`"
         );
         Self::new("began_again", text)
     }

@@ -3,10 +3,10 @@
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::log::{self, ReadFrom},
     shard::{Position, Shard},
     timestamp,
 };
+use linkledger_event_store::log::{self, ReadFrom};
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -11,10 +11,9 @@ use std::{
 };
 
 use futures::future::join_all;
-use linkledger_core::{
-    cloud_event::PublishedEvent, event_store::log::PerShard, metrics::RELAY_FAILURES_TOTAL,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_event_store::log::PerShard;
+use linkledger_service::metrics::RELAY_FAILURES_TOTAL;
 use metrics::counter;
 use tokio::task::JoinSet;
 

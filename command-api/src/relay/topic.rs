@@ -6,7 +6,8 @@ pub mod tail;
 
 use std::collections::HashMap;
 
-use linkledger_core::{click::CLICK_PARTITIONS, cloud_event::RECORD_BYTES_MAX, shard::SHARD_COUNT};
+use linkledger_core::cloud_event::CLICK_PARTITIONS;
+use linkledger_core::{cloud_event::RECORD_BYTES_MAX, shard::SHARD_COUNT};
 
 use super::refusal::RelayRefusal;
 
@@ -22,7 +23,7 @@ pub const MAX_MESSAGE_BYTES_MIN: u32 = 1_048_576;
 const _: () = assert!(BATCH_BYTES_MAX + RECORD_BYTES_MAX <= MAX_MESSAGE_BYTES_MIN);
 
 /// Limits of a topic on the difference between the clock of the broker and the time of a record. Records have
-/// the time of their event, which is old in a refill, and ahead if a clock was ahead: a limit that refuses one
+/// the time of their event, which is old in a republish, and ahead if a clock was ahead: a limit that refuses one
 /// of them stops its shard. Kafka 4 refuses more than an hour ahead by default.
 pub const TIMESTAMP_LIMITS: [&str; 2] = [
     "message.timestamp.before.max.ms",
@@ -124,7 +125,7 @@ impl Topic {
         if partitions != usize::from(SHARD_COUNT) {
             let text = format!(
                 "the topic {topic} has {partitions} partitions instead of {SHARD_COUNT}; delete it, then: \
-                 `command-api topic create`, `command-api relay refill --from 0`"
+                 `command-api topic create`, `command-api relay republish --from 0`"
             );
             return Some(RelayRefusal::new("partition_count", text));
         }

@@ -1,7 +1,8 @@
 //! Identity of the topic: the cursors are bound to a Kafka cluster and to an offset of the topic. A topic
 //! that was created anew, or another cluster, lacks the records up to the cursors and is refused.
 
-use linkledger_core::{event_store::log::PerShard, shard::Shard};
+use linkledger_core::shard::Shard;
+use linkledger_event_store::log::PerShard;
 
 use super::{
     cursor::Cursor,
@@ -31,7 +32,7 @@ pub(super) fn check(cursors: &PerShard<Cursor>, topic: &Topic) -> Result<(), Rel
             }
             let text = format!(
                 "what was published lies in the Kafka cluster {bound}, and this is {present}; go back to \
-                 that cluster, or publish the log to this one: `command-api relay refill --from 0`"
+                 that cluster, or publish the log to this one: `command-api relay republish --from 0`"
             );
             return Err(RelayRefusal::new("other_cluster", text));
         }
@@ -45,7 +46,7 @@ pub(super) fn check(cursors: &PerShard<Cursor>, topic: &Topic) -> Result<(), Rel
             let text = format!(
                 "the last record of shard {shard} was at offset {offset}, and the topic {topic} ends at \
                  {high}: it was created anew, or has lost records; publish the log again into an empty \
-                 topic: `command-api relay refill --from 0`"
+                 topic: `command-api relay republish --from 0`"
             );
             return Err(RelayRefusal::new("records_gone", text));
         }
@@ -97,7 +98,8 @@ pub(super) fn spans_after_cursors(cursors: &PerShard<Cursor>, topic: &Topic) -> 
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::{event_store::log::EventPlace, id::EventId, shard::Position};
+    use linkledger_core::{id::EventId, shard::Position};
+    use linkledger_event_store::log::EventPlace;
     use uuid::Uuid;
 
     use super::{
@@ -146,7 +148,7 @@ mod tests {
             (bound(7, here, Some(6)), topic(7, 7)),
             // No cluster and no offset are stored.
             (bound(7, None, None), topic(0, 7)),
-            // Moved back by a refill, and nothing published since.
+            // Moved back by a republish, and nothing published since.
             (bound(7, here, None), topic(0, 0)),
             // Nothing published yet, or a first batch before a crash.
             (bound(0, here, None), topic(0, 0)),

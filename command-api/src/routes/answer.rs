@@ -6,13 +6,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header::CACHE_CONTROL}
 use linkledger_core::{
     batch::{Outcome, SettledCreate, SettledLink},
     consistency::{self, ConsistencyToken},
-    http::request::link_id,
-    problem::{Code, Problem},
     shard::Position,
+};
+use linkledger_http::{
+    problem::{Code, Problem},
+    request::link_id,
 };
 
 use super::{command_request::CommandRequest, problem_of_rejection};
-use crate::{command_reply::Reply, renderer};
+use crate::{command_queue::Reply, renderer};
 
 /// Returns the effect of a command, or the problem of a command without effect.
 pub(super) fn effect<T>(reply: Reply<Outcome<T>>) -> Result<T, Problem> {

@@ -12,9 +12,11 @@ use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use linkledger_core::{
     fair_share::FairShare,
-    http::account_shares::overloaded,
     id::AccountId,
     json::{JsonError, JsonObject},
+};
+use linkledger_http::{
+    per_account_limit::overloaded,
     problem::{Code, Problem},
 };
 
@@ -133,7 +135,7 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::http::request::AcceptedBody;
+    use linkledger_http::request::AcceptedBody;
     use uuid::Uuid;
 
     use super::*;

@@ -8,16 +8,16 @@ use axum::{
 use linkledger_core::{
     api_key::Scope,
     batch::ChangeRequest,
-    http::{
-        entity_tag::{self, IfMatch},
-        link_body::{LinkBody, LinkParts},
-        link_request::LinkPatch,
-        request::AcceptedBody,
-        route_table,
-    },
     id::LinkId,
     link::{ChangeLink, members::parse_patch},
+};
+use linkledger_http::{
+    entity_tag::{self, IfMatch},
+    link_body::{LinkBody, LinkParts},
+    link_request::LinkPatch,
     problem::Problem,
+    request::AcceptedBody,
+    route_table,
 };
 
 use super::{answer, body, command_request::CommandRequest};
@@ -47,14 +47,8 @@ use super::{answer, body, command_request::CommandRequest};
     security(("api_key" = [Scope::LinksWrite.name()])),
 )]
 pub async fn change_link(mut request: CommandRequest) -> Result<Response, Problem> {
-    let bytes = request.read_body(&AcceptedBody::MERGE_PATCH).await?;
-    let expected_version = entity_tag::expected_version(&request.headers)?;
-    let object = body::parse_object(&bytes)?;
-    let patch = parse_patch(&object, &request.state.destination_rules);
-    let change = request.change(ChangeRequest::Patch(patch.map(|patch| ChangeLink {
-        patch,
-        expected_version,
-    })));
+    let change = parse(&mut request).await?;
+    let change = request.change(change);
     let reply = request.state.queue.submit_change(change).await;
     let settled = answer::changed_link(&request.uri, reply)?;
     let headers = answer::headers(&request, settled.position);
@@ -62,4 +56,16 @@ pub async fn change_link(mut request: CommandRequest) -> Result<Response, Proble
     let parts = LinkParts::of(&settled.link);
     let body = LinkBody::new(parts, &request.state.short_base_url);
     Ok((headers, etag, Json(body)).into_response())
+}
+
+/// Takes the change out of the request, of which little is kept while the change waits for its batch.
+async fn parse(request: &mut CommandRequest) -> Result<ChangeRequest, Problem> {
+    let bytes = request.read_body(&AcceptedBody::MERGE_PATCH).await?;
+    let expected_version = entity_tag::expected_version(&std::mem::take(&mut request.headers))?;
+    let object = body::parse_object(&bytes)?;
+    let patch = parse_patch(&object, &request.state.destination_rules);
+    Ok(ChangeRequest::Patch(patch.map(|patch| ChangeLink {
+        patch,
+        expected_version,
+    })))
 }

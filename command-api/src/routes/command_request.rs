@@ -8,11 +8,11 @@ use axum::{
 use linkledger_core::{
     batch::{ChangeRequest, LinkChange},
     envelope::Metadata,
-    http::{
-        authentication::Caller,
-        request::{AcceptedBody, RequestContext, check_accept, check_no_query, link_id},
-    },
+};
+use linkledger_http::{
+    authentication::Caller,
     problem::Problem,
+    request::{AcceptedBody, RequestContext, check_accept, check_no_query, link_id},
 };
 
 use super::WriteState;

@@ -10,17 +10,17 @@ use linkledger_core::{
         BulkCreate, BulkMode, Created, KeyedCreate, Outcome,
         bulk_request::{BulkRequest, RequestItem, RequestMode},
     },
-    http::{link_request::LinkBatch, request::AcceptedBody, route_table},
     id::AccountId,
     link::members::parse_new_link,
-    problem::Problem,
+};
+use linkledger_http::{
+    link_request::LinkBatch, problem::Problem, request::AcceptedBody, route_table,
 };
 
 use super::{
-    body, command_request::CommandRequest, create_link::idempotency_key::IDEMPOTENCY_KEY,
-    problem_of_rejection,
+    body, command_request::CommandRequest, create_link::IDEMPOTENCY_KEY, problem_of_rejection,
 };
-use crate::{command_queue::CommandQueue, command_reply::Decision};
+use crate::{command_handler::Decision, command_queue::CommandQueue};
 use answer_body::BatchBody;
 
 /// Creates the links of a request and charges their price.

@@ -4,15 +4,11 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    api_key::Scope,
-    batch::ChangeRequest,
-    http::{
-        entity_tag::{self, IfMatch},
-        route_table,
-    },
-    id::LinkId,
+use linkledger_core::{api_key::Scope, batch::ChangeRequest, id::LinkId};
+use linkledger_http::{
+    entity_tag::{self, IfMatch},
     problem::Problem,
+    route_table,
 };
 
 use super::{answer, command_request::CommandRequest};

@@ -4,13 +4,15 @@ use linkledger_core::{
     batch::Rejection,
     credits::InsufficientCredits,
     field::{ERRORS_MAX, FieldError},
-    http::entity_tag,
+};
+use linkledger_http::{
+    entity_tag,
     problem::{Code, Problem},
 };
 
 use serde_json::{Value, json};
 
-use crate::command_reply::Unavailable;
+use crate::command_queue::Unavailable;
 
 impl From<Unavailable> for Problem {
     fn from(reason: Unavailable) -> Self {

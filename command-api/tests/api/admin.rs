@@ -5,10 +5,11 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use linkledger_core::{
-    api_key::{ApiKey, Scope},
-    event_store::{api_keys, transaction::PoolTransaction},
+use linkledger_core::api_key::{ApiKey, Scope};
+use linkledger_event_store::{
+    api_keys,
     migrations::{self, Schema},
+    transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;

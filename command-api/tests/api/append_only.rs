@@ -1,10 +1,8 @@
 //! The log cannot be changed by its owner (triggers) or by a service (GRANTs).
 
 use linkledger_command_api::relay::lease::{AcknowledgedPosition, LeaseTable, Renewal};
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    shard::Shard,
-};
+use linkledger_core::shard::Shard;
+use linkledger_event_store::SessionKind;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
@@ -82,7 +80,8 @@ async fn balance_is_never_negative() {
 
 /// Returns a pool whose sessions have the rights of the role.
 pub(crate) fn pool_of(database: &TestDatabase, role: &str) -> PgPool {
-    let options = event_store::session_options(database.url(), SessionKind::Writer).unwrap();
+    let options =
+        linkledger_event_store::session_options(database.url(), SessionKind::Writer).unwrap();
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
 }
 

@@ -1,6 +1,5 @@
-use linkledger_core::{
-    api_key::ApiKey, consistency::ConsistencyToken, http::link_request::LinkCreate, id::AccountId,
-};
+use linkledger_core::{api_key::ApiKey, consistency::ConsistencyToken, id::AccountId};
+use linkledger_http::link_request::LinkCreate;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, TestApp, change, create, delete, fresh_key, link, send, with};

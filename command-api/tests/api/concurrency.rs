@@ -5,7 +5,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use linkledger_core::{api_key::ApiKey, event_store::transaction::PoolTransaction};
+use linkledger_core::api_key::ApiKey;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -153,7 +154,7 @@ async fn busy_account_leaves_room_for_others() {
         assert_eq!(answer.status, 201);
     }
     let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
-    linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
+    linkledger_event_store::accounts::lock_in_tx(&mut holder, &[busy_id])
         .await
         .unwrap();
     // More requests than a writer has room for. On a slow machine some are late, or their key cannot be
@@ -325,7 +326,7 @@ async fn create_waits_for_account_locked_elsewhere() {
     let answer = send(&app.router, create(&free, fresh_key(), &destination())).await;
     assert_eq!(answer.status, 201);
     let mut holder = PoolTransaction::begin(app.database.pool()).await.unwrap();
-    linkledger_core::event_store::accounts::lock_in_tx(&mut holder, &[account_id])
+    linkledger_event_store::accounts::lock_in_tx(&mut holder, &[account_id])
         .await
         .unwrap();
     let request = send(&app.router, create(&key, fresh_key(), &destination()));

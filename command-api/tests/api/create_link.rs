@@ -1,10 +1,10 @@
 use axum::{body::Body, http::Request};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    http::link_request::LinkCreate,
     id::KeyId,
     link::members::SLUG,
 };
+use linkledger_http::link_request::LinkCreate;
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! Details of links: on create, in patches, external ids.
 
 use futures::future::join_all;
-use linkledger_core::{http::link_request::LinkCreate, id::LinkId};
+use linkledger_core::id::LinkId;
+use linkledger_http::link_request::LinkCreate;
 use serde_json::{Value, json};
 
 use crate::{

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::error,
-    relay_stage::consume,
+    relay_fixture::consume,
     support::{TestApp, change, create, delete, destination, fresh_key, send},
 };
 

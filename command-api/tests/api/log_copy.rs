@@ -1,11 +1,9 @@
 //! Reads of the log by COPY that do not end: the session must not answer a later statement with what is left.
 
-use linkledger_core::{
-    event_store::{
-        self, SessionKind,
-        log::stored::{self, PositionRange},
-    },
-    shard::Shard,
+use linkledger_core::shard::Shard;
+use linkledger_event_store::{
+    SessionKind,
+    log::stored::{self, PositionRange},
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -24,7 +22,7 @@ async fn set() -> (TestDatabase, PgPool, PositionRange) {
         after: 0,
         up_to: 1_000,
     };
-    let pool = event_store::pool(database.url(), SessionKind::Reader, 1).unwrap();
+    let pool = linkledger_event_store::pool(database.url(), SessionKind::Reader, 1).unwrap();
     (database, pool, stretch)
 }
 

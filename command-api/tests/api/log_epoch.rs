@@ -1,7 +1,8 @@
 //! `log epoch`: a new epoch for a log that has lost events.
 
 use linkledger_command_api::epoch::{self, Raise};
-use linkledger_core::{consistency::ConsistencyToken, log_identity};
+use linkledger_core::consistency::ConsistencyToken;
+use linkledger_service::log_identity;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     append_only::{OPERATOR, ROLES, pool_of},
     cli,
-    relay_stage::{Recorder, relay, with_links},
+    relay_fixture::{Recorder, relay, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -67,7 +68,7 @@ async fn raise_is_recorded_with_remedies() {
     assert_eq!(heads.iter().filter_map(Value::as_i64).sum::<i64>(), 6);
     let remedies = after["remedies"].to_string();
     for command in [
-        "`command-api relay refill --from 0`",
+        "`command-api relay republish --from 0`",
         "`projector rebuild --all`",
     ] {
         assert!(remedies.contains(command), "{remedies}");

@@ -6,12 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::{self, ReadFrom},
-    id::AccountId,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, id::AccountId, shard::Shard};
+use linkledger_event_store::log::{self, ReadFrom};
 use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually};
 use serde_json::Value;

@@ -30,8 +30,8 @@ mod positions;
 mod proxy;
 mod raw_http;
 #[expect(dead_code, reason = "the tests of the relay use the rest")]
-#[path = "../relay/stage.rs"]
-mod relay_stage;
+#[path = "../relay/fixture.rs"]
+mod relay_fixture;
 mod restarted_server;
 mod rights;
 mod sealing;

@@ -5,15 +5,13 @@ mod fault;
 
 use axum::{body::Body, http::HeaderValue};
 use futures::future::select_all;
-use linkledger_core::{
-    event_store::{accounts, transaction::PoolTransaction},
-    id::LinkId,
-    problem::Code,
-};
+use linkledger_core::id::LinkId;
+use linkledger_event_store::{accounts, transaction::PoolTransaction};
+use linkledger_http::problem::Code;
 use serde_json::json;
 
 use crate::support::{TestApp, change, create, fresh_key, link, send, with};
-use fault::{Operation, Stage};
+use fault::{Fixture, Operation};
 
 const OPERATIONS: [Operation; 4] = [
     Operation::Create,
@@ -24,14 +22,14 @@ const OPERATIONS: [Operation; 4] = [
 
 #[tokio::test]
 async fn first_of_two_faults_is_reported() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for operation in OPERATIONS {
         let faults = operation.faults();
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
             for other in &faults[first..] {
                 // Given in reverse: the order in which the request gets its faults must not matter.
-                let answer = stage.answer(operation, &[*other, *fault]).await;
+                let answer = fixture.answer(operation, &[*other, *fault]).await;
                 assert_eq!(
                     (answer.status.as_u16(), answer.problem().as_str()),
                     (code.status(), code.as_str()),
@@ -39,18 +37,18 @@ async fn first_of_two_faults_is_reported() {
                 );
             }
         }
-        let answer = stage.answer(operation, &[]).await;
+        let answer = fixture.answer(operation, &[]).await;
         assert!(answer.status.is_success(), "{operation:?}: {answer:?}");
     }
 }
 
 #[tokio::test]
 async fn faults_are_reported_in_order_of_checks() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for operation in OPERATIONS {
         let faults = operation.faults();
         for (first, fault) in faults.iter().enumerate() {
-            let answer = stage.answer(operation, &faults[first..]).await;
+            let answer = fixture.answer(operation, &faults[first..]).await;
             let code = fault.code().as_str();
             assert_eq!(answer.problem(), code, "{operation:?}: {fault:?}");
         }

@@ -2,16 +2,16 @@
 //! made on empty tables must also be good on full tables.
 
 use linkledger_core::{
-    event_store::{
-        self, SessionKind, accounts,
-        log::{
-            self, ReadFrom,
-            stored::{self, PositionRange},
-        },
-        segments, slugs,
-    },
     id::{AccountId, LinkId},
     shard::Shard,
+};
+use linkledger_event_store::{
+    SessionKind, accounts,
+    log::{
+        self, ReadFrom,
+        stored::{self, PositionRange},
+    },
+    segments, slugs,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -65,7 +65,7 @@ async fn reads(database: &TestDatabase) -> (i64, i64) {
 
 /// Returns a pool whose sessions have a name, so that the test can wait for their end.
 fn measured(database: &TestDatabase, kind: SessionKind) -> PgPool {
-    let options = event_store::session_options(database.url(), kind).unwrap();
+    let options = linkledger_event_store::session_options(database.url(), kind).unwrap();
     PgPoolOptions::new()
         .max_connections(1)
         .connect_lazy_with(options.application_name("measured"))

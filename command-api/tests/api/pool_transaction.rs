@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use linkledger_core::event_store::transaction::PoolTransaction;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_testing::{TestDatabase, eventually, sessions_waiting_for_lock};
 use sqlx::{Acquire as _, PgPool, postgres::PgPoolOptions};
 

@@ -7,13 +7,13 @@ use linkledger_core::{
     credits::{Credits, CreditsEvent, CreditsGranted},
     envelope::{Metadata, NewEvent},
     event::Event,
-    event_store::{
-        self, SessionKind, accounts, append,
-        log::{self, ReadFrom},
-        transaction::PoolTransaction,
-    },
     id::{AccountId, EventId},
     shard::Shard,
+};
+use linkledger_event_store::{
+    SessionKind, accounts, append,
+    log::{self, ReadFrom},
+    transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -112,7 +112,7 @@ async fn frozen_append_session_is_terminated() {
     let database = TestDatabase::create().await;
     let [first, second] = neighbours(&database).await;
     // A session with the settings of a writer that falls silent, as in a stopped process.
-    let writers = event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
+    let writers = linkledger_event_store::pool(database.url(), SessionKind::Writer, 2).unwrap();
     let mut frozen = PoolTransaction::begin(&writers).await.unwrap();
     grant_in_tx(&mut frozen, first).await.unwrap();
 

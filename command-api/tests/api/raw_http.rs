@@ -7,10 +7,8 @@ mod head;
 
 use std::{net::SocketAddr, time::Duration};
 
-use linkledger_core::{
-    api_key::ApiKey,
-    lifecycle::{ConnectionLimits, Tasks, listen, serve_within},
-};
+use linkledger_core::api_key::ApiKey;
+use linkledger_service::lifecycle::{ConnectionLimits, Tasks, listen, serve_within};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

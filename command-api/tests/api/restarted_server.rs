@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    relay_stage::{DRAIN_TIME_MAX, drained},
+    relay_fixture::{DRAIN_TIME_MAX, drained},
     support::{TestApp, create, destination, fresh_key, send},
 };
 

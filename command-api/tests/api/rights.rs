@@ -3,9 +3,9 @@
 
 use std::{env, fs, path::PathBuf};
 
-use linkledger_core::{
-    event_store::transaction::PoolTransaction,
+use linkledger_event_store::{
     migrations::{self, Schema},
+    transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;

@@ -1,14 +1,10 @@
 //! Sealing: each full segment of the log is sealed once, by one instance, unless the log is damaged.
 
 use linkledger_command_api::sealing::Sealer;
-use linkledger_core::{
-    event_store::{
-        segments::{self, SealError, SealState},
-        transaction::PoolTransaction,
-    },
-    id::AccountId,
-    segment::Segment,
-    shard::Shard,
+use linkledger_core::{id::AccountId, segment::Segment, shard::Shard};
+use linkledger_event_store::{
+    segments::{self, SealError, SealState},
+    transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;

@@ -11,12 +11,12 @@ use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{SystemClock, new_uuid},
-    http::authentication::KEYS_CACHED_MAX,
     id::AccountId,
-    internal_listener::InternalHosts,
-    kafka_config::KafkaConfig,
-    lifecycle::Tasks,
     link::{DestinationHosts, DestinationSchemes},
+};
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_service::{
+    internal_listener::InternalHosts, kafka_config::KafkaConfig, lifecycle::Tasks,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, record};

@@ -2,7 +2,8 @@
 
 use std::process::Output;
 
-use linkledger_core::{click::CLICKS_TOPIC, cloud_event::TOPIC};
+use linkledger_core::cloud_event::CLICKS_TOPIC;
+use linkledger_core::cloud_event::TOPIC;
 use linkledger_testing::TestBroker;
 use rdkafka::mocking::MockCluster;
 use serde_json::Value;

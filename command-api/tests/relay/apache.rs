@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use crate::{
     broker::{self, alter_topic},
+    fixture::{DRAIN_TIME_MAX, drained, relay, step_until_stored, with_links, with_links_of},
     load::{self, Load},
     process::Process,
-    stage::{DRAIN_TIME_MAX, drained, relay, step_until_stored, with_links, with_links_of},
 };
 
 /// Timeout for the death of a broker whose disk is full.
@@ -39,7 +39,7 @@ async fn too_small_message_limit_stops_relay() {
         assert!(error.contains("max.message.bytes"), "{error}");
     }
     alter_topic(&kafka, "max.message.bytes", "1048588").await;
-    let heads = linkledger_core::event_store::log::heads(database.pool()).await;
+    let heads = linkledger_event_store::log::heads(database.pool()).await;
     for (shard, head) in linkledger_core::shard::Shard::all().zip(heads.unwrap()) {
         if head > 0 {
             step_until_stored(&mut relay, &database, (shard, head)).await;

@@ -1,8 +1,9 @@
 //! Broker of one test, which the test can stop and start again: the embedded broker, or an Apache
 //! Kafka if the tests use Apache Kafka.
 
-use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::SHARD_COUNT};
+use linkledger_core::{cloud_event::TOPIC, shard::SHARD_COUNT};
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing::{TestBroker, until_known};
 use rdkafka::{
     ClientConfig,

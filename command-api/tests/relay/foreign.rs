@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordKey},
-    event_store::log::{self, ReadFrom},
     shard::Shard,
 };
+use linkledger_event_store::log::{self, ReadFrom};
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use rdkafka::{
     message::{Header, OwnedHeaders},
@@ -14,8 +14,8 @@ use rdkafka::{
 };
 
 use crate::{
-    refill::{EVENTS, published_to, publisher},
-    stage::{relay, step_until_stored, with_links, with_links_of},
+    fixture::{relay, step_until_stored, with_links, with_links_of},
+    republish::{EVENTS, published_to, publisher},
 };
 
 /// Writes a record to the topic.

@@ -3,9 +3,9 @@
 use linkledger_testing::{TestBroker, TestDatabase, eventually, stream::Stream};
 
 use crate::{
+    fixture::{DRAIN_TIME_MAX, all_stored, assert_published_once, drained, published_of},
     load::{self, Load, report},
     process::Process,
-    stage::{DRAIN_TIME_MAX, all_stored, assert_published_once, drained, published_of},
 };
 
 /// Fail points of the relay, in order.

@@ -8,7 +8,7 @@ use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
-use crate::stage::{Recorder, relay, stored, with_links};
+use crate::fixture::{Recorder, relay, stored, with_links};
 
 fn acknowledged(shard: Shard, position: i64) -> AcknowledgedPosition {
     AcknowledgedPosition {

@@ -11,7 +11,7 @@ use tokio::{task::JoinHandle, time::interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    stage::published_of,
+    fixture::published_of,
     support::{create, destination, fresh_key, send},
 };
 

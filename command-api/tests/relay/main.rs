@@ -9,6 +9,7 @@ mod broker;
 #[expect(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../api/cli.rs"]
 mod cli;
+mod fixture;
 mod foreign;
 mod kill;
 mod leases;
@@ -18,12 +19,11 @@ mod pause;
 mod process;
 mod producers;
 mod publishing;
-mod refill;
 mod refused;
+mod republish;
 mod restored;
 mod retries;
 mod running;
-mod stage;
 #[expect(dead_code, reason = "the tests of the API use the rest")]
 #[path = "../api/support.rs"]
 mod support;

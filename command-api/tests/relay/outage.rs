@@ -14,10 +14,10 @@ use linkledger_command_api::relay::publisher::{EventPublisher, Published};
 use linkledger_core::{
     clock::Clock,
     cloud_event::{PublishedEvent, TOPIC},
-    event_store::{self, SessionKind},
-    kafka_config::KafkaConfig,
     shard::{SHARD_COUNT, Shard},
 };
+use linkledger_event_store::SessionKind;
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing as testing;
 use linkledger_testing::{
     FixedClock, TestBroker, TestDatabase, eventually, eventually_within, stream::Stream, wire::Wire,
@@ -32,12 +32,12 @@ use time::OffsetDateTime;
 
 use crate::{
     broker::Broker,
-    load::{self, Load, report},
-    running::{RunningRelay, an_account_of_each_shard, granted},
-    stage::{
+    fixture::{
         DRAIN_TIME_MAX, Recorder, all_stored, assert_published_once, drained, published_of, relay,
         step_until_stored, with_links,
     },
+    load::{self, Load, report},
+    running::{RunningRelay, an_account_of_each_shard, granted},
     support::start_service,
 };
 
@@ -185,7 +185,7 @@ async fn silent_database_is_retried_without_gap() {
     let database = TestDatabase::create().await;
     let broker = TestBroker::embedded();
     let (wire, url) = Wire::to(&database).await;
-    let pool = event_store::pool(&url, SessionKind::Reader, 2).unwrap();
+    let pool = linkledger_event_store::pool(&url, SessionKind::Reader, 2).unwrap();
     let relay = RunningRelay::start(&pool, &broker.config());
     let account_id = with_links(&database, 1).await;
     drained(database.pool(), DRAIN_TIME_MAX).await;
@@ -308,13 +308,13 @@ async fn outage_reports_backlog_and_age() {
         sum("oldest_unpublished_age_seconds") > age + 1.0
     })
     .await;
-    until("it is held up", &|| sum("held_up_seconds") > 0.0).await;
+    until("it is stalled", &|| sum("stalled_seconds") > 0.0).await;
     broker.cluster().broker_up(1).unwrap();
     drained(database.pool(), DRAIN_TIME_MAX).await;
     let shown = [
         "backlog_events",
         "oldest_unpublished_age_seconds",
-        "held_up_seconds",
+        "stalled_seconds",
     ];
     until("it is over", &|| shown.iter().all(|name| sum(name) <= 0.0)).await;
     relay.stop().await;

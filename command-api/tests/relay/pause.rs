@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli,
-    stage::{Recorder, relay, step_until_stored, with_links},
+    fixture::{Recorder, relay, step_until_stored, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 

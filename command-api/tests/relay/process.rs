@@ -6,7 +6,7 @@ use std::{
     sync::Mutex,
 };
 
-use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing::{TestDatabase, eventually, record};
 use nix::{
     sys::signal::{Signal, kill},

@@ -1,4 +1,4 @@
-//! Who is noted as having a producer, until when, and what a refill makes of it.
+//! Who is noted as having a producer, until when, and what a republish makes of it.
 
 use futures::FutureExt as _;
 use linkledger_command_api::relay::{
@@ -6,20 +6,17 @@ use linkledger_command_api::relay::{
     producers::ProducerRegistration,
     publisher::EventPublisher as _,
 };
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    event_store::log::{self, ReadFrom},
-    lifecycle::Tasks,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_event_store::log::{self, ReadFrom};
+use linkledger_service::lifecycle::Tasks;
 use linkledger_testing::{TestBroker, TestDatabase};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    fixture::{Recorder, relay, step_until_stored, stored, with_links},
     pause::{status, step_until},
-    refill::{EVENTS, publisher, refill, refilled, refusal},
-    stage::{Recorder, relay, step_until_stored, stored, with_links},
+    republish::{EVENTS, publisher, refusal, republish, republished},
 };
 
 async fn leased(database: &TestDatabase, owner: &str) -> Lease {
@@ -69,7 +66,7 @@ async fn dropped_close_is_finished_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refill_waits_for_killed_process_records() {
+async fn republish_waits_for_killed_process_records() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     let shard = Shard::of(with_links(&database, 3).await);
     let mut killed = relay(&database, Recorder::default(), "one");
@@ -88,7 +85,7 @@ async fn refill_waits_for_killed_process_records() {
     let mut tasks = Tasks::new(shutdown.clone());
     tasks.spawn_essential("one", restarted.run(shutdown.clone()));
     tasks.spawn_essential("two", other.run(shutdown.clone()));
-    let waits = refusal(&refill(&database, &broker, &["--from", "0"]));
+    let waits = refusal(&republish(&database, &broker, &["--from", "0"]));
     let expected = "error: a producer of one has ended, perhaps while requests were unanswered; \
                     they may arrive until 20";
     assert!(waits.starts_with(expected), "{waits}");
@@ -98,7 +95,7 @@ async fn refill_waits_for_killed_process_records() {
          WHERE settles_at > now() + interval '1 minute'",
     )
     .await;
-    refilled(&refill(&database, &broker, &["--from", "0"]));
+    republished(&republish(&database, &broker, &["--from", "0"]));
     shutdown.cancel();
     tasks.join().await.unwrap();
 }
@@ -115,7 +112,7 @@ async fn process_ends_only_its_own_registration() {
 }
 
 #[tokio::test]
-async fn only_a_successful_refill_deletes_registrations() {
+async fn only_a_successful_republish_deletes_registrations() {
     let (database, broker) = (TestDatabase::create().await, TestBroker::embedded());
     with_links(&database, 3).await;
     for owner in ["one", "two"] {
@@ -126,7 +123,7 @@ async fn only_a_successful_refill_deletes_registrations() {
         )
         .await;
     }
-    let waits = refusal(&refill(
+    let waits = refusal(&republish(
         &database,
         &broker,
         &["--from", "0", "--ended", "one"],
@@ -137,7 +134,7 @@ async fn only_a_successful_refill_deletes_registrations() {
     );
     assert_eq!(status(&database)["producers"], json!(["one", "two"]));
     let both = ["--from", "0", "--ended", "one", "--ended", "two"];
-    refilled(&refill(&database, &broker, &both));
+    republished(&republish(&database, &broker, &both));
     assert_eq!(status(&database)["producers"], json!([]));
 }
 
@@ -151,7 +148,7 @@ async fn process_with_lease_has_not_ended() {
         "UPDATE event_store.relay_cursors SET lease_expires_at = now() + interval '1 hour'",
     )
     .await;
-    let runs = refusal(&refill(
+    let runs = refusal(&republish(
         &database,
         &broker,
         &["--from", "0", "--ended", "one"],

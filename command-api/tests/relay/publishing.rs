@@ -9,13 +9,14 @@ use linkledger_command_api::{
     committed_events::CommittedEvents,
     relay::{Relay, cursor, publisher::KafkaPublisher},
 };
-use linkledger_core::{cloud_event::TOPIC, kafka_config::KafkaConfig, shard::Shard};
+use linkledger_core::{cloud_event::TOPIC, shard::Shard};
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use rdkafka::mocking::MockCluster;
 
 use crate::{
-    stage::{Recorder, consume, event_after, relay, step_until_stored, stored, with_links},
+    fixture::{Recorder, consume, event_after, relay, step_until_stored, stored, with_links},
     support::{TestApp, create, destination, fresh_key, send},
 };
 

@@ -9,9 +9,9 @@ use sqlx::PgPool;
 
 use crate::{
     cli,
+    fixture::{DRAIN_TIME_MAX, Recorder, drained, relay, step_until_stored, stored},
     pause::{status, step_until},
     running::{RunningRelay, an_account_of_each_shard, granted},
-    stage::{DRAIN_TIME_MAX, Recorder, drained, relay, step_until_stored, stored},
 };
 
 /// Size of a payload that the producer refuses.

@@ -9,9 +9,9 @@ use linkledger_command_api::{committed_events::CommittedEvents, relay::Relay};
 use linkledger_core::{
     envelope::RecordedEvent,
     id::{AccountId, EventId},
-    lifecycle::Tasks,
     shard::Shard,
 };
+use linkledger_service::lifecycle::Tasks;
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
 use tokio_util::sync::CancellationToken;
@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use crate::{
     cli,
-    refill::{publisher, refill, refilled},
-    stage::{Recorder, event_after, relay, step_until_stored, stored, with_links},
+    fixture::{Recorder, event_after, relay, step_until_stored, stored, with_links},
+    republish::{publisher, republish, republished},
 };
 
 /// Number of events of three links.
@@ -110,7 +110,7 @@ async fn log_losing_events_needs_new_epoch() {
         let again = running.step().await.unwrap_err().to_string();
         assert!(again.starts_with(&lost), "{again}");
     }
-    // A process that did not notice the loss refuses too, also after a refill in the same epoch.
+    // A process that did not notice the loss refuses too, also after a republish in the same epoch.
     let present = TestBroker::embedded();
     let mut restarted = relay(&database, recorder.clone(), "one");
     assert!(failure(&mut restarted).await.starts_with(&lost));
@@ -119,7 +119,7 @@ async fn log_losing_events_needs_new_epoch() {
         "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
     )
     .await;
-    refilled(&refill(&database, &present, &["--from", "0"]));
+    republished(&republish(&database, &present, &["--from", "0"]));
     let again = failure(&mut running).await;
     assert!(again.starts_with(&lost), "{again}");
 
@@ -131,7 +131,7 @@ async fn log_losing_events_needs_new_epoch() {
         "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
     )
     .await;
-    refilled(&refill(&database, &present, &["--from", "0"]));
+    republished(&republish(&database, &present, &["--from", "0"]));
     assert_eq!(recorder.taken(), [1, 2, 3, 4, 5, 6]);
     // The process that noticed the loss publishes again.
     step_until_stored(&mut running, &database, (shard, EVENTS)).await;
@@ -331,7 +331,7 @@ async fn restore_runbook_publishes_log_in_new_epoch() {
         "UPDATE event_store.relay_cursors SET lease_expires_at = now()",
     )
     .await;
-    refilled(&refill(&database, &present, &["--from", "0"]));
+    republished(&republish(&database, &present, &["--from", "0"]));
     append(&database, account_id, ["after-1", "after-2"]).await;
     publish(&database, &present, (shard, EVENTS + 4)).await;
 

@@ -12,9 +12,9 @@ use rdkafka::{
 use tokio::task::spawn_blocking;
 
 use crate::{
+    fixture::{DRAIN_TIME_MAX, drained, stored, with_links, with_links_of},
     pause::status,
     running::RunningRelay,
-    stage::{DRAIN_TIME_MAX, drained, stored, with_links, with_links_of},
 };
 
 /// Two events for each link; the retry sends them one by one.

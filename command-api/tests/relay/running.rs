@@ -6,11 +6,11 @@ use linkledger_command_api::relay::{Relay, publisher::KafkaPublisher};
 use linkledger_core::{
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
-    event_store::log::PerShard,
     id::AccountId,
-    kafka_config::KafkaConfig,
     shard::Shard,
 };
+use linkledger_event_store::log::PerShard;
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::PgPool;

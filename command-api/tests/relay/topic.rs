@@ -12,8 +12,8 @@ use linkledger_testing::{TestBroker, TestDatabase};
 use uuid::Uuid;
 
 use crate::{
-    refill::{EVENTS, published_to, publisher},
-    stage::{relay, stored},
+    fixture::{relay, stored},
+    republish::{EVENTS, published_to, publisher},
     support::fresh_key,
 };
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/properties/main.rs"]
+#[path = "../../testing/tests/properties/main.rs"]
 mod properties;
 
 static PROPERTY: LazyLock<properties::Property> = LazyLock::new(|| {

@@ -3,7 +3,7 @@
 //!
 //! The creates of a request in mode `partial` are commands of their own, and never come here.
 
-use super::{CommandBatch, Created, DecisionInput, KeyedCreate, LinkCommand, Outcome, Rejection};
+use super::{CommandBatch, Created, DecisionInput, KeyedCreate, Outcome, Rejection};
 use crate::{credits::InsufficientCredits, id::AccountId};
 
 /// Creates of one account, decided together.
@@ -24,22 +24,6 @@ pub enum BulkMode {
     Atomic,
     /// No create has an effect.
     DryRun,
-}
-
-/// Pairs each command with the ids of its decisions. `ids` has [`LinkCommand::size`] ids for each
-/// command, in order.
-///
-/// # Panics
-/// Panics if `ids` is too short.
-pub fn with_ids<'c>(
-    commands: &'c [&'c LinkCommand],
-    mut ids: &'c [DecisionInput],
-) -> impl Iterator<Item = (&'c LinkCommand, &'c [DecisionInput])> {
-    commands.iter().map(move |command| {
-        let (own, later) = ids.split_at(command.size());
-        ids = later;
-        (*command, own)
-    })
 }
 
 impl CommandBatch<'_> {

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use super::{BulkCreate, ChangeRequest, ExternalIdKey, KeyedCreate, LinkChange};
+use super::{BulkCreate, ChangeRequest, DecisionInput, ExternalIdKey, KeyedCreate, LinkChange};
 use crate::{id::AccountId, link::LinkPatch};
 
 /// A command of an API client.
@@ -47,7 +47,7 @@ impl LinkCommand {
     }
 
     /// Returns the number of creates and changes of the command, by which queues and batches are
-    /// bounded. Each needs [`DecisionInput`](super::DecisionInput).
+    /// bounded. Each needs [`DecisionInput`].
     pub fn size(&self) -> usize {
         self.creates().len().max(1)
     }
@@ -76,4 +76,20 @@ impl LinkCommand {
             Self::Create(_) | Self::Bulk(_) | Self::Change(_) => None,
         }
     }
+}
+
+/// Pairs each command with the ids of its decisions. `ids` has [`LinkCommand::size`] ids for each
+/// command, in order.
+///
+/// # Panics
+/// Panics if `ids` is too short.
+pub fn with_ids<'c>(
+    commands: &'c [&'c LinkCommand],
+    mut ids: &'c [DecisionInput],
+) -> impl Iterator<Item = (&'c LinkCommand, &'c [DecisionInput])> {
+    commands.iter().map(move |command| {
+        let (own, later) = ids.split_at(command.size());
+        ids = later;
+        (*command, own)
+    })
 }

@@ -251,3 +251,38 @@ fn missing_or_malformed_header_is_named() {
     headers.remove("ce_type");
     assert_eq!(read(&headers), refusal);
 }
+
+#[test]
+fn characters_beyond_ascii_are_escaped() {
+    let text = "a\"\u{fc}\u{1f517}";
+    let json = ascii_json(&text);
+    assert_eq!(json, r#""a\"\u00fc\ud83d\udd17""#);
+    assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+}
+
+#[test]
+fn json_format_has_attributes_and_data() {
+    let mut event = published(2);
+    event.event.payload = r#"{"amount":1,"reason":"\u00fc \n"}"#.to_owned();
+    let expected = r#"{"datacontenttype":"application/json","specversion":"1.0","id":"evt_00000000000000000000000009","source":"/linkledger/shards/3","type":"linkledger.CreditsCharged.v1","subject":"acc_00000000000000000000000002","time":"2026-11-20T09:51:00.123Z","dataschema":"urn:linkledger:schema:CreditsCharged:v1","partitionkey":"acc_00000000000000000000000002","sequence":"00000000000000000042","logepoch":"1","streamversion":"7","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","data":{"amount":1,"reason":"\u00fc \n"}}"#;
+    assert_eq!(event.to_json().unwrap(), expected);
+}
+
+#[test]
+fn multiline_payload_becomes_one_line() {
+    let mut event = published(5);
+    event.event.payload = "\n{\r\n  \"amount\": 1\n}\n".to_owned();
+    let json = event.to_json().unwrap();
+    assert!(!json.contains(['\r', '\n']), "{json}");
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read["data"]["amount"], 1);
+}
+
+#[test]
+fn payload_that_is_not_json_is_refused() {
+    for payload in ["", "{", "{} {}", "{\"a\":\n"] {
+        let mut event = published(2);
+        event.event.payload = payload.to_owned();
+        assert!(event.to_json().is_err(), "{payload}");
+    }
+}

@@ -22,7 +22,7 @@ pub struct CreateLink {
     pub account_id: AccountId,
     /// Slug of the draft, or a generated slug.
     pub slug: Slug,
-    /// True if the slug is reserved for this command.
+    /// True if no other link has the slug.
     pub slug_is_free: bool,
     /// Other link of the account that has the external id of the draft, if any.
     pub external_id_holder: Option<LinkId>,

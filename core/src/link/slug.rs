@@ -10,7 +10,6 @@ pub const LENGTH_MIN: usize = 1;
 pub const LENGTH_MAX: usize = 64;
 /// Regular expression of slugs.
 pub const PATTERN: &str = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$";
-/// Regular expression of the beginnings of slugs.
 /// Length of a generated slug; there are 31^8, about 8.5e11.
 const GENERATED_LENGTH: usize = 8;
 /// Alphabet without `0`, `1`, `i`, `l`, `o`, which people confuse.
@@ -83,7 +82,7 @@ impl Slug {
     }
 
     /// Returns the slug of examples.
-    pub(crate) fn example() -> Self {
+    pub fn example() -> Self {
         Self("Spring-26".to_owned())
     }
 

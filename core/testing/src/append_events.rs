@@ -9,11 +9,11 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     envelope::{Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
     link::{ExistingLink, LinkEvent, LinkState},
     shard::{Position, Shard},
 };
+use linkledger_event_store::{accounts, append, transaction::PoolTransaction};
 
 /// Appends events of one account, each at the end of the event's stream, and returns the positions.
 ///

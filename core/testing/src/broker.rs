@@ -16,12 +16,10 @@ use rdkafka::{
 };
 use tokio::sync::OnceCell;
 
-use linkledger_core::{
-    click::CLICK_PARTITIONS,
-    kafka_config::{ClicksConfig, KafkaConfig, TopicName},
-    shard::SHARD_COUNT,
-};
+use linkledger_clicks::CLICK_PARTITIONS;
+use linkledger_core::shard::SHARD_COUNT;
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, TopicName};
 
 /// Environment variable that chooses between [`EMBEDDED`], the default, and [`APACHE`].
 const VARIABLE: &str = "LINKLEDGER_TEST_KAFKA";

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use linkledger_core::{
-    databases::Databases,
-    event_store::{self, SessionKind},
+use linkledger_event_store::{
+    SessionKind,
     migrations::{self, Schema},
 };
 use linkledger_servers::postgres_server::temporary::TemporaryPostgres;
+use linkledger_service::databases::Databases;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, postgres::PgPoolOptions};
 use tokio::sync::OnceCell;
 
@@ -63,7 +63,7 @@ impl TestDatabase {
         let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
         execute(&server.url("postgres"), statement).await;
         let url = server.url(&name);
-        let options = event_store::session_options(&url, SessionKind::Reader);
+        let options = linkledger_event_store::session_options(&url, SessionKind::Reader);
         // A busy machine takes long: for the set-up of a test, and for operators' commands that a test calls.
         let patient = [("statement_timeout", "2min")];
         let options = options.expect("a valid address").application_name("test");
@@ -119,7 +119,7 @@ impl ReplicatedDatabase {
         let primary = TestDatabase::create_on(&server).await;
         let name = primary.url().rsplit('/').next().expect("a name");
         let replica_url = copy.url(name);
-        let options = event_store::session_options(&replica_url, SessionKind::Reader);
+        let options = linkledger_event_store::session_options(&replica_url, SessionKind::Reader);
         let replica = PgPoolOptions::new()
             .max_connections(2)
             .connect_lazy_with(options.expect("a valid address"));
@@ -199,7 +199,8 @@ async fn create_template(server: &TemporaryPostgres) {
     )
     .await;
     let url = server.url(TEMPLATE);
-    let pool = event_store::pool(&url, SessionKind::Migration, 1).expect("a valid address");
+    let pool =
+        linkledger_event_store::pool(&url, SessionKind::Migration, 1).expect("a valid address");
     migrations::run(&pool, &Schema::ALL)
         .await
         .expect("the migrations run");

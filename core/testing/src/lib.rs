@@ -30,13 +30,6 @@ use linkledger_core::{
     },
     clock::{Clock, SystemClock, new_uuid},
     envelope::Metadata,
-    event_store::{
-        accounts,
-        api_keys::{self, NewKey},
-        append, slugs,
-        transaction::PoolTransaction,
-    },
-    http::link_request::LinkCreate,
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
     link::{
@@ -45,6 +38,13 @@ use linkledger_core::{
     },
     shard::Shard,
 };
+use linkledger_event_store::{
+    accounts,
+    api_keys::{self, NewKey},
+    append, slugs,
+    transaction::PoolTransaction,
+};
+use linkledger_http::link_request::LinkCreate;
 
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{

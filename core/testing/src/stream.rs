@@ -18,11 +18,10 @@ use tokio::task::JoinHandle;
 use linkledger_core::{
     cloud_event::PublishedEvent,
     envelope::{Metadata, RecordedEvent},
-    event_store::log::{self, PerShard, ReadFrom},
-    kafka_close::ClosedInTime,
-    kafka_config::KafkaConfig,
     shard::{Position, SHARD_COUNT, Shard},
 };
+use linkledger_event_store::log::{self, PerShard, ReadFrom};
+use linkledger_service::{kafka_close::ClosedInTime, kafka_config::KafkaConfig};
 
 /// Timeout for reading the rest of the topic.
 const READ_TIME_MAX: Duration = Duration::from_mins(2);

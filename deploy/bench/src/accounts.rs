@@ -9,9 +9,9 @@ use linkledger_command_api::admin::{
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::SystemClock,
-    event_store::{self, SessionKind},
     id::AccountId,
 };
+use linkledger_event_store::SessionKind;
 use sqlx::PgPool;
 
 /// Credits of each account, more than any load charges.
@@ -34,7 +34,7 @@ pub struct LoadAccount {
 /// Returns an error if Postgres refuses a statement.
 pub async fn create(url: &str, count: usize) -> anyhow::Result<Vec<LoadAccount>> {
     let connections = u32::try_from(AT_ONCE).expect("a few");
-    let pool = event_store::pool(url, SessionKind::Writer, connections)?;
+    let pool = linkledger_event_store::pool(url, SessionKind::Writer, connections)?;
     let accounts = stream::iter(0..count)
         .map(|number| create_one(&pool, number))
         .buffered(AT_ONCE)

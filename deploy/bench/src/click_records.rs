@@ -7,15 +7,16 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use linkledger_clicks::{
+    CLICK_PARTITIONS, Click, ClickDetails, ClickKind, RecordPlace, RecorderId, click_partition,
+};
 use linkledger_core::{
-    click::{
-        CLICK_PARTITIONS, Click, ClickDetails, ClickKind, RecordPlace, RecorderId, click_partition,
-    },
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
     cloud_event::RecordKey,
     id::{AccountId, LinkId},
-    kafka_close::ClosedInTime,
 };
+use linkledger_service::kafka_close::ClosedInTime;
+use linkledger_service::kafka_headers;
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
@@ -186,7 +187,7 @@ impl ClicksTopic {
         place: RecordPlace,
     ) -> anyhow::Result<()> {
         let (key, value) = (click.link_id.to_string(), click.to_value());
-        let headers = place.kafka_headers(&value, &RecordKey::new(RECORD_KEY));
+        let headers = kafka_headers(place.headers(&value, &RecordKey::new(RECORD_KEY)));
         let mut record = BaseRecord::to(&self.topic)
             .partition(place.partition.into())
             .key(&key)
@@ -279,7 +280,7 @@ impl ClicksTopic {
 mod tests {
     use std::collections::HashSet;
 
-    use linkledger_core::click::ClickKind;
+    use linkledger_clicks::ClickKind;
     use time::macros::datetime;
 
     use super::{ACCOUNTS, Click, Clicks, HUMAN_PERCENT, LINKS, Visits};

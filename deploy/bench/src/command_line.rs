@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
-use linkledger_core::lifecycle::{self, Tasks};
+use linkledger_service::lifecycle::{self, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

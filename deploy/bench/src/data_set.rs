@@ -9,11 +9,8 @@ mod validity;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use linkledger_core::{
-    api_key::ApiKey,
-    event_store::{self, SessionKind},
-    id::AccountId,
-};
+use linkledger_core::{api_key::ApiKey, id::AccountId};
+use linkledger_event_store::SessionKind;
 use sha2::{Digest as _, Sha256};
 
 use crate::{accounts::LoadAccount, server::BenchServer};
@@ -143,7 +140,7 @@ fn say(progress: &str) {
 /// # Errors
 /// Returns an error if the database can't be read.
 pub async fn accounts(url: &str) -> anyhow::Result<Vec<LoadAccount>> {
-    let pool = event_store::pool(url, SessionKind::Reader, 1)?;
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, 1)?;
     let rows = sqlx::query!("SELECT account_id, name FROM event_store.api_keys ORDER BY sha256")
         .fetch_all(&pool)
         .await?;

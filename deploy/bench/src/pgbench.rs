@@ -3,7 +3,7 @@
 use std::{env, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_event_store::SessionKind;
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
 /// Number of lines of pgbench's errors that are shown.
@@ -31,7 +31,7 @@ pub async fn transactions_per_second(
     script: PgbenchScript<'_>,
     duration: Duration,
 ) -> anyhow::Result<f64> {
-    let session = event_store::session_options(url, SessionKind::Reader)?;
+    let session = linkledger_event_store::session_options(url, SessionKind::Reader)?;
     let mut command = Command::new(program()?);
     command
         .env("PGOPTIONS", session.get_options().unwrap_or_default())

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{clock, http::route_table};
+use linkledger_core::clock;
+use linkledger_http::route_table;
 use rand::{SeedableRng as _, rngs::SmallRng};
 use uuid::Builder;
 

@@ -3,8 +3,8 @@
 use std::{path::Path, path::PathBuf};
 
 use anyhow::Context as _;
-use linkledger_core::{
-    event_store::{self, SessionKind},
+use linkledger_event_store::{
+    SessionKind,
     migrations::{self, Schema},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
@@ -66,7 +66,7 @@ impl BenchServer {
         // The empty database is made again each time, since the migrations may have changed.
         this.drop_database(EMPTY).await?;
         this.server.create_database_if_missing(EMPTY).await?;
-        let pool = event_store::pool(&this.url(EMPTY), SessionKind::Migration, 1)?;
+        let pool = linkledger_event_store::pool(&this.url(EMPTY), SessionKind::Migration, 1)?;
         migrations::run(&pool, &Schema::ALL).await?;
         pool.close().await;
         Ok(this)

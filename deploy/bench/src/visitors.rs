@@ -1,6 +1,6 @@
 //! Visitors of short links: programs, countries and referrers, with plausible shares.
 
-use linkledger_core::click::Device;
+use linkledger_clicks::Device;
 use rand::{
     RngExt as _,
     distr::{Distribution as _, weighted::WeightedIndex},
@@ -164,7 +164,7 @@ impl Default for VisitorShares {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::click::{AgentTables, BotPatterns};
+    use linkledger_clicks::{AgentTables, BotPatterns};
 
     use super::{BOT, PROGRAMS};
 

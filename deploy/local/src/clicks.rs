@@ -8,11 +8,11 @@ mod top;
 use clap::{Args, ValueEnum};
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    figures::counted,
     id::LinkId,
     link::{LinkName, Slug},
     timestamp,
 };
+use linkledger_service::figures::counted;
 use serde::Deserialize;
 use time::OffsetDateTime;
 

@@ -9,7 +9,7 @@ use clap::{
     CommandFactory as _, Parser, Subcommand,
     error::{ContextKind, ErrorKind},
 };
-use linkledger_core::{
+use linkledger_service::{
     lifecycle::run_program_on,
     settings,
     telemetry::{self, LogFormat, TelemetryConfig},

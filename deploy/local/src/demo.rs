@@ -12,17 +12,22 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use futures::{StreamExt as _, stream};
+use linkledger_clicks::{
+    CLICK_PARTITIONS, Click, ClickKind, RecordPlace, RecorderId, click_partition,
+};
 use linkledger_core::{
     api_key::ApiKey,
-    click::{CLICK_PARTITIONS, Click, ClickKind, RecordPlace, RecorderId, click_partition},
     clock::{Clock as _, SystemClock},
     cloud_event::RecordKey,
     config::Secret,
-    event_store::{self, SessionKind, api_keys, log_meta},
-    figures::counted,
     id::{AccountId, LinkId},
-    kafka_config::{KafkaConfig, TopicName},
     timestamp,
+};
+use linkledger_event_store::{SessionKind, api_keys, log_meta};
+use linkledger_service::kafka_headers;
+use linkledger_service::{
+    figures::counted,
+    kafka_config::{KafkaConfig, TopicName},
 };
 use rdkafka::{
     ClientConfig,
@@ -108,7 +113,8 @@ pub(crate) async fn run(demo: DemoOptions) -> anyhow::Result<()> {
     let links = create_links(&stack, &key).await?;
     note("publishing made-up clicks …");
     let now = SystemClock.now();
-    let pool = event_store::pool(variable(&stack, "DATABASE_URL")?, SessionKind::Reader, 1)?;
+    let pool =
+        linkledger_event_store::pool(variable(&stack, "DATABASE_URL")?, SessionKind::Reader, 1)?;
     let published = publish(&kafka, &pool, account_id, &links, now).await;
     pool.close().await;
     let published = published?;
@@ -145,7 +151,8 @@ async fn account(
     folder: &DataFolder,
     stack: &EnvironmentFile,
 ) -> anyhow::Result<(AccountId, ApiKey)> {
-    let pool = event_store::pool(variable(stack, "DATABASE_URL")?, SessionKind::Writer, 1)?;
+    let pool =
+        linkledger_event_store::pool(variable(stack, "DATABASE_URL")?, SessionKind::Writer, 1)?;
     let made = async {
         let key = demo_key(folder, &pool, &SystemClock, ACCOUNT).await?;
         let stored = api_keys::find(&pool, &key).await?;
@@ -303,7 +310,7 @@ impl ClickWriter {
         let link = click.link_id.to_string();
         let record = FutureRecord::to(self.topic.as_str())
             .partition(place.partition.into())
-            .headers(place.kafka_headers(&value, &self.key))
+            .headers(kafka_headers(place.headers(&value, &self.key)))
             .key(&link)
             .payload(&value);
         let queued = self

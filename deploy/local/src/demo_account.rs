@@ -9,8 +9,8 @@ use linkledger_command_api::admin::{
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::Clock,
-    event_store::api_keys,
 };
+use linkledger_event_store::api_keys;
 use sqlx::PgPool;
 
 use crate::data_folder::DataFolder;

@@ -3,12 +3,9 @@
 use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
-use linkledger_core::{
-    click::CLICKS_TOPIC,
-    cloud_event::TOPIC,
-    credits::LINK_PRICE_MAX,
-    kafka_config::{KafkaSecurity, TopicName},
-};
+use linkledger_clicks::CLICKS_TOPIC;
+use linkledger_core::{cloud_event::TOPIC, credits::LINK_PRICE_MAX};
+use linkledger_service::kafka_config::{KafkaSecurity, TopicName};
 
 /// Default data folder, for the stack and for the commands that call the API.
 pub(crate) const DATA_DIR: &str = ".linkledger";

@@ -3,7 +3,7 @@
 //! An error of the API is printed as it was received. Other errors have the same members where they
 //! make sense: `type`, `title`, `code`, `detail`, and `status` if the error has one.
 
-use linkledger_core::problem::Code;
+use linkledger_http::problem::Code;
 use serde_json::{Map, Value, json};
 
 use crate::{

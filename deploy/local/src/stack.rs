@@ -14,8 +14,8 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    clock::SystemClock,
+use linkledger_core::clock::SystemClock;
+use linkledger_service::{
     kafka_config::{ClicksConfig, KafkaConfig, SecurityProtocol},
     lifecycle::{self, Tasks, listen},
 };

@@ -1,13 +1,11 @@
 //! A batch: the next records of one partition, counted in one transaction.
 
-use linkledger_core::{
-    click::{
-        RecorderId,
-        tally::{PartitionRecord, Sequences, Tally, TallyLimits},
-    },
-    event_store::transaction::PoolTransaction,
-    fail_point,
+use linkledger_clicks::{
+    RecorderId,
+    tally::{PartitionRecord, Sequences, Tally, TallyLimits},
 };
+use linkledger_event_store::transaction::PoolTransaction;
+use linkledger_service::fail_point;
 use sqlx::{Acquire as _, PgConnection, PgPool};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
@@ -30,7 +28,7 @@ pub(super) async fn count<'a>(
     partition: u8,
     position: &CountingPosition,
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
-    limits: TallyLimits,
+    limits: &mut TallyLimits,
 ) -> sqlx::Result<Option<Tally>> {
     let mut tx = PoolTransaction::begin(pool).await?;
     let locked = position::lock_in_tx(&mut tx, partition, position).await?;
@@ -54,16 +52,16 @@ pub(super) async fn count<'a>(
 
 /// Adds the figures of the first records within the limits, and returns their tally. `sequences` are the counted ones of
 /// the recorders; `now` is the instant of the count. What the database refuses is halved, down to the one record that is
-/// refused: that record is counted as unreadable.
+/// refused: that record is counted as unreadable. The limits stay halved, because refused records tend to be neighbours.
 pub(super) async fn add_first_in_tx<'a>(
     tx: &mut PgConnection,
     partition: u8,
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
     (sequences, now): (&Sequences, OffsetDateTime),
-    mut limits: TallyLimits,
+    limits: &mut TallyLimits,
 ) -> sqlx::Result<Tally> {
     loop {
-        let tally = Tally::of(records.clone(), sequences.clone(), now, limits);
+        let tally = Tally::of(records.clone(), sequences.clone(), now, *limits);
         let mut savepoint = tx.begin().await?;
         let added = rows::add_in_tx(&mut savepoint, partition, &tally.figures).await;
         let error = match added {
@@ -90,7 +88,7 @@ pub(super) async fn add_first_in_tx<'a>(
             click: None,
             ..record
         });
-        return Ok(Tally::of(&skipped, sequences.clone(), now, limits));
+        return Ok(Tally::of(&skipped, sequences.clone(), now, *limits));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use linkledger_core::click::tally::{PartitionRecord, Tally, TallyLimits};
+use linkledger_clicks::tally::{PartitionRecord, Tally, TallyLimits};
 use rdkafka::Offset;
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -163,10 +163,7 @@ impl ClaimedPartition {
         self.position.last_record_id = tally.last_record_id.as_deref().map(str::to_owned);
         self.counted = tally.next_offset;
         self.lag = self.lag.saturating_sub(tally.records as u64);
-        self.limits = TallyLimits {
-            records_max: (self.limits.records_max * 2).min(LIMITS_MAX.records_max),
-            rows_max: (self.limits.rows_max * 2).min(LIMITS_MAX.rows_max),
-        };
+        self.limits = widened(self.limits);
         self.backoff.reset();
         self.retry_at = None;
         self.reach_end();
@@ -188,6 +185,14 @@ impl ClaimedPartition {
     /// Delays the next batch.
     pub(super) fn back_off(&mut self) {
         self.retry_at = Some(Instant::now() + self.backoff.next_delay());
+    }
+}
+
+/// Returns the limits of the batch after one that was counted.
+pub(super) fn widened(limits: TallyLimits) -> TallyLimits {
+    TallyLimits {
+        records_max: (limits.records_max * 2).min(LIMITS_MAX.records_max),
+        rows_max: (limits.rows_max * 2).min(LIMITS_MAX.rows_max),
     }
 }
 

@@ -5,12 +5,9 @@ pub(super) mod record;
 
 use std::{collections::BTreeSet, future::Future, sync::Arc};
 
-use linkledger_core::{
-    click::{CLICK_PARTITIONS, tally::PartitionRecord},
-    cloud_event::RecordKey,
-    kafka_config::TopicName,
-    kafka_errors::KafkaWarnings,
-};
+use linkledger_clicks::{CLICK_PARTITIONS, tally::PartitionRecord};
+use linkledger_core::cloud_event::RecordKey;
+use linkledger_service::{kafka_config::TopicName, kafka_errors::KafkaWarnings};
 use rdkafka::{
     Message as _, Offset, TopicPartitionList, consumer::Consumer as _, error::KafkaResult,
 };

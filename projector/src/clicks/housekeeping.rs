@@ -6,14 +6,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use linkledger_core::{
-    clock,
-    event_store::{
-        errors,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    kafka_config::ClicksConfig,
+use linkledger_core::clock;
+use linkledger_event_store::{
+    errors,
+    time_limit::{ANSWER_TIME_MAX, within},
 };
+use linkledger_service::kafka_config::ClicksConfig;
 use sqlx::PgPool;
 use time::UtcOffset;
 use tokio_util::sync::CancellationToken;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    click::{Click, tally::PartitionRecord},
-    event_store::errors,
-};
+use linkledger_clicks::{Click, tally::PartitionRecord};
+use linkledger_event_store::errors;
 use sqlx::PgPool;
 use time::{Date, UtcOffset};
 

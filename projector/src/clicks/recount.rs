@@ -9,13 +9,9 @@ mod plan;
 mod topic;
 
 use anyhow::bail;
-use linkledger_core::{
-    click::tally::{PartitionRecord, Sequences},
-    databases::Databases,
-    event_store::{log_meta, transaction::PoolTransaction},
-    fail_point,
-    kafka_config::KafkaConfig,
-};
+use linkledger_clicks::tally::{PartitionRecord, Sequences};
+use linkledger_event_store::{log_meta, transaction::PoolTransaction};
+use linkledger_service::{databases::Databases, fail_point, kafka_config::KafkaConfig};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
@@ -23,7 +19,7 @@ use time::{Date, OffsetDateTime};
 use self::{plan::PartitionRange, topic::TopicReader};
 use super::{
     batch,
-    claimed_partition::LIMITS_MAX,
+    claimed_partition::{LIMITS_MAX, widened},
     partition_days::{PartitionDays, day_of, days_of},
     position,
 };
@@ -176,6 +172,7 @@ impl<'a> Recount<'a> {
         recounted: &mut Recounted,
     ) -> anyhow::Result<()> {
         let (partition, mut sequences) = (range.partition, Sequences::default());
+        let mut limits = LIMITS_MAX;
         self.reader.begin(partition, range.begin)?;
         loop {
             let (mut records, is_last) = self
@@ -190,8 +187,9 @@ impl<'a> Recount<'a> {
                 let mut rest = counted;
                 while !rest.is_empty() {
                     let before = (&sequences, now);
-                    let added = batch::add_first_in_tx(tx, partition, rest, before, LIMITS_MAX);
+                    let added = batch::add_first_in_tx(tx, partition, rest, before, &mut limits);
                     let tally = added.await?;
+                    limits = widened(limits);
                     rest = &rest[tally.records..];
                     sequences = tally.sequences;
                 }

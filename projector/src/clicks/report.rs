@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
-    metrics::{CLICK_RECORDERS, CLICKS_COMPLETE_UNTIL_AGE_SECONDS, CLICKS_LAST_BATCH_AGE_SECONDS},
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_service::metrics::{
+    CLICK_RECORDERS, CLICKS_COMPLETE_UNTIL_AGE_SECONDS, CLICKS_LAST_BATCH_AGE_SECONDS,
 };
 use metrics::gauge;
 use sqlx::PgPool;

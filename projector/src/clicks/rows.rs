@@ -9,7 +9,7 @@ mod quarters;
 mod values;
 mod visitors;
 
-use linkledger_core::click::tally::Figures;
+use linkledger_clicks::tally::Figures;
 use sqlx::PgConnection;
 
 /// Maximum number of rows of one statement.

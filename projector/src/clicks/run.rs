@@ -11,11 +11,11 @@ use std::{
 };
 
 use anyhow::bail;
-use linkledger_core::{
-    click::tally::Tally,
-    clock::{SetBackWatch, SystemClock},
+use linkledger_clicks::tally::Tally;
+use linkledger_core::clock::{SetBackWatch, SystemClock};
+use linkledger_event_store::{errors, time_limit::within};
+use linkledger_service::{
     databases::Databases,
-    event_store::{errors, time_limit::within},
     metrics::{
         CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_LAG_RECORDS,
         CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL,
@@ -183,7 +183,7 @@ impl CountingLoop {
     }
 
     async fn count(&mut self, number: u8) {
-        let Some(Some(partition)) = self.partitions.get(&number) else {
+        let Some(Some(partition)) = self.partitions.get_mut(&number) else {
             return;
         };
         match count_first(number, partition, &self.pool, &mut self.days).await {
@@ -269,11 +269,11 @@ impl CountingLoop {
 /// Counts the first records of a partition.
 async fn count_first(
     number: u8,
-    partition: &ClaimedPartition,
+    partition: &mut ClaimedPartition,
     pool: &PgPool,
     days: &mut PartitionDays,
 ) -> sqlx::Result<Option<Tally>> {
-    let (records, limits) = (&partition.queue, partition.limits);
+    let (records, limits) = (&partition.queue, &mut partition.limits);
     let clicked_on = days_of(records.iter().take(limits.records_max));
     within(BATCH_TIME_MAX, days.ensure(pool, clicked_on)).await?;
     let counting = batch::count(pool, number, &partition.position, records, limits);

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use linkledger_core::{
-    event_store::time_limit::{self, within},
-    kafka_errors::KafkaErrors,
-};
+use linkledger_event_store::time_limit::{self, within};
+use linkledger_service::kafka_errors::KafkaErrors;
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{
-    click::CLICK_PARTITIONS,
+use linkledger_clicks::CLICK_PARTITIONS;
+use linkledger_service::{
     doctor::{Finding, Severity},
     kafka_errors::KafkaErrors,
 };

@@ -19,12 +19,9 @@ mod table;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
-    failure,
-    lifecycle::interrupted,
-    timestamp,
-};
+use linkledger_core::timestamp;
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_service::{failure, lifecycle::interrupted};
 use sqlx::{PgConnection, PgPool};
 use tokio::time::{self, Instant};
 

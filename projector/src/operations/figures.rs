@@ -1,6 +1,6 @@
 //! Numbers as people read them. Pure.
 
-pub(crate) use linkledger_core::figures::{counted, grouped, per_second};
+pub(crate) use linkledger_service::figures::{counted, grouped, per_second};
 
 /// Formats a duration in a suitable unit: `0.3 s`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub(crate) fn duration(seconds: f64) -> String {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use linkledger_core::{event_store::transaction::PoolTransaction, timestamp};
+use linkledger_core::timestamp;
+use linkledger_event_store::transaction::PoolTransaction;
 use serde::Serialize;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;

@@ -19,9 +19,9 @@ mod swap;
 use std::{fmt, num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::{Context as _, bail};
-use linkledger_core::{
-    databases::Databases, event_store::log::PerShard, fail_point, shard::Position,
-};
+use linkledger_core::shard::Position;
+use linkledger_event_store::log::PerShard;
+use linkledger_service::{databases::Databases, fail_point};
 use sqlx::PgPool;
 
 pub use self::report::RebuildReport;

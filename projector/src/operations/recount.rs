@@ -6,9 +6,8 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use linkledger_core::{
-    databases::Databases, event_store::time_limit::within, kafka_config::KafkaConfig, lifecycle,
-};
+use linkledger_event_store::time_limit::within;
+use linkledger_service::{databases::Databases, kafka_config::KafkaConfig, lifecycle};
 use serde::Serialize;
 use sqlx::PgConnection;
 

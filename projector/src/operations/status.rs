@@ -16,11 +16,11 @@ pub mod snapshot;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    databases::Databases,
-    event_store::log::{self, ReadFrom},
     shard::Shard,
     timestamp,
 };
+use linkledger_event_store::log::{self, ReadFrom};
+use linkledger_service::databases::Databases;
 use serde::{Serialize, Serializer};
 use sqlx::PgPool;
 use time::OffsetDateTime;

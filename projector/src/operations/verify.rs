@@ -25,7 +25,8 @@ use std::cmp::Reverse;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
-use linkledger_core::{databases::Databases, shard::Shard};
+use linkledger_core::shard::Shard;
+use linkledger_service::databases::Databases;
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -10,10 +10,10 @@ mod plan;
 use std::{collections::BTreeSet, sync::Arc};
 
 use linkledger_core::{
-    event_store::transaction::PoolTransaction,
     projection::Projection,
     shard::{Position, Shard},
 };
+use linkledger_event_store::transaction::PoolTransaction;
 use sqlx::{PgConnection, PgPool};
 
 pub use self::{

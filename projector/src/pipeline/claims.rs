@@ -17,11 +17,11 @@ use std::{
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
-    event_store::{log::PerShard, time_limit::within},
-    lifecycle::host_name,
     projection::{PerProjection, Projection},
     shard::{Position, Shard},
 };
+use linkledger_event_store::{log::PerShard, time_limit::within};
+use linkledger_service::lifecycle::host_name;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::{sync::watch, time::Instant};

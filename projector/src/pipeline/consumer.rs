@@ -3,27 +3,27 @@
 //! No consumer group and no stored offset: what the topic does not deliver to this process is read from the log, so it
 //! does not matter where reading begins.
 
-mod record;
-
 use std::{collections::BTreeSet, future::Future, mem, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use futures::{FutureExt as _, StreamExt as _};
 use linkledger_core::{
-    cloud_event::{PublishedEvent, RecordKey},
-    event_store::{log::PerShard, log_meta, time_limit::within},
+    cloud_event::{Headers, PublishedEvent, RECORD_BYTES_MAX, RecordKey},
+    shard::Shard,
+};
+use linkledger_event_store::{log::PerShard, log_meta, time_limit::within};
+use linkledger_service::{
     kafka_close::ClosedInTime,
     kafka_config::KafkaConfig,
     kafka_errors::{KafkaErrors, KafkaWarnings, STATISTICS_INTERVAL},
     metrics::RECORDS_UNREADABLE_TOTAL,
-    shard::Shard,
 };
 use metrics::counter;
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{Consumer as _, StreamConsumer},
     error::KafkaError,
-    message::BorrowedMessage,
+    message::{BorrowedMessage, Headers as _},
 };
 use sqlx::PgPool;
 use tokio::{task::spawn_blocking, time::Instant};
@@ -42,6 +42,8 @@ const UNREADABLE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic, and Read on the group";
+
+const NOT_TEXT: &str = "the record's value is not text";
 
 /// Client of a topic.
 pub(crate) type KafkaClient = ClosedInTime<StreamConsumer<KafkaErrors>>;
@@ -133,7 +135,7 @@ impl Consumer {
                 && let Some(key) = &key
             {
                 self.next_offsets[shard.index()] = Some(message.offset() + 1);
-                match record::event_of(shard, message, key) {
+                match event_of(shard, message, key) {
                     Ok(event) => events.push(event),
                     Err(error) => self.unreadable.add(|| {
                         let (partition, offset) = (message.partition(), message.offset());
@@ -246,6 +248,35 @@ impl UnreadableRecords {
         }
         first.is_some()
     }
+}
+
+/// Returns the event of a record in the partition of `shard`, if a relay of the log with this key has published it.
+///
+/// # Errors
+/// Returns an error if the record carries no event of the log.
+fn event_of(
+    shard: Shard,
+    message: &BorrowedMessage<'_>,
+    key: &RecordKey,
+) -> anyhow::Result<PublishedEvent> {
+    let payload = message.payload().context(NOT_TEXT)?;
+    ensure!(
+        payload.len() <= RECORD_BYTES_MAX as usize,
+        "the record's value is longer than any event"
+    );
+    let payload = std::str::from_utf8(payload).context(NOT_TEXT)?;
+    let headers: Headers<'_> = message
+        .headers()
+        .into_iter()
+        .flat_map(|headers| headers.iter())
+        .filter_map(|header| Some((header.key, std::str::from_utf8(header.value?).ok()?)))
+        .collect();
+    ensure!(
+        key.verifies(shard, &headers, payload),
+        "no relay of this log has published the record"
+    );
+    let payload = payload.to_owned();
+    Ok(PublishedEvent::from_record(shard, &headers, payload)?)
 }
 
 fn client_of(settings: &Config) -> anyhow::Result<KafkaClient> {

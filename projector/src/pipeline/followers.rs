@@ -15,7 +15,6 @@ mod lag;
 mod parked;
 mod recent_events;
 pub(crate) mod refusal;
-mod topic_delay;
 
 use std::{
     cmp::Reverse,
@@ -25,13 +24,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    databases::Databases,
-    event_store::{log::EventPlace, time_limit::within},
-    metrics::PROJECTION_APPLY_SECONDS,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_event_store::{log::EventPlace, time_limit::within};
+use linkledger_service::{databases::Databases, metrics::PROJECTION_APPLY_SECONDS};
 use metrics::histogram;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -49,7 +44,7 @@ use crate::pipeline::{
     retry,
 };
 
-/// Timeout of a cycle, in minutes. A cycle is a few short statements: only a broken connection
+/// Timeout of a cycle. A cycle is a few short statements: only a broken connection
 /// takes longer.
 const CYCLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum number of events of one cycle.

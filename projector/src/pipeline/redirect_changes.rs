@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 

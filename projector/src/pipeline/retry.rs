@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use linkledger_core::event_store::errors;
+use linkledger_event_store::errors;
 use tokio::time::sleep;
 
 /// Delay after the first failure.

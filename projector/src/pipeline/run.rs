@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::internal_listener::Readiness;
+use linkledger_service::internal_listener::Readiness;
 use tokio::time::{self, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 

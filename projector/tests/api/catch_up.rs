@@ -11,39 +11,39 @@ use linkledger_testing::link_created;
 
 use crate::{
     cycles::{cycle_until_idle, floor},
-    stage::Stage,
+    fixture::Fixture,
     tables::Tables,
 };
 
 #[tokio::test]
 async fn unpublished_events_are_read_from_event_store() {
-    let stage = Stage::set().await;
-    let projector = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let projector = fixture.projector().await;
     for name in ["first", "second"] {
-        stage.account_with_links(name, 20).await;
+        fixture.account_with_links(name, 20).await;
     }
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
     projector.stop().await;
 }
 
 #[tokio::test]
 async fn long_backlog_is_caught_up_in_chunks() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("long", 3_000).await;
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("long", 3_000).await;
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers
         .cycle(vec![log[log.len() - 1].clone()])
         .await
         .unwrap();
-    let first = Tables::read(stage.database.pool()).await;
+    let first = Tables::read(fixture.database.pool()).await;
     let shard = Shard::of(account_id).number();
     let applied = first.checkpoints[&("links".to_owned(), shard)];
     assert!((1_000..6_000).contains(&applied), "{applied} of 6001");
     assert!(followers.has_work());
     cycle_until_idle(&mut followers).await;
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
 }
@@ -53,18 +53,18 @@ async fn long_backlog_is_caught_up_in_chunks() {
 #[tokio::test]
 async fn many_tags_delay_no_other_shard() {
     for is_delivered in [true, false] {
-        let stage = Stage::set().await;
-        let busy = stage.account_with_links("busy", 0).await;
-        stage.append(busy, &links_with_tags(busy, 600)).await;
+        let fixture = Fixture::new().await;
+        let busy = fixture.account_with_links("busy", 0).await;
+        fixture.append(busy, &links_with_tags(busy, 600)).await;
         let of_others = (0..).map(|_| AccountId::from_uuid(new_uuid(SystemClock.now())));
         let mut of_others = of_others.filter(|other| Shard::of(*other) != Shard::of(busy));
         let other = of_others.next().unwrap();
-        stage.set_up_account(other, "other", 2).await;
-        let mut log = stage.log().await;
+        fixture.set_up_account(other, "other", 2).await;
+        let mut log = fixture.log().await;
         log.retain(|it| is_delivered || [5, 601].contains(&it.event.position));
-        stage.followers().cycle(log).await.unwrap();
-        assert_eq!(floor(&stage, Shard::of(other)).await, 5);
-        let applied = floor(&stage, Shard::of(busy)).await;
+        fixture.followers().cycle(log).await.unwrap();
+        assert_eq!(floor(&fixture, Shard::of(other)).await, 5);
+        let applied = floor(&fixture, Shard::of(busy)).await;
         assert!((1..500).contains(&applied), "{applied} of 601");
     }
 }
@@ -85,19 +85,19 @@ fn links_with_tags(account_id: AccountId, links: usize) -> Vec<Event> {
 
 #[tokio::test]
 async fn large_delivery_is_applied_in_one_cycle() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     // Enough events for two parallel transactions.
     for number in 0..8 {
-        stage
+        fixture
             .account_with_links(&format!("much-{number}"), 150)
             .await;
     }
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
     assert!(!followers.has_work());
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
 }

@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use linkledger_core::{event_store::transaction::PoolTransaction, shard::Shard};
+use linkledger_core::shard::Shard;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{
     pipeline::claims::Claims,
     read_models::{PerProjection, Projection},
@@ -15,7 +16,7 @@ use sqlx::{PgPool, raw_sql, types::Json};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep_until};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 struct Claim {
@@ -62,9 +63,9 @@ async fn age(pool: &PgPool, seconds: i16) {
 
 #[tokio::test]
 async fn projector_claims_all_shards_and_renews_them() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let projector = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let projector = fixture.projector().await;
     for shard in Shard::all() {
         assert!(claim_of(pool, shard).await.is_some());
     }
@@ -83,8 +84,8 @@ async fn projector_claims_all_shards_and_renews_them() {
 
 #[tokio::test]
 async fn second_process_takes_half_and_all_when_first_is_silent() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut first = claims_by("first", pool);
     let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
@@ -109,8 +110,8 @@ async fn second_process_takes_half_and_all_when_first_is_silent() {
 
 #[tokio::test]
 async fn claims_expire_also_when_the_clock_is_set_back() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut first = claims_by("first", pool);
     let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
@@ -121,8 +122,8 @@ async fn claims_expire_also_when_the_clock_is_set_back() {
 
 #[tokio::test]
 async fn silent_process_keeps_what_nobody_took() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut only = claims_by("only", pool);
     only.renew(&[]).await.unwrap();
     age(pool, 60).await;
@@ -132,8 +133,8 @@ async fn silent_process_keeps_what_nobody_took() {
 
 #[tokio::test]
 async fn released_shards_are_free_at_once() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut first = claims_by("first", pool);
     let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
@@ -147,8 +148,8 @@ async fn released_shards_are_free_at_once() {
 /// Two processes that claim at the same moment never both own a shard.
 #[tokio::test]
 async fn claims_at_the_same_moment_are_disjoint() {
-    let stage = Stage::set().await;
-    let pool = stage.databases(linkledger_core::event_store::SessionKind::Projector, 8);
+    let fixture = Fixture::new().await;
+    let pool = fixture.databases(linkledger_event_store::SessionKind::Projector, 8);
     let names = ["a", "b", "c", "d", "e"];
     let mut processes = names.map(|name| Claims::new(pool.read.clone(), name.to_owned()));
     for _ in 0..8 {
@@ -173,8 +174,8 @@ async fn claims_at_the_same_moment_are_disjoint() {
 
 #[tokio::test]
 async fn rate_counts_events_since_previous_renewal() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut claims = claims_by("first", pool);
     let report = |positions: PerProjection<i64>| [(shard(3), positions.map(Some))];
     claims.renew(&report(in_all(5))).await.unwrap();
@@ -196,8 +197,8 @@ async fn rate_counts_events_since_previous_renewal() {
 
 #[tokio::test]
 async fn error_stays_reported_after_recovery() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut claims = claims_by("first", pool);
     let error = anyhow::anyhow!("no partition {}", "x".repeat(5_000)).context("can't apply events");
     claims.record_error(&error);
@@ -214,8 +215,8 @@ async fn error_stays_reported_after_recovery() {
 
 #[tokio::test]
 async fn failed_renewal_keeps_the_shards() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut claims = claims_by("first", pool);
     claims.renew(&[]).await.unwrap();
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
@@ -231,8 +232,8 @@ async fn failed_renewal_keeps_the_shards() {
 /// After a silence of the database, all claims have expired: whoever comes first must not take those of the others.
 #[tokio::test]
 async fn process_that_could_not_renew_takes_nothing_at_once() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut first = claims_by("first", pool);
     let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();

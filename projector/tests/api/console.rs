@@ -16,10 +16,10 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use linkledger_core::databases::DatabaseSettings;
-use linkledger_core::internal_listener::InternalHosts;
-use linkledger_core::lifecycle::{self, Tasks};
-use linkledger_projector::surfaces::console;
+use linkledger_projector::console;
+use linkledger_service::databases::DatabaseSettings;
+use linkledger_service::internal_listener::InternalHosts;
+use linkledger_service::lifecycle::{self, Tasks};
 use linkledger_testing::{self as testing, TestDatabase};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 use linkledger_core::shard::Shard;
 use linkledger_projector::pipeline::followers::Followers;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Returns the lowest checkpoint of a shard.
-pub(crate) async fn floor(stage: &Stage, shard: Shard) -> i64 {
+pub(crate) async fn floor(fixture: &Fixture, shard: Shard) -> i64 {
     let floor =
         "SELECT min(position) FROM read_model.checkpoints WHERE shard = $1 AND role = 'live'";
     let floor = sqlx::query_scalar(floor).bind(shard.number());
-    floor.fetch_one(stage.database.pool()).await.unwrap()
+    floor.fetch_one(fixture.database.pool()).await.unwrap()
 }
 
 /// Runs cycles until the shard is at the position.
 pub(crate) async fn cycle_until(
-    stage: &Stage,
+    fixture: &Fixture,
     followers: &mut Followers,
     (shard, position): (Shard, i64),
 ) {
     let until = Instant::now() + Duration::from_mins(2);
-    while floor(stage, shard).await != position {
+    while floor(fixture, shard).await != position {
         assert!(Instant::now() < until, "shard {shard} is not at {position}");
         followers.cycle(Vec::new()).await.unwrap();
     }

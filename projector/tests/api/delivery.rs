@@ -11,7 +11,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use tokio::time::sleep;
 
 use crate::{
-    cycles::cycle_until_idle, events::destination_changed, poisoned::parkings, stage::Stage,
+    cycles::cycle_until_idle, events::destination_changed, fixture::Fixture, poisoned::parkings,
     tables::Tables,
 };
 
@@ -24,24 +24,24 @@ struct Listener {
 }
 
 impl Listener {
-    async fn of(stage: &Stage) -> Self {
-        let pool = stage.database.pool().clone();
-        let mut consumer = Consumer::new(&stage.config(), pool).unwrap();
+    async fn of(fixture: &Fixture) -> Self {
+        let pool = fixture.database.pool().clone();
+        let mut consumer = Consumer::new(&fixture.config(), pool).unwrap();
         consumer.set_shards(&Shard::all().collect()).unwrap();
         let mut listener = Self {
             consumer,
-            followers: stage.followers(),
-            account_id: stage.account_with_links("listener", 1).await,
+            followers: fixture.followers(),
+            account_id: fixture.account_with_links("listener", 1).await,
         };
         let until = Instant::now() + Duration::from_mins(2);
         for nth in 0.. {
             assert!(Instant::now() < until, "nothing is received");
-            stage
+            fixture
                 .append_links(listener.account_id, &format!("call-{nth}"), 1)
                 .await;
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let call = log.last().unwrap();
-            stage.publish(std::slice::from_ref(call)).await;
+            fixture.publish(std::slice::from_ref(call)).await;
             let received = listener.receive(sleep(Duration::from_millis(200))).await;
             // An earlier call may come late.
             if received
@@ -78,60 +78,60 @@ impl Listener {
     }
 
     /// Applies what is left, and compares the tables with the log.
-    async fn assert_complete(mut self, stage: &Stage) {
+    async fn assert_complete(mut self, fixture: &Fixture) {
         cycle_until_idle(&mut self.followers).await;
-        let tables = Tables::read(stage.database.pool()).await;
-        assert_eq!(tables, Tables::of_log(&stage.log().await));
+        let tables = Tables::read(fixture.database.pool()).await;
+        assert_eq!(tables, Tables::of_log(&fixture.log().await));
         self.consumer.close().await;
     }
 }
 
 #[tokio::test]
 async fn published_and_repeated_events_reach_all_read_tables() {
-    let stage = Stage::set().await;
-    let mut listener = Listener::of(&stage).await;
-    let before = stage.log().await.len();
-    stage.append_links(listener.account_id, "first", 20).await;
-    let log = stage.log().await;
-    stage.publish(&log[before..]).await;
-    stage.publish(&log[before + 5..]).await;
-    stage.append_links(listener.account_id, "later", 3).await;
-    let log = stage.log().await;
-    stage.publish(&log[before + 40..]).await;
+    let fixture = Fixture::new().await;
+    let mut listener = Listener::of(&fixture).await;
+    let before = fixture.log().await.len();
+    fixture.append_links(listener.account_id, "first", 20).await;
+    let log = fixture.log().await;
+    fixture.publish(&log[before..]).await;
+    fixture.publish(&log[before + 5..]).await;
+    fixture.append_links(listener.account_id, "later", 3).await;
+    let log = fixture.log().await;
+    fixture.publish(&log[before + 40..]).await;
     let received = listener.apply_until(log.last().unwrap()).await;
     assert_eq!(received.len(), 40 + 35 + 6);
-    listener.assert_complete(&stage).await;
+    listener.assert_complete(&fixture).await;
 }
 
 #[tokio::test]
 async fn gaps_and_foreign_records_are_repaired_from_log() {
-    let stage = Stage::set().await;
-    let mut listener = Listener::of(&stage).await;
-    let before = stage.log().await.len();
-    stage.append_links(listener.account_id, "hole", 10).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let mut listener = Listener::of(&fixture).await;
+    let before = fixture.log().await.len();
+    fixture.append_links(listener.account_id, "hole", 10).await;
+    let log = fixture.log().await;
     let news = &log[before..];
-    stage.publish(&news[..4]).await;
+    fixture.publish(&news[..4]).await;
     let shard = Shard::of(listener.account_id);
-    stage
+    fixture
         .publish_record(shard, OwnedHeaders::new(), "what is this")
         .await;
-    stage.publish(&news[9..12]).await;
-    stage.publish(&news[15..]).await;
+    fixture.publish(&news[9..12]).await;
+    fixture.publish(&news[15..]).await;
     let received = listener.apply_until(news.last().unwrap()).await;
     assert_eq!(received.len(), 4 + 3 + 5);
-    listener.assert_complete(&stage).await;
+    listener.assert_complete(&fixture).await;
 }
 
 #[tokio::test]
 async fn running_projector_applies_what_is_published() {
-    let stage = Stage::set().await;
-    let projector = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let projector = fixture.projector().await;
     for name in ["first", "second", "third"] {
-        let published = stage.log().await.len();
-        stage.account_with_links(name, 20).await;
-        stage.publish(&stage.log().await[published..]).await;
-        stage.eventually_complete().await;
+        let published = fixture.log().await.len();
+        fixture.account_with_links(name, 20).await;
+        fixture.publish(&fixture.log().await[published..]).await;
+        fixture.eventually_complete().await;
     }
     projector.stop().await;
 }
@@ -161,20 +161,20 @@ async fn forged_and_altered_records_change_nothing() {
         // The same instant for a reader of milliseconds.
         &|it| set(it, "ce_time", &it.0[6].1.replace('Z', "999Z")),
     ];
-    let stage = Stage::set().await;
-    let mut listener = Listener::of(&stage).await;
+    let fixture = Fixture::new().await;
+    let mut listener = Listener::of(&fixture).await;
     let account_id = listener.account_id;
-    let begun = stage.log().await.len();
+    let begun = fixture.log().await.len();
     for (nth, forge) in forgeries.iter().enumerate() {
         let name = format!("link-{nth}");
-        let link = stage.append_links(account_id, &name, 1).await.remove(0);
+        let link = fixture.append_links(account_id, &name, 1).await.remove(0);
         let change = destination_changed(&link, "https://example.com/1");
-        stage.append(account_id, &[change]).await;
-        let log = stage.log().await;
+        fixture.append(account_id, &[change]).await;
+        let log = fixture.log().await;
         let [before @ .., last] = &log[log.len() - 3..] else {
             unreachable!("three are asked for")
         };
-        stage.publish(before).await;
+        fixture.publish(before).await;
         let mut forged = (last.headers(), last.event.payload.clone());
         forge(&mut forged);
         // Of two records with one position, the first would count.
@@ -183,12 +183,12 @@ async fn forged_and_altered_records_change_nothing() {
             value: Some(value),
         });
         let headers = headers.fold(OwnedHeaders::new(), OwnedHeaders::insert);
-        stage
+        fixture
             .publish_record(last.event.shard, headers, &forged.1)
             .await;
-        stage.publish(std::slice::from_ref(last)).await;
+        fixture.publish(std::slice::from_ref(last)).await;
     }
-    let log = stage.log().await;
+    let log = fixture.log().await;
     let received = listener.apply_until(log.last().unwrap()).await;
     // A record lacks what only answers to requests need.
     let records = |events: &[PublishedEvent]| -> Vec<Record> {
@@ -200,41 +200,41 @@ async fn forged_and_altered_records_change_nothing() {
     assert_eq!(records(&received), records(&log[begun..]));
     cycle_until_idle(&mut listener.followers).await;
     listener.consumer.close().await;
-    let pool = stage.database.pool();
+    let pool = fixture.database.pool();
     assert_eq!(parkings(pool, account_id).await, []);
-    let log = stage.log().await;
+    let log = fixture.log().await;
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }
 
 #[tokio::test]
 async fn records_of_later_epoch_are_replaced_by_log() {
-    let stage = Stage::set().await;
-    stage.account_with_links("epoch", 2).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    fixture.account_with_links("epoch", 2).await;
+    let log = fixture.log().await;
     let mut later = log.clone();
     for record in &mut later[1..] {
         record.log_epoch = 2;
         record.event.payload = "{}".to_owned();
     }
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     followers.cycle(later).await.unwrap();
     while followers.has_work() {
         followers.cycle(Vec::new()).await.unwrap();
     }
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
 }
 
 #[tokio::test]
 async fn events_lost_by_log_are_not_applied() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("kept", 1).await;
-    let kept = stage.log().await;
-    let pool = stage.database.pool();
-    stage.append_links(account_id, "lost", 2).await;
-    let published = stage.log().await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("kept", 1).await;
+    let kept = fixture.log().await;
+    let pool = fixture.database.pool();
+    fixture.append_links(account_id, "lost", 2).await;
+    let published = fixture.log().await;
     let lose = format!(
         "ALTER TABLE event_store.events DISABLE TRIGGER ALL;
          DELETE FROM event_store.events WHERE position > {0};
@@ -246,7 +246,7 @@ async fn events_lost_by_log_are_not_applied() {
     );
     let lose = sqlx::raw_sql(sqlx::AssertSqlSafe(lose)).execute(pool);
     lose.await.unwrap();
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     followers.cycle(published.clone()).await.unwrap();
     while followers.has_work() {
         followers.cycle(Vec::new()).await.unwrap();
@@ -254,7 +254,7 @@ async fn events_lost_by_log_are_not_applied() {
     assert_eq!(Tables::read(pool).await, Tables::of_log(&kept));
 
     // The log grows to its former length with other events.
-    stage.append_links(account_id, "new", 2).await;
+    fixture.append_links(account_id, "new", 2).await;
     followers
         .cycle(published[kept.len()..].to_vec())
         .await
@@ -262,7 +262,7 @@ async fn events_lost_by_log_are_not_applied() {
     while followers.has_work() {
         followers.cycle(Vec::new()).await.unwrap();
     }
-    let log = stage.log().await;
+    let log = fixture.log().await;
     assert_eq!(log.len(), published.len());
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
 }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use crate::{
     cache_changes::{changes, subjects_of_log},
     events::destination_changed,
+    fixture::Fixture,
     gate::Gate,
     process::Process,
-    stage::Stage,
     tables::Tables,
 };
 
@@ -82,29 +82,29 @@ pub(crate) async fn repeated_writes(pool: &PgPool) -> Vec<(i64, i64)> {
 }
 
 /// Creates and changes a link, and publishes the events.
-async fn one_more(stage: &Stage, account_id: AccountId, name: &str) {
-    let published = stage.log().await.len();
-    let link = stage.append_links(account_id, name, 1).await.remove(0);
+async fn one_more(fixture: &Fixture, account_id: AccountId, name: &str) {
+    let published = fixture.log().await.len();
+    let link = fixture.append_links(account_id, name, 1).await.remove(0);
     let url = format!("https://{name}.example/");
-    stage
+    fixture
         .append(account_id, &[destination_changed(&link, &url)])
         .await;
-    stage.publish(&stage.log().await[published..]).await;
+    fixture.publish(&fixture.log().await[published..]).await;
 }
 
 #[tokio::test]
 async fn frozen_projector_is_replaced_and_applies_nothing_twice() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("before", 2).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("before", 2).await;
     note_writes(pool).await;
-    let processes = [(); 2].map(|()| Process::start(&stage));
-    stage.publish(&stage.log().await).await;
+    let processes = [(); 2].map(|()| Process::start(&fixture));
+    fixture.publish(&fixture.log().await).await;
     shared_by(pool, 2).await;
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
 
     let gate = Gate::build(pool).await;
-    one_more(&stage, account_id, "frozen").await;
+    one_more(&fixture, account_id, "frozen").await;
     gate.is_reached().await;
     let (name, _) = owner(pool, Shard::of(account_id)).await.unwrap();
     let mut processes = processes.iter();
@@ -112,45 +112,45 @@ async fn frozen_projector_is_replaced_and_applies_nothing_twice() {
     frozen.freeze();
     let frozen_at = Instant::now();
     gate.open().await;
-    let expected = Tables::of_log(&stage.log().await);
+    let expected = Tables::of_log(&fixture.log().await);
     eventually_within(TAKE_OVER_TIME_MAX, "the other takes over", async || {
         (Tables::read(pool).await == expected).then_some(())
     })
     .await;
     tracing::info!(took = ?frozen_at.elapsed(), "the other has taken over");
     for turn in 0.. {
-        one_more(&stage, account_id, &format!("meanwhile-{turn}")).await;
-        stage.eventually_complete().await;
+        one_more(&fixture, account_id, &format!("meanwhile-{turn}")).await;
+        fixture.eventually_complete().await;
         if frozen_at.elapsed() >= freeze() {
             break;
         }
     }
     frozen.wake();
     for name in ["awake", "shared"] {
-        one_more(&stage, account_id, name).await;
-        stage.eventually_complete().await;
+        one_more(&fixture, account_id, name).await;
+        fixture.eventually_complete().await;
         shared_by(pool, 2).await;
     }
 
     assert_eq!(repeated_writes(pool).await, []);
     let told: Vec<_> = changes(pool).await;
     let subjects: BTreeSet<_> = told.iter().map(|it| (it.1.clone(), it.2)).collect();
-    assert_eq!(subjects, subjects_of_log(&stage.log().await));
+    assert_eq!(subjects, subjects_of_log(&fixture.log().await));
     assert_eq!(told.len(), subjects.len());
 }
 
 #[tokio::test]
 async fn pause_holds_against_frozen_projector() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("before", 2).await;
-    let process = Process::start(&stage);
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("before", 2).await;
+    let process = Process::start(&fixture);
     shared_by(pool, 1).await;
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
     let before = Tables::read(pool).await;
 
     let gate = Gate::build(pool).await;
-    one_more(&stage, account_id, "frozen").await;
+    one_more(&fixture, account_id, "frozen").await;
     gate.is_reached().await;
     process.freeze();
     let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
@@ -165,7 +165,7 @@ async fn pause_holds_against_frozen_projector() {
         (at > renewed_at).then_some(())
     })
     .await;
-    one_more(&stage, account_id, "awake").await;
+    one_more(&fixture, account_id, "awake").await;
     // Between two renewals there is a cycle.
     for _ in 0..2 {
         let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
@@ -180,5 +180,5 @@ async fn pause_holds_against_frozen_projector() {
     change(pool, &PauseTarget::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
 }

@@ -2,10 +2,8 @@
 
 use std::process::Command;
 
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    shard::Shard,
-};
+use linkledger_core::shard::Shard;
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
         parked::{SkipRequest, retry, skip},
@@ -17,30 +15,33 @@ use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    fixture::Fixture,
     poisoned::{paint, restore},
-    stage::Stage,
     tables::Tables,
 };
 
 const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 /// Returns a pool of sessions with the rights of a role.
-fn pool_of(stage: &Stage, kind: SessionKind, role: &str) -> PgPool {
-    let options = event_store::session_options(stage.database.url(), kind).unwrap();
+fn pool_of(fixture: &Fixture, kind: SessionKind, role: &str) -> PgPool {
+    let options = linkledger_event_store::session_options(fixture.database.url(), kind).unwrap();
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
 }
 
 #[tokio::test]
 async fn projector_grants_suffice_to_apply_park_and_prune() {
-    let stage = Stage::set().await;
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
-    let pool = pool_of(&stage, SessionKind::Projector, "linkledger_projector");
+    let fixture = Fixture::new().await;
+    raw_sql(ROLES)
+        .execute(fixture.database.pool())
+        .await
+        .unwrap();
+    let pool = pool_of(&fixture, SessionKind::Projector, "linkledger_projector");
     let mut followers = Followers::new(pool.clone().into());
     followers.set_shards(&Shard::all().collect());
 
-    let account_id = stage.account_with_links("granted", 1).await;
-    let link = stage.append_links(account_id, "other", 1).await.remove(0);
-    followers.cycle(stage.log().await).await.unwrap();
+    let account_id = fixture.account_with_links("granted", 1).await;
+    let link = fixture.append_links(account_id, "other", 1).await.remove(0);
+    followers.cycle(fixture.log().await).await.unwrap();
     let events = [
         destination_changed(&link, "https://elsewhere.example/"),
         disabled(&link),
@@ -48,15 +49,15 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
         suspended(account_id, true),
         adjusted(account_id, 2, 1_000_000),
     ];
-    stage.append(account_id, &events).await;
-    followers.cycle(stage.log().await).await.unwrap();
-    stage
+    fixture.append(account_id, &events).await;
+    followers.cycle(fixture.log().await).await.unwrap();
+    fixture
         .append(account_id, &[deleted(&link), resumed(account_id)])
         .await;
-    let log = stage.log().await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
     prune(&pool).await.unwrap();
@@ -67,11 +68,11 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
     assert_eq!(claims.owned(), Shard::all().collect());
     claims.release().await;
 
-    stage.append_links(account_id, "parked", 2).await;
-    let log = stage.log().await;
+    fixture.append_links(account_id, "parked", 2).await;
+    let log = fixture.log().await;
     let unknown = log.iter().rev().nth(1).unwrap();
-    paint(stage.database.pool(), unknown).await;
-    followers.cycle(stage.log().await).await.unwrap();
+    paint(fixture.database.pool(), unknown).await;
+    followers.cycle(fixture.log().await).await.unwrap();
     assert!(
         retry(&pool.clone().into(), None)
             .await
@@ -79,7 +80,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
             .iter()
             .all(|it| !it.released)
     );
-    restore(stage.database.pool(), unknown).await;
+    restore(fixture.database.pool(), unknown).await;
     assert!(
         retry(&pool.clone().into(), None)
             .await
@@ -88,7 +89,7 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
             .all(|it| it.released)
     );
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
     let role: String = sqlx::query_scalar("SELECT current_user::text")
@@ -100,22 +101,22 @@ async fn projector_grants_suffice_to_apply_park_and_prune() {
 
 #[tokio::test]
 async fn operator_grants_suffice_to_pause_skip_and_retry() {
-    let stage = Stage::set().await;
-    let database = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let database = fixture.database.pool();
     raw_sql(ROLES).execute(database).await.unwrap();
-    let pool = pool_of(&stage, SessionKind::Writer, "linkledger_operator");
-    let account_id = stage.account_with_links("granted", 3).await;
-    let links = stage.append_links(account_id, "changed", 2).await;
+    let pool = pool_of(&fixture, SessionKind::Writer, "linkledger_operator");
+    let account_id = fixture.account_with_links("granted", 3).await;
+    let links = fixture.append_links(account_id, "changed", 2).await;
     let events = [
         destination_changed(&links[0], "https://elsewhere.example/"),
         suspended(account_id, true),
         resumed(account_id),
         deleted(&links[1]),
     ];
-    stage.append(account_id, &events).await;
-    let log = stage.log().await;
+    fixture.append(account_id, &events).await;
+    let log = fixture.log().await;
     paint(database, &log[2]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     for wish in [PauseChange::Pause, PauseChange::Resume] {
         let changed = change(&pool, &PauseTarget::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));
@@ -133,9 +134,12 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
 
 #[tokio::test]
 async fn missing_right_names_the_needed_role_once() {
-    let stage = Stage::set().await;
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
-    let url = stage.database.url();
+    let fixture = Fixture::new().await;
+    raw_sql(ROLES)
+        .execute(fixture.database.pool())
+        .await
+        .unwrap();
+    let url = fixture.database.url();
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}options[role]=linkledger_query_api");
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));

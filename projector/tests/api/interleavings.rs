@@ -13,7 +13,7 @@ use tokio::runtime;
 
 use crate::{
     events::{destination_changed, disabled, enabled},
-    stage::Stage,
+    fixture::Fixture,
     tables::Tables,
 };
 
@@ -104,10 +104,10 @@ struct Process {
 }
 
 impl Process {
-    fn start(stage: &Stage) -> Self {
+    fn start(fixture: &Fixture) -> Self {
         Self {
-            claims: Claims::new(stage.database.pool().clone(), "process".to_owned()),
-            followers: stage.idle_followers(),
+            claims: Claims::new(fixture.database.pool().clone(), "process".to_owned()),
+            followers: fixture.idle_followers(),
         }
     }
 
@@ -122,8 +122,8 @@ impl Process {
     }
 }
 
-async fn append(stage: &Stage, account_id: AccountId, nth: usize) {
-    let link = stage
+async fn append(fixture: &Fixture, account_id: AccountId, nth: usize) {
+    let link = fixture
         .append_links(account_id, &format!("link-{nth}"), 1)
         .await
         .remove(0);
@@ -132,63 +132,63 @@ async fn append(stage: &Stage, account_id: AccountId, nth: usize) {
         disabled(&link),
         enabled(&link),
     ];
-    stage.append(account_id, &changes[..nth % 4]).await;
+    fixture.append(account_id, &changes[..nth % 4]).await;
 }
 
-async fn expire(stage: &Stage) {
+async fn expire(fixture: &Fixture) {
     sqlx::query("UPDATE read_model.claims SET renewed_at = renewed_at - interval '1 hour'")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
 }
 
-async fn change_pause(stage: &Stage, targets: &[PauseTarget], change: PauseChange) {
-    let changed = pause::change(stage.database.pool(), targets, change, "ada", None);
+async fn change_pause(fixture: &Fixture, targets: &[PauseTarget], change: PauseChange) {
+    let changed = pause::change(fixture.database.pool(), targets, change, "ada", None);
     changed.await.unwrap();
 }
 
 async fn take(
-    stage: &Stage,
+    fixture: &Fixture,
     processes: &mut [Process; 2],
     accounts: &[AccountId],
     nth: usize,
     step: &Step,
 ) {
     match step {
-        Step::Append(which) => append(stage, *which.get(accounts), nth).await,
+        Step::Append(which) => append(fixture, *which.get(accounts), nth).await,
         Step::Deliver {
             process,
             from,
             length,
             flaw,
         } => {
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let from = from.index(log.len());
             let to = log.len().min(from + length);
             let delivered = flawed(log[from..to].to_vec(), flaw);
             processes[usize::from(*process)].cycle(delivered).await;
         }
         Step::Claim(process) => processes[usize::from(*process)].claim().await,
-        Step::Expire => expire(stage).await,
-        Step::Kill(process) => processes[usize::from(*process)] = Process::start(stage),
+        Step::Expire => expire(fixture).await,
+        Step::Kill(process) => processes[usize::from(*process)] = Process::start(fixture),
         Step::Pause(which, true) => {
             let target = (*which.get(&Projection::ALL)).into();
-            change_pause(stage, &[target], PauseChange::Pause).await;
+            change_pause(fixture, &[target], PauseChange::Pause).await;
         }
         Step::Pause(which, false) => {
             let target = (*which.get(&Projection::ALL)).into();
-            change_pause(stage, &[target], PauseChange::Resume).await;
+            change_pause(fixture, &[target], PauseChange::Resume).await;
         }
     }
 }
 
 /// Lets both processes go on without the topic, until the tables are complete and stay so.
-async fn complete(stage: &Stage, processes: &mut [Process; 2]) {
-    expire(stage).await;
-    change_pause(stage, &PauseTarget::ALL, PauseChange::Resume).await;
-    let expected = Tables::of_log(&stage.log().await);
+async fn complete(fixture: &Fixture, processes: &mut [Process; 2]) {
+    expire(fixture).await;
+    change_pause(fixture, &PauseTarget::ALL, PauseChange::Resume).await;
+    let expected = Tables::of_log(&fixture.log().await);
     let until = Instant::now() + Duration::from_mins(2);
-    while Tables::read(stage.database.pool()).await != expected {
+    while Tables::read(fixture.database.pool()).await != expected {
         assert!(Instant::now() < until, "the tables are not complete");
         for process in &mut *processes {
             process.claim().await;
@@ -196,9 +196,9 @@ async fn complete(stage: &Stage, processes: &mut [Process; 2]) {
         }
     }
     for process in &mut *processes {
-        process.cycle(stage.log().await).await;
+        process.cycle(fixture.log().await).await;
     }
-    assert_eq!(Tables::read(stage.database.pool()).await, expected);
+    assert_eq!(Tables::read(fixture.database.pool()).await, expected);
     for _ in 0..2 {
         for process in &mut *processes {
             process.claim().await;
@@ -217,17 +217,17 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
-            let mut accounts = vec![stage.account_with_links("first", 1).await];
-            accounts.push(stage.neighbour_with_links(accounts[0], "neighbour", 1).await);
-            accounts.push(stage.account_with_links("other", 1).await);
-            let mut processes = [Process::start(&stage), Process::start(&stage)];
+            let fixture = Fixture::new().await;
+            let mut accounts = vec![fixture.account_with_links("first", 1).await];
+            accounts.push(fixture.neighbour_with_links(accounts[0], "neighbour", 1).await);
+            accounts.push(fixture.account_with_links("other", 1).await);
+            let mut processes = [Process::start(&fixture), Process::start(&fixture)];
             processes[0].claim().await;
             processes[0].cycle(Vec::new()).await;
             for (nth, step) in steps.iter().enumerate() {
-                take(&stage, &mut processes, &accounts, nth, step).await;
+                take(&fixture, &mut processes, &accounts, nth, step).await;
             }
-            complete(&stage, &mut processes).await;
+            complete(&fixture, &mut processes).await;
         });
     }
 }

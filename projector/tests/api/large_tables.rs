@@ -1,20 +1,17 @@
 //! Large tables, and the rows and index entries that statements on them read.
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    databases::Databases,
-    event_store::{self, SessionKind},
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     pipeline::followers::Followers,
     read_models::{Projection, description::Column, tables},
 };
+use linkledger_service::databases::Databases;
 use linkledger_testing::{eventually, flush_statistics};
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 
 use crate::cycles::cycle_until_idle;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Number of rows of a large table.
 pub(crate) const LARGE: i32 = 20_000;
@@ -91,9 +88,9 @@ fn value(column: &Column) -> &'static str {
 
 /// Pool whose session's end can be awaited. The work of a statement is counted, so its time is not
 /// limited.
-pub(crate) fn measured(stage: &Stage) -> PgPool {
-    let url = stage.database.url();
-    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+pub(crate) fn measured(fixture: &Fixture) -> PgPool {
+    let url = fixture.database.url();
+    let options = linkledger_event_store::session_options(url, SessionKind::Projector).unwrap();
     PgPoolOptions::new().max_connections(1).connect_lazy_with(
         options
             .application_name("measured")
@@ -118,19 +115,19 @@ pub(crate) async fn reads(pool: &PgPool) -> (i64, i64) {
 }
 
 /// Applies the log, and waits until the statistics of this work are flushed.
-pub(crate) async fn apply(stage: &Stage, log: &[PublishedEvent]) {
-    let session = measured(stage);
+pub(crate) async fn apply(fixture: &Fixture, log: &[PublishedEvent]) {
+    let session = measured(fixture);
     let mut followers = Followers::new(session.clone().into());
     followers.set_shards(&Shard::all().collect());
     followers.cycle(log.to_vec()).await.unwrap();
     cycle_until_idle(&mut followers).await;
-    end(stage, session).await;
+    end(fixture, session).await;
 }
 
 /// Ends the session, which then flushes its statistics.
-pub(crate) async fn end(stage: &Stage, pool: PgPool) {
+pub(crate) async fn end(fixture: &Fixture, pool: PgPool) {
     pool.close().await;
-    sessions_have_ended(stage.database.pool(), "measured").await;
+    sessions_have_ended(fixture.database.pool(), "measured").await;
 }
 
 /// Waits until no session has the name.
@@ -150,14 +147,14 @@ pub(crate) async fn sessions_have_ended(pool: &PgPool, application_name: &str) {
 }
 
 /// Returns one session with each schema: later statements use the plans of the first ones.
-pub(crate) fn sessions(stage: &Stage) -> Databases {
+pub(crate) fn sessions(fixture: &Fixture) -> Databases {
     Databases {
-        log: measured(stage),
-        read: measured(stage),
+        log: measured(fixture),
+        read: measured(fixture),
     }
 }
 
-pub(crate) async fn end_both(stage: &Stage, sessions: Databases) {
+pub(crate) async fn end_both(fixture: &Fixture, sessions: Databases) {
     sessions.log.close().await;
-    end(stage, sessions.read).await;
+    end(fixture, sessions.read).await;
 }

@@ -16,21 +16,21 @@ use uuid::Uuid;
 
 use crate::{
     events::destination_changed,
+    fixture::Fixture,
     parking::neighbours,
     poisoned::{paint, parkings, restore, rewrite, tables_without},
-    stage::Stage,
     tables::{Tables, checkpoints_of},
     verified::assert_nothing_is_wrong,
 };
 
 #[tokio::test]
 async fn unknown_event_in_log_stops_no_other_account() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("frozen", 1).await;
-    let other = stage.neighbour_with_links(account_id, "other", 1).await;
-    let link = stage.append_links(account_id, "later", 1).await.remove(0);
-    let sound = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("frozen", 1).await;
+    let other = fixture.neighbour_with_links(account_id, "other", 1).await;
+    let link = fixture.append_links(account_id, "later", 1).await.remove(0);
+    let sound = fixture.log().await;
     for (stream_id, event_type) in [
         (link.link_id.uuid(), "LinkFrozen"),
         // A stream of a kind that this release does not know.
@@ -47,9 +47,9 @@ async fn unknown_event_in_log_stops_no_other_account() {
         };
         append_later_event(pool, event).await;
     }
-    let projector = stage.projector().await;
-    stage.append_links(other, "afterwards", 1).await;
-    let log = stage.log().await;
+    let projector = fixture.projector().await;
+    fixture.append_links(other, "afterwards", 1).await;
+    let log = fixture.log().await;
     let mut expected = Tables::of_log(&[&sound[..], &log[sound.len() + 2..]].concat());
     expected.checkpoints = checkpoints_of(&log);
     eventually("all but the account is complete", || async {
@@ -64,14 +64,14 @@ async fn unknown_event_in_log_stops_no_other_account() {
 
 #[tokio::test]
 async fn unknown_event_is_received_from_topic() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("topic", 1).await;
-    let mut log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("topic", 1).await;
+    let mut log = fixture.log().await;
     log[0].event.event_type = "SomethingNew".to_owned();
     log[1].event.schema_version = 2;
-    let log = stage.signed(log).await;
-    let pool = stage.database.pool().clone();
-    let mut consumer = Consumer::new(&stage.config(), pool).unwrap();
+    let log = fixture.signed(log).await;
+    let pool = fixture.database.pool().clone();
+    let mut consumer = Consumer::new(&fixture.config(), pool).unwrap();
     consumer
         .set_shards(&[Shard::of(account_id)].into())
         .unwrap();
@@ -83,7 +83,7 @@ async fn unknown_event_is_received_from_topic() {
     let mut delivered = Vec::new();
     while !kinds(&delivered).ends_with(&kinds(&log)) {
         // The consumer begins at the end of the topic, wherever that is when the broker has told it.
-        stage.publish(&log).await;
+        fixture.publish(&log).await;
         let deadline = sleep(Duration::from_millis(100));
         delivered.extend(consumer.receive(100, deadline).await.unwrap());
     }
@@ -92,20 +92,20 @@ async fn unknown_event_is_received_from_topic() {
 
 #[tokio::test]
 async fn later_release_applies_events_parked_by_older() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, other) = neighbours(&stage).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, other) = neighbours(&fixture).await;
+    let log = fixture.log().await;
     paint(pool, &log[7]).await;
-    let older = stage.projector().await;
-    stage.publish(&stage.log().await).await;
+    let older = fixture.projector().await;
+    fixture.publish(&fixture.log().await).await;
     eventually("the account is parked", || async {
         (parkings(pool, account_id).await.len() == Projection::ALL.len()).then_some(())
     })
     .await;
-    stage.append_links(other, "meanwhile", 2).await;
-    stage.append_links(account_id, "too", 2).await;
-    stage.publish(&stage.log().await[32..]).await;
+    fixture.append_links(other, "meanwhile", 2).await;
+    fixture.append_links(account_id, "too", 2).await;
+    fixture.publish(&fixture.log().await[32..]).await;
     eventually("its later events wait too", || async {
         (parkings(pool, account_id).await[0].4 == 18).then_some(())
     })
@@ -114,32 +114,32 @@ async fn later_release_applies_events_parked_by_older() {
 
     // The next release can decode the event.
     restore(pool, &log[7]).await;
-    let later = stage.projector().await;
-    stage.eventually_complete().await;
+    let later = fixture.projector().await;
+    fixture.eventually_complete().await;
     later.stop().await;
 }
 
 /// Gives an event these metadata, as if it had been written like that.
-async fn set_metadata(stage: &Stage, event: &PublishedEvent, metadata: &str) {
+async fn set_metadata(fixture: &Fixture, event: &PublishedEvent, metadata: &str) {
     let (shard, position) = (event.event.shard, event.event.position);
     let change = format!("metadata = '{metadata}'");
-    rewrite(stage.database.pool(), shard, position, &change).await;
+    rewrite(fixture.database.pool(), shard, position, &change).await;
 }
 
 #[tokio::test]
 async fn unknown_state_of_link_parks_only_its_account() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, other) = neighbours(&stage).await;
-    let links = stage.append_links(account_id, "state", 2).await;
-    let sound = stage.log().await.len();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, other) = neighbours(&fixture).await;
+    let links = fixture.append_links(account_id, "state", 2).await;
+    let sound = fixture.log().await.len();
     let changes = [
         destination_changed(&links[0], "https://e.com/1"),
         destination_changed(&links[1], "https://e.com/2"),
     ];
-    stage.append(account_id, &changes).await;
-    stage.append_links(other, "afterwards", 1).await;
-    let log = stage.log().await;
+    fixture.append(account_id, &changes).await;
+    fixture.append_links(other, "afterwards", 1).await;
+    let log = fixture.log().await;
     let [first, second] = [&log[sound], &log[sound + 1]];
     let metadata_before = serde_json::to_string(&first.event.metadata).unwrap();
     for (metadata, reason) in [
@@ -150,9 +150,9 @@ async fn unknown_state_of_link_parks_only_its_account() {
         ("{}".to_owned(), "invalid type: null"),
         ("{\"actor\":7}".to_owned(), "invalid type: null"),
     ] {
-        set_metadata(&stage, first, &metadata).await;
-        let mut followers = stage.followers();
-        followers.cycle(stage.log().await).await.unwrap();
+        set_metadata(&fixture, first, &metadata).await;
+        let mut followers = fixture.followers();
+        followers.cycle(fixture.log().await).await.unwrap();
         let expected = tables_without(&log, account_id, first.event.position);
         assert_eq!(Tables::read(pool).await, expected);
         let parked = parkings(pool, account_id).await;
@@ -162,7 +162,7 @@ async fn unknown_state_of_link_parks_only_its_account() {
             assert_eq!(name, "unknown_event");
             assert!(detail.contains(reason), "{detail}");
         }
-        assert_nothing_is_wrong(&stage).await;
+        assert_nothing_is_wrong(&fixture).await;
         raw_sql(
             "TRUNCATE read_model.parked_accounts, read_model.parked_events;
              UPDATE read_model.checkpoints SET position = 0",
@@ -172,7 +172,7 @@ async fn unknown_state_of_link_parks_only_its_account() {
         .unwrap();
     }
     // A skip of the event hides it until the next event of the link.
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     skip(
         &pool.clone().into(),
         SkipRequest {
@@ -187,12 +187,15 @@ async fn unknown_state_of_link_parks_only_its_account() {
     retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     let expected = Tables::of_log_but(&log, |it| it.event.event_id == first.event.event_id);
     assert_eq!(Tables::read(pool).await, expected);
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
     assert_eq!(second.event.version, 2);
     let again = destination_changed(&links[0], "https://e.com/3");
-    stage.append(account_id, &[again]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    set_metadata(&stage, first, &metadata_before).await;
-    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
-    assert_nothing_is_wrong(&stage).await;
+    fixture.append(account_id, &[again]).await;
+    fixture.apply_log().await;
+    set_metadata(&fixture, first, &metadata_before).await;
+    assert_eq!(
+        Tables::read(pool).await,
+        Tables::of_log(&fixture.log().await)
+    );
+    assert_nothing_is_wrong(&fixture).await;
 }

@@ -11,6 +11,8 @@ mod console;
 mod cycles;
 mod delivery;
 mod effects;
+#[expect(dead_code, reason = "the tests of operations use the rest")]
+mod fixture;
 mod frozen;
 mod gate;
 mod grants;
@@ -25,8 +27,6 @@ mod process;
 mod pruning;
 mod redirect_changes;
 mod restart;
-#[expect(dead_code, reason = "the tests of operations use the rest")]
-mod stage;
 #[expect(dead_code, reason = "the tests of operations use the rest")]
 mod tables;
 mod two_projectors;

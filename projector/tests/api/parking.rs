@@ -16,15 +16,15 @@ use linkledger_projector::{
 use linkledger_testing::in_all;
 
 use crate::{
+    fixture::Fixture,
     poisoned::{paint, parkings, restore, rewrite, tables_without},
-    stage::Stage,
     tables::{Tables, checkpoints_of},
 };
 
 /// Creates an account with 21 events, and another with 11 events in the same shard.
-pub(crate) async fn neighbours(stage: &Stage) -> (AccountId, AccountId) {
-    let account_id = stage.account_with_links("poison", 10).await;
-    let other = stage.neighbour_with_links(account_id, "other", 5).await;
+pub(crate) async fn neighbours(fixture: &Fixture) -> (AccountId, AccountId) {
+    let account_id = fixture.account_with_links("poison", 10).await;
+    let other = fixture.neighbour_with_links(account_id, "other", 5).await;
     (account_id, other)
 }
 
@@ -47,13 +47,13 @@ async fn undecodable_event_parks_only_its_account() {
             "malformed payload of `LinkCreated`: missing field `link_id` at line 1 column 2",
         ),
     ] {
-        let stage = Stage::set().await;
-        let pool = stage.database.pool();
-        let (account_id, other) = neighbours(&stage).await;
+        let fixture = Fixture::new().await;
+        let pool = fixture.database.pool();
+        let (account_id, other) = neighbours(&fixture).await;
         let shard = Shard::of(account_id);
         rewrite(pool, shard, 8, change).await;
-        let mut followers = stage.followers();
-        followers.cycle(stage.log().await).await.unwrap();
+        let mut followers = fixture.followers();
+        followers.cycle(fixture.log().await).await.unwrap();
         let parked = |waiting| {
             Projection::ALL
                 .map(|it| (it, 8, reason, detail.to_owned(), waiting))
@@ -61,9 +61,9 @@ async fn undecodable_event_parks_only_its_account() {
         };
         assert_eq!(parkings(pool, account_id).await, parked(14), "{change}");
 
-        stage.append_links(account_id, "later", 2).await;
-        stage.append_links(other, "also-later", 2).await;
-        let log = stage.log().await;
+        fixture.append_links(account_id, "later", 2).await;
+        fixture.append_links(other, "also-later", 2).await;
+        let log = fixture.log().await;
         followers.cycle(log.clone()).await.unwrap();
         assert_eq!(parkings(pool, account_id).await, parked(18), "{change}");
         let tables = Tables::read(pool).await;
@@ -73,15 +73,15 @@ async fn undecodable_event_parks_only_its_account() {
 
 #[tokio::test]
 async fn refused_row_parks_only_in_its_projection() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, other) = neighbours(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, other) = neighbours(&fixture).await;
     sqlx::query("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'poison-3X')")
         .execute(pool)
         .await
         .unwrap();
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
     // The grant is at position 1, followed by two events for each link.
     let parked = parkings(pool, account_id).await;
@@ -94,9 +94,9 @@ async fn refused_row_parks_only_in_its_projection() {
     assert_eq!(tables.without_links(), expected.without_links());
     assert_eq!(tables.links, tables_without(&log, account_id, 8).links);
 
-    stage.append_links(account_id, "later", 1).await;
-    stage.append_links(other, "also-later", 1).await;
-    let log = stage.log().await;
+    fixture.append_links(account_id, "later", 1).await;
+    fixture.append_links(other, "also-later", 1).await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     let tables = Tables::read(pool).await;
     assert_eq!(tables.without_links(), Tables::of_log(&log).without_links());
@@ -116,13 +116,13 @@ async fn fail_rows(pool: &sqlx::PgPool, table: &str, condition: &str, sqlstate: 
 
 #[tokio::test]
 async fn too_large_value_parks_only_its_account() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, _) = neighbours(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, _) = neighbours(&fixture).await;
     // An index refuses a row of several kilobytes with class 54 (program limit exceeded).
     fail_rows(pool, "links_1", "NEW.slug = 'poison-3X'", "54000").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     let parked = parkings(pool, account_id).await;
     assert_eq!(parked.len(), 1, "{parked:?}");
     assert_eq!((parked[0].0, parked[0].1), (Projection::Links, 8));
@@ -132,12 +132,12 @@ async fn too_large_value_parks_only_its_account() {
 
 #[tokio::test]
 async fn damaged_table_pauses_only_its_projection() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, _) = neighbours(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, _) = neighbours(&fixture).await;
     fail_rows(pool, "links_1", "true", "XX001").await;
-    let mut followers = stage.followers();
-    let log = stage.log().await;
+    let mut followers = fixture.followers();
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     assert!(parkings(pool, account_id).await.is_empty());
     let paused = pause::paused(pool, &PauseTarget::ALL).await.unwrap();
@@ -146,8 +146,8 @@ async fn damaged_table_pauses_only_its_projection() {
         paused.map(|it| it.0).collect::<Vec<_>>(),
         [PauseTarget::Links]
     );
-    stage.append_links(account_id, "later", 2).await;
-    let log = stage.log().await;
+    fixture.append_links(account_id, "later", 2).await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     let (tables, expected) = (Tables::read(pool).await, Tables::of_log(&log));
     assert!(tables.links.is_empty());
@@ -161,25 +161,25 @@ async fn damaged_table_pauses_only_its_projection() {
     pause::change(pool, &[PauseTarget::Links], resume, "test", None)
         .await
         .unwrap();
-    let projector = stage.projector().await;
-    stage.eventually_complete().await;
+    let projector = fixture.projector().await;
+    fixture.eventually_complete().await;
     projector.stop().await;
 }
 
 #[tokio::test]
 async fn refused_rows_of_batch_park_only_their_accounts() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let first = stage.account_with_links("first", 20).await;
-    let second = stage.neighbour_with_links(first, "second", 20).await;
-    let third = stage.neighbour_with_links(first, "third", 20).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let first = fixture.account_with_links("first", 20).await;
+    let second = fixture.neighbour_with_links(first, "second", 20).await;
+    let third = fixture.neighbour_with_links(first, "third", 20).await;
     // Text in Postgres has no NUL: rows of links and of redirects are refused, and of every read
     // model with the destination.
     for position in [4, 45, 47] {
         let change = r"payload = replace(payload::text, '/example', '/\u0000example')::json";
         rewrite(pool, Shard::of(first), position, change).await;
     }
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     for (account_id, position) in [(first, Some(4)), (second, Some(45)), (third, None)] {
         let parked = parkings(pool, account_id).await;
         for projection in [Projection::Links, Projection::Redirects] {
@@ -196,30 +196,30 @@ async fn refused_rows_of_batch_park_only_their_accounts() {
 
 #[tokio::test]
 async fn parked_account_survives_restart_and_takeover() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (mut first, mut second) = (stage.followers(), stage.followers());
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (mut first, mut second) = (fixture.followers(), fixture.followers());
     // Both processes remember the checkpoints from before the parking.
     for followers in [&mut first, &mut second] {
         followers.cycle(Vec::new()).await.unwrap();
     }
-    let (account_id, other) = neighbours(&stage).await;
-    let log = stage.log().await;
+    let (account_id, other) = neighbours(&fixture).await;
+    let log = fixture.log().await;
     paint(pool, &log[7]).await;
-    first.cycle(stage.log().await).await.unwrap();
+    first.cycle(fixture.log().await).await.unwrap();
 
     // The second process takes over without knowing of the parking.
-    stage.append_links(account_id, "later", 1).await;
-    second.cycle(stage.log().await).await.unwrap();
+    fixture.append_links(account_id, "later", 1).await;
+    second.cycle(fixture.log().await).await.unwrap();
     second.cycle(Vec::new()).await.unwrap();
-    stage.append_links(other, "also-later", 1).await;
-    let mut restarted = stage.followers();
-    restarted.cycle(stage.log().await).await.unwrap();
-    stage.append_links(account_id, "at-last", 1).await;
-    restarted.cycle(stage.log().await).await.unwrap();
+    fixture.append_links(other, "also-later", 1).await;
+    let mut restarted = fixture.followers();
+    restarted.cycle(fixture.log().await).await.unwrap();
+    fixture.append_links(account_id, "at-last", 1).await;
+    restarted.cycle(fixture.log().await).await.unwrap();
 
     restore(pool, &log[7]).await;
-    let log = stage.log().await;
+    let log = fixture.log().await;
     let tables = Tables::read(pool).await;
     assert_eq!(tables, tables_without(&log, account_id, 8));
     assert_eq!(parkings(pool, account_id).await[0].4, 18);
@@ -227,11 +227,11 @@ async fn parked_account_survives_restart_and_takeover() {
 
 #[tokio::test]
 async fn batch_with_released_account_is_rolled_back() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("released", 3).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("released", 3).await;
     let shard = Shard::of(account_id);
-    let log = stage.log().await;
+    let log = fixture.log().await;
     let beginning = Checkpoint {
         generation: 1,
         epoch: 1,
@@ -263,19 +263,19 @@ async fn batch_with_released_account_is_rolled_back() {
 
 #[tokio::test]
 async fn checkpoint_set_back_reproduces_rows_and_parking() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, _) = neighbours(&stage).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, _) = neighbours(&fixture).await;
+    let log = fixture.log().await;
     paint(pool, &log[7]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     sqlx::query("UPDATE read_model.checkpoints SET position = 0")
         .execute(pool)
         .await
         .unwrap();
     // The events before the poison event wait at first; the release applies them again.
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     while followers.has_work() {
         followers.cycle(Vec::new()).await.unwrap();
     }
@@ -291,9 +291,9 @@ async fn checkpoint_set_back_reproduces_rows_and_parking() {
 
 #[tokio::test]
 async fn thousand_parked_accounts_stop_no_other() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let other = stage.account_with_links("other", 1).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let other = fixture.account_with_links("other", 1).await;
     let shard = Shard::of(other).number();
     sqlx::query(
         "INSERT INTO event_store.events (shard, position, stream_id, version, account_id,
@@ -313,15 +313,15 @@ async fn thousand_parked_accounts_stop_no_other() {
         .execute(pool)
         .await
         .unwrap();
-    stage.append_links(other, "later", 1).await;
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    fixture.append_links(other, "later", 1).await;
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
     let parked = listing::list(pool, None, 10_000).await.unwrap();
     assert_eq!(parked.len(), Projection::ALL.len() * 1_200);
 
-    stage.append_links(other, "at-last", 1).await;
-    let log = stage.log().await;
+    fixture.append_links(other, "at-last", 1).await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     let own: Vec<_> = log
         .iter()

@@ -1,14 +1,8 @@
 //! Every statement of the projector uses an index, at every size of the tables, also with a plan
 //! that was made while the tables were empty.
 
-use linkledger_core::{
-    cloud_event::PublishedEvent,
-    databases::Databases,
-    event::Subject,
-    event_store::log::{self, ReadFrom},
-    id::LinkId,
-    shard::Shard,
-};
+use linkledger_core::{cloud_event::PublishedEvent, event::Subject, id::LinkId, shard::Shard};
+use linkledger_event_store::log::{self, ReadFrom};
 use linkledger_projector::{
     operations::{
         parked::retry,
@@ -18,12 +12,13 @@ use linkledger_projector::{
     pipeline::{followers::Followers, redirect_changes::prune},
     read_models::Projection,
 };
+use linkledger_service::databases::Databases;
 
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, enabled, resumed, suspended},
+    fixture::Fixture,
     large_tables::{LARGE, apply, end_both, fill, reads, sessions},
     poisoned::{paint, restore},
-    stage::Stage,
     verified::first_generation,
 };
 
@@ -36,10 +31,10 @@ const LARGE_ACCOUNT_LINKS: usize = 6_000;
 const BATCH_LENGTH: usize = 7;
 
 /// Runs every statement, on existing links and on links of the same batch.
-async fn project(stage: &Stage, sessions: &Databases, name: &str) {
-    let heads = log::heads(stage.database.pool()).await.unwrap();
-    let account_id = stage.account_with_links(name, 0).await;
-    for link in stage.append_links(account_id, name, LINKS).await {
+async fn project(fixture: &Fixture, sessions: &Databases, name: &str) {
+    let heads = log::heads(fixture.database.pool()).await.unwrap();
+    let account_id = fixture.account_with_links(name, 0).await;
+    for link in fixture.append_links(account_id, name, LINKS).await {
         let events = [
             destination_changed(&link, "https://elsewhere.example/"),
             disabled(&link),
@@ -49,14 +44,14 @@ async fn project(stage: &Stage, sessions: &Databases, name: &str) {
             resumed(account_id),
             adjusted(account_id, 1, 1_000_000),
         ];
-        stage.append(account_id, &events).await;
+        fixture.append(account_id, &events).await;
     }
     let shard = Shard::of(account_id);
     let from = ReadFrom {
         shard,
         after: heads[shard.index()],
     };
-    let news = log::read_after(stage.database.pool(), &[from], 1_000).await;
+    let news = log::read_after(fixture.database.pool(), &[from], 1_000).await;
     let mut news: Vec<PublishedEvent> = news
         .unwrap()
         .into_iter()
@@ -65,14 +60,14 @@ async fn project(stage: &Stage, sessions: &Databases, name: &str) {
     assert_eq!(news.len(), 1 + 9 * LINKS);
     // The account is parked in between, and released at the end.
     let unknown = news[4 * LINKS].clone();
-    paint(stage.database.pool(), &unknown).await;
+    paint(fixture.database.pool(), &unknown).await;
     "LinkPainted".clone_into(&mut news[4 * LINKS].event.event_type);
     let mut followers = Followers::new(sessions.clone());
     followers.set_shards(&Shard::all().collect());
     for batch in news.chunks(BATCH_LENGTH) {
         followers.cycle(batch.to_vec()).await.unwrap();
     }
-    restore(stage.database.pool(), &unknown).await;
+    restore(fixture.database.pool(), &unknown).await;
     let retried = retry(sessions, Some(account_id)).await.unwrap();
     let released = retried
         .iter()
@@ -94,8 +89,8 @@ async fn look_at(sessions: &Databases, link_id: LinkId) {
     }
 }
 
-async fn assert_reads_by_key(stage: &Stage, before: (i64, i64), what: &str) {
-    let after = reads(stage.database.pool()).await;
+async fn assert_reads_by_key(fixture: &Fixture, before: (i64, i64), what: &str) {
+    let after = reads(fixture.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "{what}");
     let entries = after.1 - before.1;
     assert!((1..ENTRIES_MAX).contains(&entries), "{what}: {entries}");
@@ -103,25 +98,27 @@ async fn assert_reads_by_key(stage: &Stage, before: (i64, i64), what: &str) {
 
 #[tokio::test]
 async fn statements_use_keys_at_every_table_size() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for (name, rows) in [("empty", 0), ("small", 320), ("large", LARGE)] {
-        fill(stage.database.pool(), rows).await;
-        let before = reads(stage.database.pool()).await;
-        let sessions = sessions(&stage);
-        project(&stage, &sessions, name).await;
-        end_both(&stage, sessions).await;
-        assert_reads_by_key(&stage, before, name).await;
+        fill(fixture.database.pool(), rows).await;
+        let before = reads(fixture.database.pool()).await;
+        let sessions = sessions(&fixture);
+        project(&fixture, &sessions, name).await;
+        end_both(&fixture, sessions).await;
+        assert_reads_by_key(&fixture, before, name).await;
     }
 }
 
 #[tokio::test]
 async fn statistics_of_one_large_account_use_keys() {
-    let stage = Stage::set().await;
-    stage.account_with_links("large", LARGE_ACCOUNT_LINKS).await;
-    let log = stage.log().await;
-    apply(&stage, &log).await;
+    let fixture = Fixture::new().await;
+    fixture
+        .account_with_links("large", LARGE_ACCOUNT_LINKS)
+        .await;
+    let log = fixture.log().await;
+    apply(&fixture, &log).await;
     sqlx::query("ANALYZE")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
     let newest = log
@@ -129,22 +126,22 @@ async fn statistics_of_one_large_account_use_keys() {
         .rev()
         .find(|it| it.event.event_type == "LinkCreated");
     let link_id = LinkId::from_uuid(newest.unwrap().event.stream_id);
-    let before = reads(stage.database.pool()).await;
-    let sessions = sessions(&stage);
+    let before = reads(fixture.database.pool()).await;
+    let sessions = sessions(&fixture);
     look_at(&sessions, link_id).await;
-    project(&stage, &sessions, "beside").await;
-    end_both(&stage, sessions).await;
-    assert_reads_by_key(&stage, before, "beside a large account").await;
+    project(&fixture, &sessions, "beside").await;
+    end_both(&fixture, sessions).await;
+    assert_reads_by_key(&fixture, before, "beside a large account").await;
 }
 
 #[tokio::test]
 async fn plans_of_empty_tables_use_keys_later() {
-    let stage = Stage::set().await;
-    let sessions = sessions(&stage);
-    project(&stage, &sessions, "empty").await;
-    fill(stage.database.pool(), LARGE).await;
-    let before = reads(stage.database.pool()).await;
-    project(&stage, &sessions, "large").await;
-    end_both(&stage, sessions).await;
-    assert_reads_by_key(&stage, before, "large").await;
+    let fixture = Fixture::new().await;
+    let sessions = sessions(&fixture);
+    project(&fixture, &sessions, "empty").await;
+    fill(fixture.database.pool(), LARGE).await;
+    let before = reads(fixture.database.pool()).await;
+    project(&fixture, &sessions, "large").await;
+    end_both(&fixture, sessions).await;
+    assert_reads_by_key(&fixture, before, "large").await;
 }

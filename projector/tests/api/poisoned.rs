@@ -2,10 +2,10 @@
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::transaction::PoolTransaction,
     id::AccountId,
     shard::{Position, Shard},
 };
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{pipeline::parking::listing, read_models::Projection};
 use sqlx::{AssertSqlSafe, PgPool};
 

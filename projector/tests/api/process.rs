@@ -8,19 +8,19 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Process that ends with the test.
 pub(crate) struct Process(Child);
 
 impl Process {
-    pub(crate) fn start(stage: &Stage) -> Self {
+    pub(crate) fn start(fixture: &Fixture) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
         command
             .args(["run", "--internal-listen", "127.0.0.1:0"])
-            .env("DATABASE_URL", stage.database.url())
+            .env("DATABASE_URL", fixture.database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .envs(stage.broker.config().environment())
+            .envs(fixture.broker.config().environment())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

@@ -4,7 +4,7 @@ use linkledger_projector::pipeline::redirect_changes::{PRUNED_MAX, prune};
 use linkledger_testing::eventually;
 use sqlx::PgPool;
 
-use crate::{cache_changes::numbers, stage::Stage};
+use crate::{cache_changes::numbers, fixture::Fixture};
 
 /// Inserts changes under the next numbers; `age` is an SQL interval.
 async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
@@ -23,8 +23,8 @@ async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
 
 #[tokio::test]
 async fn pruning_deletes_lowest_numbers_in_bounded_batches() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     assert_eq!(prune(pool).await.unwrap(), 0);
     insert_changes(pool, PRUNED_MAX + 5, "11 minutes").await;
     insert_changes(pool, 2, "9 minutes").await;
@@ -42,10 +42,10 @@ async fn pruning_deletes_lowest_numbers_in_bounded_batches() {
 
 #[tokio::test]
 async fn projector_prunes_all_but_newest_change() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     insert_changes(pool, 2 * PRUNED_MAX + 1, "1 day").await;
-    let projector = stage.projector().await;
+    let projector = fixture.projector().await;
     let newest = 2 * i64::from(PRUNED_MAX) + 1;
     eventually("only the newest change is left", async || {
         (numbers(pool).await == [newest]).then_some(())

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    event_store::{self, SessionKind, transaction::PoolTransaction},
-    link::LinkCreated,
-    shard::Shard,
-};
+use linkledger_core::{link::LinkCreated, shard::Shard};
+use linkledger_event_store::{SessionKind, transaction::PoolTransaction};
 use linkledger_projector::{
     pipeline::followers::Followers, read_models::redirects::RedirectChanges,
 };
@@ -17,25 +14,25 @@ use uuid::Uuid;
 use crate::{
     cache_changes::{changes, numbers, subjects_of_log},
     events::{deleted, destination_changed, disabled, enabled, resumed, suspended},
-    stage::Stage,
+    fixture::Fixture,
     tables::Tables,
 };
 
 /// Returns projected links, and the followers that projected them.
-async fn projected_links(stage: &Stage) -> (Vec<LinkCreated>, Followers) {
-    let account_id = stage.account_with_links("other", 1).await;
-    let links = stage.append_links(account_id, "Link", 3).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+async fn projected_links(fixture: &Fixture) -> (Vec<LinkCreated>, Followers) {
+    let account_id = fixture.account_with_links("other", 1).await;
+    let links = fixture.append_links(account_id, "Link", 3).await;
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     (links, followers)
 }
 
 #[tokio::test]
 async fn changes_are_appended_and_creations_are_not() {
-    let stage = Stage::set().await;
-    let (links, mut followers) = projected_links(&stage).await;
+    let fixture = Fixture::new().await;
+    let (links, mut followers) = projected_links(&fixture).await;
     let (link, account_id) = (&links[0], links[0].account_id);
-    assert_eq!(changes(stage.database.pool()).await, []);
+    assert_eq!(changes(fixture.database.pool()).await, []);
     let events = [
         destination_changed(link, "https://elsewhere.example/"),
         disabled(link),
@@ -46,13 +43,13 @@ async fn changes_are_appended_and_creations_are_not() {
         resumed(account_id),
     ];
     for event in events {
-        stage.append(account_id, &[event]).await;
-        followers.cycle(stage.log().await).await.unwrap();
+        fixture.append(account_id, &[event]).await;
+        followers.cycle(fixture.log().await).await.unwrap();
     }
     let slug = |number| (number, Some("link-0x".to_owned()), None);
     let account = |number| (number, None, Some(account_id.uuid()));
     assert_eq!(
-        changes(stage.database.pool()).await,
+        changes(fixture.database.pool()).await,
         [
             slug(1),
             slug(2),
@@ -67,8 +64,8 @@ async fn changes_are_appended_and_creations_are_not() {
 
 #[tokio::test]
 async fn batch_appends_each_slug_and_account_once() {
-    let stage = Stage::set().await;
-    let (links, mut followers) = projected_links(&stage).await;
+    let fixture = Fixture::new().await;
+    let (links, mut followers) = projected_links(&fixture).await;
     let account_id = links[0].account_id;
     let events = [
         disabled(&links[2]),
@@ -78,10 +75,10 @@ async fn batch_appends_each_slug_and_account_once() {
         resumed(account_id),
         deleted(&links[1]),
     ];
-    stage.append(account_id, &events).await;
-    followers.cycle(stage.log().await).await.unwrap();
+    fixture.append(account_id, &events).await;
+    followers.cycle(fixture.log().await).await.unwrap();
     assert_eq!(
-        changes(stage.database.pool()).await,
+        changes(fixture.database.pool()).await,
         [
             (1, Some("link-1x".to_owned()), None),
             (2, Some("link-2x".to_owned()), None),
@@ -92,60 +89,60 @@ async fn batch_appends_each_slug_and_account_once() {
 
 #[tokio::test]
 async fn duplicates_and_zombies_append_no_changes() {
-    let stage = Stage::set().await;
-    let (links, mut followers) = projected_links(&stage).await;
-    let mut zombie = stage.followers();
-    zombie.cycle(stage.log().await).await.unwrap();
-    stage
+    let fixture = Fixture::new().await;
+    let (links, mut followers) = projected_links(&fixture).await;
+    let mut zombie = fixture.followers();
+    zombie.cycle(fixture.log().await).await.unwrap();
+    fixture
         .append(links[0].account_id, &[deleted(&links[0])])
         .await;
-    let log = stage.log().await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
-    let appended = changes(stage.database.pool()).await;
+    let appended = changes(fixture.database.pool()).await;
     assert_eq!(appended.len(), 1);
 
     zombie.cycle(log.clone()).await.unwrap();
     followers.cycle(log.clone()).await.unwrap();
-    stage.followers().cycle(log).await.unwrap();
-    assert_eq!(changes(stage.database.pool()).await, appended);
+    fixture.followers().cycle(log).await.unwrap();
+    assert_eq!(changes(fixture.database.pool()).await, appended);
 }
 
 #[tokio::test]
 async fn two_projectors_number_changes_without_gaps() {
-    let stage = Stage::set().await;
-    let first = stage.projector().await;
-    let second = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let first = fixture.projector().await;
+    let second = fixture.projector().await;
     for name in ["one", "two", "three", "four"] {
-        let account_id = stage.account_with_links(name, 1).await;
-        let links = stage
+        let account_id = fixture.account_with_links(name, 1).await;
+        let links = fixture
             .append_links(account_id, &format!("more-{name}"), 10)
             .await;
         for link in links {
-            stage
+            fixture
                 .append(account_id, &[disabled(&link), deleted(&link)])
                 .await;
         }
-        stage.publish(&stage.log().await).await;
+        fixture.publish(&fixture.log().await).await;
     }
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
     first.stop().await;
     second.stop().await;
-    let appended = changes(stage.database.pool()).await;
+    let appended = changes(fixture.database.pool()).await;
     let last: i64 =
         sqlx::query_scalar("SELECT last_number FROM read_model.redirect_change_counter")
-            .fetch_one(stage.database.pool())
+            .fetch_one(fixture.database.pool())
             .await
             .unwrap();
-    let numbers = numbers(stage.database.pool()).await;
+    let numbers = numbers(fixture.database.pool()).await;
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
     let subjects: BTreeSet<_> = appended.into_iter().map(|row| (row.1, row.2)).collect();
-    assert_eq!(subjects, subjects_of_log(&stage.log().await));
+    assert_eq!(subjects, subjects_of_log(&fixture.log().await));
 }
 
 #[tokio::test]
 async fn numbers_become_visible_in_order() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let change_of = |slug: &str| {
         let mut changes = RedirectChanges::default();
         changes.add_slug(slug);
@@ -176,8 +173,8 @@ async fn numbers_become_visible_in_order() {
 
 #[tokio::test]
 async fn rolled_back_number_is_reused() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     for commits in [false, true] {
         let mut changed = RedirectChanges::default();
         changed.add_account(Uuid::nil());
@@ -194,8 +191,8 @@ async fn rolled_back_number_is_reused() {
 
 #[tokio::test]
 async fn only_batches_with_changes_commit_synchronously() {
-    let stage = Stage::set().await;
-    let (links, _) = projected_links(&stage).await;
+    let fixture = Fixture::new().await;
+    let (links, _) = projected_links(&fixture).await;
     // The triggers are deferred, so that they read the setting in effect at the COMMIT.
     raw_sql(
         "CREATE TABLE settings (told text, value text);
@@ -209,24 +206,25 @@ async fn only_batches_with_changes_commit_synchronously() {
          CREATE CONSTRAINT TRIGGER note_change AFTER INSERT ON read_model.redirect_changes
              DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note('change');",
     )
-    .execute(stage.database.pool())
+    .execute(fixture.database.pool())
     .await
     .unwrap();
-    let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
+    let pool =
+        linkledger_event_store::pool(fixture.database.url(), SessionKind::Projector, 1).unwrap();
     let mut followers = Followers::new(pool.into());
     followers.set_shards(&Shard::all().collect());
     let account_id = links[0].account_id;
     for (step, link) in links.iter().enumerate() {
-        stage
+        fixture
             .append_links(account_id, &format!("new-{step}"), 1)
             .await;
-        followers.cycle(stage.log().await).await.unwrap();
-        stage.append(account_id, &[deleted(link)]).await;
-        followers.cycle(stage.log().await).await.unwrap();
+        followers.cycle(fixture.log().await).await.unwrap();
+        fixture.append(account_id, &[deleted(link)]).await;
+        followers.cycle(fixture.log().await).await.unwrap();
     }
     let settings: Vec<(String, String, i64)> =
         sqlx::query_as("SELECT told, value, count(*) FROM settings GROUP BY 1, 2 ORDER BY 1, 2")
-            .fetch_all(stage.database.pool())
+            .fetch_all(fixture.database.pool())
             .await
             .unwrap();
     let noted = |told: &str, value: &str| (told.to_owned(), value.to_owned(), 3);
@@ -235,10 +233,10 @@ async fn only_batches_with_changes_commit_synchronously() {
 
 #[tokio::test]
 async fn replay_reproduces_rows_and_appends_changes_again() {
-    let stage = Stage::set().await;
-    let (links, mut followers) = projected_links(&stage).await;
+    let fixture = Fixture::new().await;
+    let (links, mut followers) = projected_links(&fixture).await;
     let account_id = links[0].account_id;
-    stage
+    fixture
         .append(
             account_id,
             &[
@@ -248,16 +246,16 @@ async fn replay_reproduces_rows_and_appends_changes_again() {
             ],
         )
         .await;
-    let log = stage.log().await;
+    let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     sqlx::query("UPDATE read_model.checkpoints SET position = 0")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
-    stage.followers().cycle(log.clone()).await.unwrap();
+    fixture.followers().cycle(log.clone()).await.unwrap();
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
-    assert_eq!(numbers(stage.database.pool()).await, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(numbers(fixture.database.pool()).await, [1, 2, 3, 4, 5, 6]);
 }

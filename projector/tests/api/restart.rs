@@ -1,25 +1,26 @@
 //! A projector resumes at its checkpoint after a restart.
 
-use linkledger_core::{cloud_event::PublishedEvent, event_store::transaction::PoolTransaction};
+use linkledger_core::cloud_event::PublishedEvent;
+use linkledger_event_store::transaction::PoolTransaction;
 use proptest::{prelude::*, sample::Index};
 use tokio::runtime;
 
-use crate::{stage::Stage, tables::Tables};
+use crate::{fixture::Fixture, tables::Tables};
 
 #[tokio::test]
 async fn restart_loses_and_repeats_nothing() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 20).await;
-    let first = stage.projector().await;
-    stage.publish(&stage.log().await).await;
-    stage.eventually_complete().await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("before", 20).await;
+    let first = fixture.projector().await;
+    fixture.publish(&fixture.log().await).await;
+    fixture.eventually_complete().await;
     first.stop().await;
 
-    let published = stage.log().await.len();
-    stage.append_links(account_id, "after", 20).await;
-    stage.publish(&stage.log().await[published..]).await;
-    let second = stage.projector().await;
-    stage.eventually_complete().await;
+    let published = fixture.log().await.len();
+    fixture.append_links(account_id, "after", 20).await;
+    fixture.publish(&fixture.log().await[published..]).await;
+    let second = fixture.projector().await;
+    fixture.eventually_complete().await;
     second.stop().await;
 }
 
@@ -34,11 +35,11 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
+            let fixture = Fixture::new().await;
             for name in ["one", "two", "three"] {
-                stage.account_with_links(name, 5).await;
+                fixture.account_with_links(name, 5).await;
             }
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(log.len())).collect();
             cuts.sort_unstable();
             cuts.push(log.len());
@@ -47,20 +48,20 @@ proptest! {
             for to in cuts {
                 let piece = (from..to).filter(|index| !withheld.contains(index));
                 let piece: Vec<_> = piece.map(|index| log[index].clone()).collect();
-                apply_and_end(&stage, &piece, batch_length).await;
+                apply_and_end(&fixture, &piece, batch_length).await;
                 from = to;
             }
             // Withheld events at the end of the log leave no gap that followers could notice.
-            apply_and_end(&stage, &log, log.len()).await;
-            let tables = Tables::read(stage.database.pool()).await;
+            apply_and_end(&fixture, &log, log.len()).await;
+            let tables = Tables::read(fixture.database.pool()).await;
             assert_eq!(tables, Tables::of_log(&log));
         });
     }
 }
 
 /// Runs one process, which applies the events and ends.
-async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: usize) {
-    let mut followers = stage.followers();
+async fn apply_and_end(fixture: &Fixture, events: &[PublishedEvent], batch_length: usize) {
+    let mut followers = fixture.followers();
     for batch in events.chunks(batch_length) {
         followers.cycle(batch.to_vec()).await.unwrap();
     }
@@ -68,12 +69,14 @@ async fn apply_and_end(stage: &Stage, events: &[PublishedEvent], batch_length: u
 
 #[tokio::test]
 async fn commits_lost_in_crash_are_applied_again() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("taken-back", 5).await;
-    let projector = stage.projector().await;
-    stage.eventually_complete().await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("taken-back", 5).await;
+    let projector = fixture.projector().await;
+    fixture.eventually_complete().await;
     // The state after a crash: rows and checkpoints of one earlier moment, and no new event.
-    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+    let mut tx = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     for statement in [
         "DELETE FROM read_model.links",
         "DELETE FROM read_model.redirects",
@@ -85,7 +88,7 @@ async fn commits_lost_in_crash_are_applied_again() {
         sqlx::query(statement).execute(&mut *tx).await.unwrap();
     }
     tx.commit().await.unwrap();
-    stage.eventually_complete().await;
-    assert_eq!(stage.log().await.len(), 11, "{account_id}");
+    fixture.eventually_complete().await;
+    assert_eq!(fixture.log().await.len(), 11, "{account_id}");
     projector.stop().await;
 }

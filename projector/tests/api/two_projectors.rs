@@ -13,62 +13,62 @@ use linkledger_projector::{
 };
 
 use crate::{
+    fixture::Fixture,
     frozen::{note_writes, repeated_writes},
-    stage::Stage,
     tables::Tables,
 };
 
 #[tokio::test]
 async fn two_projectors_share_shards_and_one_takes_over() {
-    let stage = Stage::set().await;
-    let first = stage.projector().await;
-    let second = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let first = fixture.projector().await;
+    let second = fixture.projector().await;
     for name in ["one", "two", "three", "four"] {
-        stage.account_with_links(name, 10).await;
+        fixture.account_with_links(name, 10).await;
     }
-    stage.publish(&stage.log().await).await;
-    stage.eventually_complete().await;
+    fixture.publish(&fixture.log().await).await;
+    fixture.eventually_complete().await;
     first.stop().await;
 
     for name in ["five", "six", "seven", "eight"] {
-        stage.account_with_links(name, 10).await;
+        fixture.account_with_links(name, 10).await;
     }
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
     second.stop().await;
 }
 
 #[tokio::test]
 async fn zombie_writes_nothing_and_resumes_at_checkpoint() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 2).await;
-    let (mut zombie, mut other) = (stage.followers(), stage.followers());
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("before", 2).await;
+    let (mut zombie, mut other) = (fixture.followers(), fixture.followers());
+    let log = fixture.log().await;
     zombie.cycle(log[..1].to_vec()).await.unwrap();
     other.cycle(log.clone()).await.unwrap();
-    let tables = Tables::read(stage.database.pool()).await;
+    let tables = Tables::read(fixture.database.pool()).await;
 
     zombie.cycle(log[1..3].to_vec()).await.unwrap();
-    assert_eq!(Tables::read(stage.database.pool()).await, tables);
+    assert_eq!(Tables::read(fixture.database.pool()).await, tables);
 
-    stage.append_links(account_id, "after", 2).await;
-    let log = stage.log().await;
+    fixture.append_links(account_id, "after", 2).await;
+    let log = fixture.log().await;
     zombie.cycle(log.clone()).await.unwrap();
     other.cycle(log.clone()).await.unwrap();
     assert_eq!(
-        Tables::read(stage.database.pool()).await,
+        Tables::read(fixture.database.pool()).await,
         Tables::of_log(&log)
     );
 }
 
 #[tokio::test]
 async fn concurrent_processes_apply_each_event_once() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for name in ["one", "two", "three"] {
-        stage.account_with_links(name, 100).await;
+        fixture.account_with_links(name, 100).await;
     }
-    let log = stage.log().await;
-    note_writes(stage.database.pool()).await;
-    let (mut first, mut second) = (stage.followers(), stage.followers());
+    let log = fixture.log().await;
+    note_writes(fixture.database.pool()).await;
+    let (mut first, mut second) = (fixture.followers(), fixture.followers());
     let expected = Tables::of_log(&log);
     for chunk in log.chunks(50) {
         let (first, second) =
@@ -76,18 +76,18 @@ async fn concurrent_processes_apply_each_event_once() {
         first.unwrap();
         second.unwrap();
     }
-    assert_eq!(Tables::read(stage.database.pool()).await, expected);
-    assert_eq!(repeated_writes(stage.database.pool()).await, []);
+    assert_eq!(Tables::read(fixture.database.pool()).await, expected);
+    assert_eq!(repeated_writes(fixture.database.pool()).await, []);
 }
 
 #[tokio::test]
 async fn transaction_from_stale_checkpoint_writes_nothing() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("late", 2).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("late", 2).await;
     let shard = Shard::of(account_id);
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
-    let tables = Tables::read(stage.database.pool()).await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(fixture.database.pool()).await;
 
     let beginning = Checkpoint {
         generation: 1,
@@ -106,8 +106,8 @@ async fn transaction_from_stale_checkpoint_writes_nothing() {
         parked: BTreeSet::new(),
         skipped: Skipped::default(),
     };
-    let outcome = apply(stage.database.pool(), &[late], Role::Live).await;
+    let outcome = apply(fixture.database.pool(), &[late], Role::Live).await;
     let outcome = outcome.unwrap();
     assert_eq!(outcome, Err(ApplyConflict::CheckpointMoved([shard].into())));
-    assert_eq!(Tables::read(stage.database.pool()).await, tables);
+    assert_eq!(Tables::read(fixture.database.pool()).await, tables);
 }

@@ -1,12 +1,13 @@
 //! Compares all read tables with the log, as `projector verify` does.
 
-use linkledger_core::{databases::Databases, event_store::SessionKind};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::verify::{self, GenerationTarget, SESSIONS, VerificationReport},
     read_models::Projection,
 };
+use linkledger_service::databases::Databases;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 /// Returns the first generation of a projection.
 pub(crate) const fn first_generation(projection: Projection) -> GenerationTarget {
@@ -16,12 +17,12 @@ pub(crate) const fn first_generation(projection: Projection) -> GenerationTarget
     }
 }
 
-pub(crate) fn sessions(stage: &Stage) -> Databases {
-    stage.databases(SessionKind::Writer, SESSIONS)
+pub(crate) fn sessions(fixture: &Fixture) -> Databases {
+    fixture.databases(SessionKind::Writer, SESSIONS)
 }
 
-pub(crate) async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
-    let pool = sessions(stage);
+pub(crate) async fn verify_all(fixture: &Fixture) -> Vec<VerificationReport> {
+    let pool = sessions(fixture);
     let mut all = Vec::new();
     for target in Projection::ALL.map(first_generation) {
         all.push(
@@ -35,8 +36,8 @@ pub(crate) async fn verify_all(stage: &Stage) -> Vec<VerificationReport> {
 }
 
 /// Checks that the tables, which no process writes to, have each expected row once.
-pub(crate) async fn assert_nothing_is_wrong(stage: &Stage) {
-    for verified in verify_all(stage).await {
+pub(crate) async fn assert_nothing_is_wrong(fixture: &Fixture) {
+    for verified in verify_all(fixture).await {
         assert!(verified.findings.is_empty(), "{verified:?}");
         assert_eq!(verified.rows_expected, verified.rows_found, "{verified:?}");
     }

@@ -1,15 +1,13 @@
 //! `clicks.complete_until`: living, ended and dead recorders; a paused counting.
 
-use linkledger_core::{
-    click::RecorderId,
-    clock::{Clock as _, SystemClock},
-};
+use linkledger_clicks::RecorderId;
+use linkledger_core::clock::{Clock as _, SystemClock};
 use linkledger_projector::clicks::housekeeping::prune_recorders;
 use linkledger_testing::eventually;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
-use super::click_stage::{ClickStage, RunningCounting, TestRecorder, click, clicks};
+use super::click_fixture::{ClickFixture, RunningCounting, TestRecorder, click, clicks};
 
 /// Writes the row of a recorder, last seen `silent` ago.
 async fn register(pool: &PgPool, id: RecorderId, started_at: OffsetDateTime, silent: Duration) {
@@ -65,10 +63,10 @@ async fn last_sign(pool: &PgPool) -> OffsetDateTime {
 }
 
 /// Waits until every partition is read to its end after this moment.
-async fn read_to_end(stage: &ClickStage) -> RunningCounting {
-    let counting = stage.counting();
+async fn read_to_end(fixture: &ClickFixture) -> RunningCounting {
+    let counting = fixture.counting();
     let begun: OffsetDateTime = sqlx::query_scalar("SELECT clock_timestamp()")
-        .fetch_one(stage.pool())
+        .fetch_one(fixture.pool())
         .await
         .unwrap();
     let is_read = async || {
@@ -76,7 +74,7 @@ async fn read_to_end(stage: &ClickStage) -> RunningCounting {
             "SELECT min(coalesce(read_to_end_at, '-infinity')) FROM clicks.positions
              HAVING bool_and(read_to_end_at IS NOT NULL)",
         )
-        .fetch_optional(stage.pool())
+        .fetch_optional(fixture.pool())
         .await
         .unwrap();
         read.is_some_and(|read| read > begun).then_some(())
@@ -87,8 +85,8 @@ async fn read_to_end(stage: &ClickStage) -> RunningCounting {
 
 #[tokio::test]
 async fn living_recorder_is_complete_to_its_counted_heartbeat() {
-    let stage = ClickStage::set().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     let [started, first, second] = [60, 40, 20].map(|ago| now - Duration::seconds(ago));
@@ -100,31 +98,31 @@ async fn living_recorder_is_complete_to_its_counted_heartbeat() {
     assert!((60.0..3_600.0).contains(&lag), "{lag}");
     read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
-    stage
+    fixture
         .publish(&mut recorder, &[click(1, started), click(2, started)])
         .await;
     beat(pool, &recorder, first).await;
     assert_eq!(complete_until(pool).await.0, started);
-    stage.count().await;
+    fixture.count().await;
     assert_eq!(complete_until(pool).await.0, first);
     // A heartbeat of clicks that are not published yet.
     recorder.sequences[5] += 1;
     beat(pool, &recorder, second).await;
     assert_eq!(complete_until(pool).await.0, first);
     recorder.sequences[5] -= 1;
-    stage.publish(&mut recorder, &[click(5, second)]).await;
-    stage.count().await;
+    fixture.publish(&mut recorder, &[click(5, second)]).await;
+    fixture.count().await;
     assert_eq!(complete_until(pool).await.0, second);
     assert_eq!(clicks(pool).await, 3);
 }
 
 #[tokio::test]
 async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
-    let stage = ClickStage::set().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
     let started = SystemClock.now() - Duration::seconds(60);
-    stage.publish(&mut recorder, &[click(1, started)]).await;
+    fixture.publish(&mut recorder, &[click(1, started)]).await;
     register(pool, recorder.id, started, Duration::ZERO).await;
     // Read to the end after the last heartbeat, and before the last acknowledgements.
     for statement in [
@@ -134,7 +132,7 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
         sqlx::query(statement).execute(pool).await.unwrap();
     }
     assert_eq!(complete_until(pool).await.0, started);
-    let counting = read_to_end(&stage).await;
+    let counting = read_to_end(&fixture).await;
     assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
     assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
     assert_eq!(clicks(pool).await, 1);
@@ -143,8 +141,8 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
 
 #[tokio::test]
 async fn figures_without_living_recorder_end_with_its_last_sign() {
-    let stage = ClickStage::set().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.pool();
     read_long_ago(pool).await;
     // Clicks are switched off from the first start on.
     assert_eq!(complete_until(pool).await.0, OffsetDateTime::UNIX_EPOCH);
@@ -171,14 +169,14 @@ async fn figures_without_living_recorder_end_with_its_last_sign() {
 
 #[tokio::test]
 async fn dead_recorder_counts_for_a_minute_longer() {
-    let stage = ClickStage::set().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.pool();
     let (dead, long_dead) = (TestRecorder::new(), TestRecorder::new());
     let started = SystemClock.now() - Duration::seconds(600);
     register(pool, long_dead.id, started, Duration::seconds(300)).await;
     read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
-    let counting = read_to_end(&stage).await;
+    let counting = read_to_end(&fixture).await;
     assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
     counting.stop().await;
     // Silent for a little more than 60 s: records may still be on their way to the broker.
@@ -195,14 +193,14 @@ async fn dead_recorder_counts_for_a_minute_longer() {
 
 #[tokio::test]
 async fn paused_counting_stays_and_continues_after_resume() {
-    let stage = ClickStage::set().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
-    let counting = read_to_end(&stage).await;
+    let counting = read_to_end(&fixture).await;
     let run = async |statement| sqlx::query(statement).execute(pool).await.unwrap();
     run("UPDATE clicks.positions SET paused_at = now()").await;
     let now = SystemClock.now();
-    stage
+    fixture
         .publish(&mut recorder, &[click(1, now), click(2, now)])
         .await;
     // The click of partition 1 was due before that of partition 2 is counted.

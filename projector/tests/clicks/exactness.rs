@@ -10,7 +10,7 @@ use linkledger_testing::eventually;
 use sqlx::{PgPool, raw_sql};
 use tokio::sync::watch;
 
-use super::click_stage::{ClickStage, TestRecorder, click, clicks, missing};
+use super::click_fixture::{ClickFixture, TestRecorder, click, clicks, missing};
 
 /// Keeps the table of sequences empty, so that only positions prevent repeats.
 async fn forget_sequences(pool: &PgPool) {
@@ -26,48 +26,48 @@ async fn forget_sequences(pool: &PgPool) {
 
 #[tokio::test]
 async fn repeated_records_count_once_and_gaps_are_missing() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let recorder = TestRecorder::new();
     let now = SystemClock.now();
     for sequence in [1, 2, 2, 1, 5, 4, 5, 6] {
-        stage
+        fixture
             .publish_as(recorder.id, sequence, &click(1, now))
             .await;
     }
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, 4);
-    assert_eq!(missing(stage.pool()).await, 2);
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, 4);
+    assert_eq!(missing(fixture.pool()).await, 2);
     // The records of another recorder have sequences of their own.
-    stage
+    fixture
         .publish(&mut TestRecorder::new(), &[click(1, now)])
         .await;
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, 5);
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, 5);
 }
 
 #[tokio::test]
 async fn counting_killed_at_any_point_counts_once() {
-    let stage = ClickStage::set().await;
-    forget_sequences(stage.pool()).await;
+    let fixture = ClickFixture::new().await;
+    forget_sequences(fixture.pool()).await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for round in 0..8 {
         let made: Vec<_> = (0..60).map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made).await;
-        let counting = stage.counting();
-        let some_are_counted = async || (clicks(stage.pool()).await > 60 * round).then_some(());
+        fixture.publish(&mut recorder, &made).await;
+        let counting = fixture.counting();
+        let some_are_counted = async || (clicks(fixture.pool()).await > 60 * round).then_some(());
         eventually("some clicks are counted", some_are_counted).await;
         counting.abort().await;
     }
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, 8 * 60);
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, 8 * 60);
 }
 
 #[tokio::test]
 async fn shards_move_between_projectors_and_clicks_count_once() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     // The other tests show that repeats are dropped.
-    forget_sequences(stage.pool()).await;
+    forget_sequences(fixture.pool()).await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     let shards = |numbers: std::ops::Range<usize>| -> BTreeSet<Shard> {
@@ -77,8 +77,8 @@ async fn shards_move_between_projectors_and_clicks_count_once() {
     };
     let (of_first, claimed_by_first) = watch::channel(shards(0..16));
     let (of_second, claimed_by_second) = watch::channel(shards(0..0));
-    let first = stage.counting_in(claimed_by_first);
-    let second = stage.counting_in(claimed_by_second);
+    let first = fixture.counting_in(claimed_by_first);
+    let second = fixture.counting_in(claimed_by_second);
     let mut expected = 0;
     // The second one takes half of the shards, then all, then both have all for a while.
     for (first, second) in [
@@ -89,37 +89,37 @@ async fn shards_move_between_projectors_and_clicks_count_once() {
         (3..16, 0..3),
     ] {
         let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made[..50]).await;
+        fixture.publish(&mut recorder, &made[..50]).await;
         of_first.send_replace(shards(first));
         of_second.send_replace(shards(second));
-        stage.publish(&mut recorder, &made[50..]).await;
+        fixture.publish(&mut recorder, &made[50..]).await;
         expected += 100;
-        let all_are_counted = async || (clicks(stage.pool()).await == expected).then_some(());
+        let all_are_counted = async || (clicks(fixture.pool()).await == expected).then_some(());
         eventually("all clicks are counted", all_are_counted).await;
     }
     first.stop().await;
     of_second.send_replace(shards(0..16));
     second.count_to_end().await;
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, expected);
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, expected);
 }
 
 #[tokio::test]
 async fn projectors_with_the_same_shards_count_once() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     // Both read every record: only the position decides.
-    forget_sequences(stage.pool()).await;
+    forget_sequences(fixture.pool()).await;
     let mut expected = 0;
     for _ in 0..3 {
-        let countings = [(); 2].map(|()| stage.counting());
+        let countings = [(); 2].map(|()| fixture.counting());
         let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made).await;
+        fixture.publish(&mut recorder, &made).await;
         expected += 100;
         for counting in countings {
             counting.count_to_end().await;
         }
-        assert_eq!(clicks(stage.pool()).await, expected);
+        assert_eq!(clicks(fixture.pool()).await, expected);
     }
 }

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkledger_core::{
-    click::{
-        Click, ClickDetails, ClickKind, Device, Dimension,
-        dimension_counts::{DimensionCounts, StoredCount},
-        sketch::{SketchUnion, VisitorSketch},
-    },
-    clock::{Clock as _, SystemClock},
+use linkledger_clicks::{
+    Click, ClickDetails, ClickKind, Device, Dimension,
+    dimension_counts::{DimensionCounts, StoredCount},
+    sketch::{SketchUnion, VisitorSketch},
 };
+use linkledger_core::clock::{Clock as _, SystemClock};
 use proptest::{
     prelude::*,
     strategy::ValueTree as _,
@@ -18,7 +16,7 @@ use proptest::{
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
-use super::click_stage::{ClickStage, TestRecorder, click};
+use super::click_fixture::{ClickFixture, TestRecorder, click};
 
 /// Counts of a row.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -207,7 +205,7 @@ fn any_click(now: OffsetDateTime) -> impl Strategy<Value = Click> {
 
 #[tokio::test]
 async fn figures_of_all_tables_equal_naive_count() {
-    let stage = ClickStage::embedded().await;
+    let fixture = ClickFixture::embedded().await;
     let mut recorders = [TestRecorder::new(), TestRecorder::new()];
     let mut runner = TestRunner::new_with_rng(
         Config::default(),
@@ -221,16 +219,16 @@ async fn figures_of_all_tables_equal_naive_count() {
     for round in 0..4 {
         let clicks = strategy.new_tree(&mut runner).unwrap().current();
         let recorder = &mut recorders[round % 2];
-        stage.publish(recorder, &clicks).await;
+        fixture.publish(recorder, &clicks).await;
         made.extend(clicks);
-        stage.count().await;
-        assert_eq!(stored(stage.pool()).await, with_numbers(naive(&made)));
+        fixture.count().await;
+        assert_eq!(stored(fixture.pool()).await, with_numbers(naive(&made)));
     }
 }
 
 #[tokio::test]
 async fn values_beyond_first_hundred_are_other() {
-    let stage = ClickStage::embedded().await;
+    let fixture = ClickFixture::embedded().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     let from = |hosts: std::ops::Range<u64>| {
@@ -243,10 +241,10 @@ async fn values_beyond_first_hundred_are_other() {
         clicks.collect::<Vec<_>>()
     };
     for hosts in [500..560, 0..60, 540..600] {
-        stage.publish(&mut recorder, &from(hosts)).await;
-        stage.count().await;
+        fixture.publish(&mut recorder, &from(hosts)).await;
+        fixture.count().await;
     }
-    let stored = stored_values(stage.pool()).await;
+    let stored = stored_values(fixture.pool()).await;
     for table in ["link value", "account value"] {
         let is_host = |key: &str| key.starts_with(table) && key.ends_with(" referrer_host");
         let hosts = stored.iter().filter(|(key, ..)| is_host(key));
@@ -268,7 +266,7 @@ async fn values_beyond_first_hundred_are_other() {
 
 #[tokio::test]
 async fn many_visitors_of_several_batches_are_estimated() {
-    let stage = ClickStage::embedded().await;
+    let fixture = ClickFixture::embedded().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for batch in 0..3_u64 {
@@ -279,13 +277,13 @@ async fn many_visitors_of_several_batches_are_estimated() {
             click.details.visitor = Some(visitor.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             click
         });
-        stage
+        fixture
             .publish(&mut recorder, &clicks.collect::<Vec<_>>())
             .await;
-        stage.count().await;
+        fixture.count().await;
     }
     let visitors: Vec<u8> = sqlx::query_scalar("SELECT visitors FROM clicks.link_days")
-        .fetch_one(stage.pool())
+        .fetch_one(fixture.pool())
         .await
         .unwrap();
     let estimate = VisitorSketch::from_bytes(&visitors).unwrap().estimate();

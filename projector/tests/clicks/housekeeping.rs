@@ -1,11 +1,11 @@
 //! Salts, partitions and pruning.
 
-use linkledger_core::kafka_config::ClicksConfig;
 use linkledger_projector::{clicks::housekeeping, operations::status::clicks};
+use linkledger_service::kafka_config::ClicksConfig;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 async fn partitions(pool: &PgPool, table: &str) -> Vec<String> {
     sqlx::query_scalar(
@@ -20,8 +20,8 @@ async fn partitions(pool: &PgPool, table: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn salts_of_two_days_exist_and_older_ones_are_deleted() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     sqlx::query(
         "INSERT INTO clicks.salts (day, salt)
          SELECT (now() AT TIME ZONE 'UTC')::date - days, decode(repeat('00', 16), 'hex')
@@ -47,8 +47,8 @@ async fn salts_of_two_days_exist_and_older_ones_are_deleted() {
 
 #[tokio::test]
 async fn partitions_exist_ahead_and_expired_ones_are_dropped() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     housekeeping::create_ahead(pool).await.unwrap();
     let ahead = partitions(pool, "link_quarters").await;
     assert!((6..=8).contains(&ahead.len()), "{ahead:?}");
@@ -78,8 +78,8 @@ async fn partitions_exist_ahead_and_expired_ones_are_dropped() {
 
 #[tokio::test]
 async fn only_counted_recorders_of_the_past_are_pruned() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     sqlx::query(
         "INSERT INTO clicks.recorders (recorder_id, started_at, seen_at, ended_at)
          SELECT gen_random_uuid(), now() - interval '9 days', now() - seen, now() - ended
@@ -100,8 +100,8 @@ async fn only_counted_recorders_of_the_past_are_pruned() {
 
 #[tokio::test]
 async fn records_lost_at_end_of_recorder_stay_missing() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     let run = async |statement: &'static str| {
         sqlx::query(statement).execute(pool).await.unwrap();
     };
@@ -141,8 +141,8 @@ async fn records_lost_at_end_of_recorder_stay_missing() {
 
 #[tokio::test]
 async fn sequences_of_gone_recorders_are_pruned() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     sqlx::query(
         "INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)
          SELECT 1, gen_random_uuid(), 1, now() - days * interval '1 day'
@@ -156,8 +156,8 @@ async fn sequences_of_gone_recorders_are_pruned() {
 
 #[tokio::test]
 async fn failed_step_fails_the_task_after_the_other_steps() {
-    let stage = Stage::set().await;
-    let pool = stage.read.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.read.pool();
     sqlx::raw_sql(
         "ALTER TABLE clicks.salts RENAME TO lost_salts;
          INSERT INTO clicks.sequences (partition, recorder_id, sequence, counted_at)

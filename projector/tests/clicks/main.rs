@@ -4,19 +4,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod click_stage;
+mod click_fixture;
 mod completeness;
 mod exactness;
 mod faults;
 mod figures;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../api/fixture.rs"]
+mod fixture;
 mod housekeeping;
 mod operation;
 mod other_topic;
 mod plans;
 mod recount;
-#[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "../api/stage.rs"]
-mod stage;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../api/tables.rs"]
 mod tables;

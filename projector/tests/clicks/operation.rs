@@ -2,39 +2,39 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::{
-    click::Dimension,
-    clock::{Clock as _, SystemClock},
-    databases::Databases,
-    event_store::{self, SessionKind},
-};
+use linkledger_clicks::Dimension;
+use linkledger_core::clock::{Clock as _, SystemClock};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     clicks::{self, CountingEnd, CountingLoop, housekeeping},
-    operations::{self, clicks::status},
+    operations::{self, status::clicks::read as status},
 };
+use linkledger_service::databases::Databases;
 use linkledger_testing::eventually;
 use serde_json::Value;
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 use time::Duration;
 
-use super::click_stage::{ClickStage, TestRecorder, all_shards, click, clicks as counted_clicks};
+use super::click_fixture::{
+    ClickFixture, TestRecorder, all_shards, click, clicks as counted_clicks,
+};
 use super::figures::clicks_of_values;
 
 pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
 /// Returns a pool of sessions with the rights of a role.
-pub(crate) fn pool_of(stage: &ClickStage, role: &str) -> PgPool {
-    let url = stage.stage.read.url();
-    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+pub(crate) fn pool_of(fixture: &ClickFixture, role: &str) -> PgPool {
+    let url = fixture.fixture.read.url();
+    let options = linkledger_event_store::session_options(url, SessionKind::Projector).unwrap();
     PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]))
 }
 
-async fn command(stage: &ClickStage, arguments: &[&str]) -> Output {
+async fn command(fixture: &ClickFixture, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .args(arguments)
-        .env("DATABASE_URL", stage.stage.database.url())
-        .env("READ_DATABASE_URL", stage.stage.read.url())
+        .env("DATABASE_URL", fixture.fixture.database.url())
+        .env("READ_DATABASE_URL", fixture.fixture.read.url())
         .env("LINKLEDGER_OPERATOR", "ada");
     let output = tokio::task::spawn_blocking(move || command.output());
     output.await.unwrap().unwrap()
@@ -42,24 +42,25 @@ async fn command(stage: &ClickStage, arguments: &[&str]) -> Output {
 
 #[tokio::test]
 async fn projector_grants_suffice_to_count() {
-    let stage = ClickStage::set().await;
-    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
-    let pool = pool_of(&stage, "linkledger_projector");
+    let fixture = ClickFixture::new().await;
+    raw_sql(ROLES).execute(fixture.pool()).await.unwrap();
+    let pool = pool_of(&fixture, "linkledger_projector");
     let databases = Databases {
         read: pool.clone(),
-        ..stage.stage.databases(SessionKind::Projector, 1)
+        ..fixture.fixture.databases(SessionKind::Projector, 1)
     };
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for _ in 0..2 {
         let made = [click(1, now), click(2, now - Duration::days(70))];
-        stage.publish(&mut recorder, &made).await;
+        fixture.publish(&mut recorder, &made).await;
         let end = CountingEnd::default();
         end.at_end_of_topic.cancel();
-        let counting = CountingLoop::new(&stage.config(), databases.clone(), all_shards()).unwrap();
+        let counting =
+            CountingLoop::new(&fixture.config(), databases.clone(), all_shards()).unwrap();
         counting.run(end).await.unwrap();
     }
-    assert_eq!(counted_clicks(stage.pool()).await, 4);
+    assert_eq!(counted_clicks(fixture.pool()).await, 4);
     housekeeping::create_ahead(&pool).await.unwrap();
     housekeeping::drop_expired(&pool).await.unwrap();
     housekeeping::create_salts(&pool).await.unwrap();
@@ -71,9 +72,9 @@ async fn projector_grants_suffice_to_count() {
 
 #[tokio::test]
 async fn commands_pause_resume_and_show_the_counting() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let stdout = async |arguments: &[&str]| {
-        let output = command(&stage, arguments).await;
+        let output = command(&fixture, arguments).await;
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -81,10 +82,10 @@ async fn commands_pause_resume_and_show_the_counting() {
     assert_eq!(shown, "`clicks` would be paused\n");
     stdout(&["pause", "clicks", "--reason", "ticket 7"]).await;
     let mut recorder = TestRecorder::new();
-    stage
+    fixture
         .publish(&mut recorder, &[click(1, SystemClock.now())])
         .await;
-    stage.count().await;
+    fixture.count().await;
     let json: Value = serde_json::from_str(&stdout(&["status", "--json"]).await).unwrap();
     let clicks = &json["clicks"];
     assert!(clicks["paused_at"].is_string() && clicks["last_batch_seconds_ago"].is_null());
@@ -97,24 +98,24 @@ async fn commands_pause_resume_and_show_the_counting() {
     assert_eq!(resumed, "`clicks` is not paused\n");
     let rows: Vec<(String, String)> =
         sqlx::query_as("SELECT command, subject FROM read_model.operations ORDER BY operation_id")
-            .fetch_all(stage.pool())
+            .fetch_all(fixture.pool())
             .await
             .unwrap();
     let expected = ["pause", "resume"].map(|command| (command.to_owned(), "clicks".to_owned()));
     assert_eq!(rows, expected);
-    stage.count().await;
-    let status = status(stage.pool()).await.unwrap();
+    fixture.count().await;
+    let status = status(fixture.pool()).await.unwrap();
     assert!(status.last_batch_seconds_ago.is_some());
 }
 
 #[tokio::test]
 async fn unreadable_state_of_clicks_leaves_the_rest_of_the_status() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     raw_sql("DROP FUNCTION clicks.lag_seconds()")
-        .execute(stage.pool())
+        .execute(fixture.pool())
         .await
         .unwrap();
-    let databases = stage.stage.databases(SessionKind::Reader, 2);
+    let databases = fixture.fixture.databases(SessionKind::Reader, 2);
     let status = operations::status::collect(&databases).await.unwrap();
     let finding = "the state of the counting of clicks cannot be read";
     assert!(
@@ -128,20 +129,20 @@ async fn unreadable_state_of_clicks_leaves_the_rest_of_the_status() {
 
 #[tokio::test]
 async fn projector_counts_clicks_beside_projections() {
-    let stage = ClickStage::set().await;
-    stage.stage.account_with_links("both", 2).await;
-    stage.stage.publish(&stage.stage.log().await).await;
+    let fixture = ClickFixture::new().await;
+    fixture.fixture.account_with_links("both", 2).await;
+    fixture.fixture.publish(&fixture.fixture.log().await).await;
     let mut recorder = TestRecorder::new();
-    stage
+    fixture
         .publish(&mut recorder, &[click(1, SystemClock.now())])
         .await;
-    let projector = stage.stage.projector_of(stage.config()).await;
-    let is_counted = async || (counted_clicks(stage.pool()).await == 1).then_some(());
+    let projector = fixture.fixture.projector_of(fixture.config()).await;
+    let is_counted = async || (counted_clicks(fixture.pool()).await == 1).then_some(());
     eventually("the click is counted", is_counted).await;
-    stage.stage.eventually_complete().await;
+    fixture.fixture.eventually_complete().await;
     let salts = async || {
         let salts: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.salts")
-            .fetch_one(stage.pool())
+            .fetch_one(fixture.pool())
             .await
             .unwrap();
         (salts == 2).then_some(())
@@ -152,19 +153,19 @@ async fn projector_counts_clicks_beside_projections() {
 
 #[tokio::test]
 async fn counting_runs_to_end_of_topic() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let made: Vec<_> = (0..20).map(|link| click(link, SystemClock.now())).collect();
-    stage.publish(&mut recorder, &made).await;
+    fixture.publish(&mut recorder, &made).await;
     let databases = Databases {
-        read: clicks::pool(&stage.config()).unwrap(),
-        ..stage.stage.databases(SessionKind::Projector, 1)
+        read: clicks::pool(&fixture.config()).unwrap(),
+        ..fixture.fixture.databases(SessionKind::Projector, 1)
     };
     let end = CountingEnd::default();
     end.at_end_of_topic.cancel();
-    let counting = CountingLoop::new(&stage.config(), databases, all_shards()).unwrap();
+    let counting = CountingLoop::new(&fixture.config(), databases, all_shards()).unwrap();
     counting.run(end).await.unwrap();
-    assert_eq!(counted_clicks(stage.pool()).await, 20);
-    let of_values = clicks_of_values(stage.pool(), "link value", Dimension::Country).await;
+    assert_eq!(counted_clicks(fixture.pool()).await, 20);
+    let of_values = clicks_of_values(fixture.pool(), "link value", Dimension::Country).await;
     assert_eq!(of_values, 20);
 }

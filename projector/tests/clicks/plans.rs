@@ -1,14 +1,12 @@
 //! Statements of the counting read figures by key only, although the plans were made on empty tables.
 
-use linkledger_core::{
-    click::dimension_counts::DimensionCounts,
-    clock::{Clock as _, SystemClock},
-};
+use linkledger_clicks::dimension_counts::DimensionCounts;
+use linkledger_core::clock::{Clock as _, SystemClock};
 use linkledger_testing::{eventually, flush_statistics};
 use sqlx::PgPool;
 use time::Duration;
 
-use super::click_stage::{ClickStage, TestRecorder, click};
+use super::click_fixture::{ClickFixture, TestRecorder, click};
 
 /// Rows of each table.
 const ROWS: i64 = 60_000;
@@ -53,12 +51,12 @@ async fn fill(pool: &PgPool) {
 }
 
 /// Publishes a click of each of [`LINKS`] links, today and 40 days ago.
-async fn publish(stage: &ClickStage, recorder: &mut TestRecorder) {
+async fn publish(fixture: &ClickFixture, recorder: &mut TestRecorder) {
     let now = SystemClock.now();
     let made: Vec<_> = (0..LINKS.unsigned_abs())
         .flat_map(|link| [now, now - Duration::days(40)].map(|at| click(link.into(), at)))
         .collect();
-    stage.publish(recorder, &made).await;
+    fixture.publish(recorder, &made).await;
 }
 
 /// Waits until this many records are counted.
@@ -92,16 +90,16 @@ async fn counting_ended(pool: &PgPool) {
 
 #[tokio::test]
 async fn figures_are_written_by_key_only() {
-    let stage = ClickStage::embedded().await;
-    let pool = stage.pool();
+    let fixture = ClickFixture::embedded().await;
+    let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
     create_partitions(pool).await;
-    let counting = stage.counting();
+    let counting = fixture.counting();
     // Plans are made while the tables are empty.
-    publish(&stage, &mut recorder).await;
+    publish(&fixture, &mut recorder).await;
     counted(pool, 2 * LINKS).await;
     fill(pool).await;
-    publish(&stage, &mut recorder).await;
+    publish(&fixture, &mut recorder).await;
     counted(pool, 4 * LINKS).await;
     counting.stop().await;
     counting_ended(pool).await;

@@ -2,24 +2,21 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::{
-    click::{Click, ClickKind},
-    clock::{Clock as _, SystemClock},
-    databases::Databases,
-    event_store::{SessionKind, transaction::PoolTransaction},
-    failure,
-};
+use linkledger_clicks::{Click, ClickKind};
+use linkledger_core::clock::{Clock as _, SystemClock};
+use linkledger_event_store::{SessionKind, transaction::PoolTransaction};
 use linkledger_projector::{
     clicks::recount::{RecountRefusal, RecountScope},
     operations::recount::{self, RecountReport},
     progress::ProgressReport,
 };
+use linkledger_service::{databases::Databases, failure};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 use time::{Date, Duration, OffsetDateTime};
 
 use super::{
-    click_stage::{ClickStage, TestRecorder, click, clicks, partition_of},
+    click_fixture::{ClickFixture, TestRecorder, click, clicks, partition_of},
     figures::stored,
     operation::{ROLES, pool_of},
 };
@@ -35,29 +32,33 @@ fn scope(from: Date, accepts_fewer: bool) -> RecountScope {
 }
 
 async fn recount_of(
-    stage: &ClickStage,
+    fixture: &ClickFixture,
     databases: &Databases,
     scope: RecountScope,
 ) -> anyhow::Result<RecountReport> {
-    let kafka = stage.config().clicks.kafka(&stage.config().kafka).unwrap();
+    let kafka = fixture
+        .config()
+        .clicks
+        .kafka(&fixture.config().kafka)
+        .unwrap();
     let progress = ProgressReport::silent();
     recount::recount(databases, &kafka, scope, ("ada", None), &progress).await
 }
 
-async fn recount(stage: &ClickStage, scope: RecountScope) -> anyhow::Result<RecountReport> {
-    let databases = stage.stage.databases(SessionKind::Writer, 2);
-    recount_of(stage, &databases, scope).await
+async fn recount(fixture: &ClickFixture, scope: RecountScope) -> anyhow::Result<RecountReport> {
+    let databases = fixture.fixture.databases(SessionKind::Writer, 2);
+    recount_of(fixture, &databases, scope).await
 }
 
 /// Runs `projector recount`.
-async fn command(stage: &ClickStage, fail_at: &str, arguments: &[&str]) -> Output {
-    let config = stage.config();
+async fn command(fixture: &ClickFixture, fail_at: &str, arguments: &[&str]) -> Output {
+    let config = fixture.config();
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .arg("recount")
         .args(arguments)
-        .env("DATABASE_URL", stage.stage.read.url())
-        .env("LOG_DATABASE_URL", stage.stage.database.url())
+        .env("DATABASE_URL", fixture.fixture.read.url())
+        .env("LOG_DATABASE_URL", fixture.fixture.database.url())
         .env("LINKLEDGER_FAIL_AT", fail_at)
         .env("LINKLEDGER_OPERATOR", "ada")
         .env("KAFKA_CLICKS_TOPIC", config.clicks.clicks_topic.to_string())
@@ -67,7 +68,7 @@ async fn command(stage: &ClickStage, fail_at: &str, arguments: &[&str]) -> Outpu
 }
 
 /// Publishes clicks of several links, kinds and days, among them records that cannot be counted, and counts them.
-async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDateTime) {
+async fn counted(fixture: &ClickFixture, recorder: &mut TestRecorder, now: OffsetDateTime) {
     let made: Vec<Click> = (0..120)
         .map(|index| {
             let mut click = click(index % 24, now - Duration::hours(11 * (index % 7) as i64));
@@ -83,12 +84,12 @@ async fn counted(stage: &ClickStage, recorder: &mut TestRecorder, now: OffsetDat
         made[17].link_id.uuid()
     );
     let refused = sqlx::query(AssertSqlSafe(refused));
-    refused.execute(stage.pool()).await.unwrap();
-    stage.publish(recorder, &made).await;
+    refused.execute(fixture.pool()).await.unwrap();
+    fixture.publish(recorder, &made).await;
     let partition = partition_of(made[0].link_id);
-    stage.publish_record(partition, &[], b"no headers").await;
-    stage.publish_as(recorder.id, 1, &made[0]).await;
-    stage.count().await;
+    fixture.publish_record(partition, &[], b"no headers").await;
+    fixture.publish_as(recorder.id, 1, &made[0]).await;
+    fixture.count().await;
 }
 
 async fn damage(pool: &PgPool) {
@@ -120,30 +121,33 @@ fn refusal_of(error: &anyhow::Error) -> &RecountRefusal {
 
 #[tokio::test]
 async fn recount_makes_figures_as_before_damage() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
-    counted(&stage, &mut recorder, now).await;
-    let (figures, at) = (stored(stage.pool()).await, positions(stage.pool()).await);
+    counted(&fixture, &mut recorder, now).await;
+    let (figures, at) = (
+        stored(fixture.pool()).await,
+        positions(fixture.pool()).await,
+    );
     let from = (now - Duration::days(4)).date();
-    damage(stage.pool()).await;
-    let report = recount(&stage, scope(from, true)).await.unwrap();
-    assert_eq!(stored(stage.pool()).await, figures);
-    assert_eq!(positions(stage.pool()).await, at);
+    damage(fixture.pool()).await;
+    let report = recount(&fixture, scope(from, true)).await.unwrap();
+    assert_eq!(stored(fixture.pool()).await, figures);
+    assert_eq!(positions(fixture.pool()).await, at);
     assert_eq!((report.records, report.clicks), (122, Some(116)));
     // A second time, and with clicks that arrive later.
-    recount(&stage, scope(from, false)).await.unwrap();
-    assert_eq!(stored(stage.pool()).await, figures);
-    stage.publish(&mut recorder, &[click(1, now)]).await;
-    let before = clicks(stage.pool()).await;
-    recount(&stage, scope(from, false)).await.unwrap();
-    assert_eq!(clicks(stage.pool()).await, before);
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, before + 1);
+    recount(&fixture, scope(from, false)).await.unwrap();
+    assert_eq!(stored(fixture.pool()).await, figures);
+    fixture.publish(&mut recorder, &[click(1, now)]).await;
+    let before = clicks(fixture.pool()).await;
+    recount(&fixture, scope(from, false)).await.unwrap();
+    assert_eq!(clicks(fixture.pool()).await, before);
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, before + 1);
 }
 
 #[tokio::test]
 async fn recount_keeps_figures_before_its_first_day() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let today = SystemClock.now().date();
     let begin = today.midnight().assume_utc();
@@ -152,19 +156,19 @@ async fn recount_keeps_figures_before_its_first_day() {
         click(1, begin),
         click(1, begin - Duration::days(3)),
     ];
-    stage.publish(&mut recorder, &made).await;
-    stage.count().await;
-    damage(stage.pool()).await;
-    recount(&stage, scope(today, true)).await.unwrap();
+    fixture.publish(&mut recorder, &made).await;
+    fixture.count().await;
+    damage(fixture.pool()).await;
+    recount(&fixture, scope(today, true)).await.unwrap();
     let days: Vec<(i64, bool)> =
         sqlx::query_as("SELECT clicks, visitors IS NOT NULL FROM clicks.link_days ORDER BY day")
-            .fetch_all(stage.pool())
+            .fetch_all(fixture.pool())
             .await
             .unwrap();
     assert_eq!(days, [(2, false), (2, false), (1, true)]);
     let values: i64 = sqlx::query_scalar("SELECT count(*) FROM clicks.link_values WHERE day < $1")
         .bind(today)
-        .fetch_one(stage.pool())
+        .fetch_one(fixture.pool())
         .await
         .unwrap();
     assert_eq!(values, 0);
@@ -172,153 +176,162 @@ async fn recount_keeps_figures_before_its_first_day() {
 
 #[tokio::test]
 async fn killed_recount_leaves_figures_and_counting() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
-    counted(&stage, &mut recorder, now).await;
-    damage(stage.pool()).await;
-    let damaged = stored(stage.pool()).await;
+    counted(&fixture, &mut recorder, now).await;
+    damage(fixture.pool()).await;
+    let damaged = stored(fixture.pool()).await;
     let from = (now - Duration::days(4)).date().to_string();
     let arguments = ["--accept-fewer", "--from", &from];
-    let killed = command(&stage, "clicks.recounted:1", &arguments).await;
+    let killed = command(&fixture, "clicks.recounted:1", &arguments).await;
     assert!(!killed.status.success(), "{killed:?}");
-    assert_eq!(stored(stage.pool()).await, damaged);
-    let before = clicks(stage.pool()).await;
-    stage.publish(&mut recorder, &[click(1, now)]).await;
-    stage.count().await;
-    assert_eq!(clicks(stage.pool()).await, before + 1);
-    let again = command(&stage, "none:1", &arguments).await;
+    assert_eq!(stored(fixture.pool()).await, damaged);
+    let before = clicks(fixture.pool()).await;
+    fixture.publish(&mut recorder, &[click(1, now)]).await;
+    fixture.count().await;
+    assert_eq!(clicks(fixture.pool()).await, before + 1);
+    let again = command(&fixture, "none:1", &arguments).await;
     assert!(again.status.success(), "{again:?}");
-    assert_eq!(clicks(stage.pool()).await, 93);
+    assert_eq!(clicks(fixture.pool()).await, 93);
 }
 
 #[tokio::test]
 async fn recounts_beside_the_counting_count_each_click_once() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
-    counted(&stage, &mut recorder, now).await;
-    let counting = stage.counting();
+    counted(&fixture, &mut recorder, now).await;
+    let counting = fixture.counting();
     let scope = scope((now - Duration::days(4)).date(), false);
     for _ in 0..5 {
         let made: Vec<Click> = (0..24).map(|link| click(link, now)).collect();
-        stage.publish(&mut recorder, &made).await;
-        recount(&stage, scope).await.unwrap();
+        fixture.publish(&mut recorder, &made).await;
+        recount(&fixture, scope).await.unwrap();
     }
     counting.count_to_end().await;
     // One link is refused.
-    assert_eq!(clicks(stage.pool()).await, 92 + 5 * 23);
-    let counted = stored(stage.pool()).await;
-    recount(&stage, scope).await.unwrap();
-    assert_eq!(stored(stage.pool()).await, counted);
+    assert_eq!(clicks(fixture.pool()).await, 92 + 5 * 23);
+    let counted = stored(fixture.pool()).await;
+    recount(&fixture, scope).await.unwrap();
+    assert_eq!(stored(fixture.pool()).await, counted);
 }
 
 #[tokio::test]
 async fn dry_run_of_recount_changes_nothing() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
-    counted(&stage, &mut recorder, now).await;
-    damage(stage.pool()).await;
-    let damaged = stored(stage.pool()).await;
+    counted(&fixture, &mut recorder, now).await;
+    damage(fixture.pool()).await;
+    let damaged = stored(fixture.pool()).await;
     let from = (now - Duration::days(1)).date();
     let hours = (0..120).map(|index| now - Duration::hours(11 * (index % 7)));
     // A record is there twice.
     let of_days = 1 + hours.filter(|at| at.date() >= from).count();
     assert!((30..120).contains(&of_days), "{of_days}");
     let from = from.to_string();
-    let shown = command(&stage, "none:1", &["--from", &from, "--dry-run", "--json"]).await;
+    let shown = command(
+        &fixture,
+        "none:1",
+        &["--from", &from, "--dry-run", "--json"],
+    )
+    .await;
     let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(report["dry_run"], true);
     assert_eq!(
         (&report["records"], &report["records_of_days"]),
         (&122.into(), &of_days.into())
     );
-    let shown = command(&stage, "none:1", &["--from", &from, "--dry-run"]).await;
+    let shown = command(&fixture, "none:1", &["--from", &from, "--dry-run"]).await;
     let text = String::from_utf8(shown.stdout).unwrap();
     let read = format!("122 records of the topic were read, {of_days} of them with clicks");
     assert!(text.contains(&read), "{text}");
-    assert_eq!(stored(stage.pool()).await, damaged);
+    assert_eq!(stored(fixture.pool()).await, damaged);
     let future = (now + Duration::days(2)).date().to_string();
-    let refused = command(&stage, "none:1", &["--from", &future]).await;
+    let refused = command(&fixture, "none:1", &["--from", &future]).await;
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(text.contains("the time is in the future"), "{text}");
 }
 
 #[tokio::test]
 async fn recount_refuses_another_topic() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let now = SystemClock.now();
-    counted(&stage, &mut TestRecorder::new(), now).await;
-    let figures = stored(stage.pool()).await;
-    let stage = stage.with_other_broker().await;
+    counted(&fixture, &mut TestRecorder::new(), now).await;
+    let figures = stored(fixture.pool()).await;
+    let fixture = fixture.with_other_broker().await;
     for _ in 0..2 {
-        let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
+        let error = recount(&fixture, scope(now.date(), true))
+            .await
+            .unwrap_err();
         let refusal = refusal_of(&error);
         assert!(
             matches!(refusal, RecountRefusal::OtherTopic { .. }),
             "{refusal}"
         );
         assert!(failure::text(&error).contains("the figures are as before"));
-        assert_eq!(stored(stage.pool()).await, figures);
+        assert_eq!(stored(fixture.pool()).await, figures);
         // A topic that is long enough has other records.
         let made: Vec<_> = (0..200).map(|link| click(link % 24, now)).collect();
-        stage.publish(&mut TestRecorder::new(), &made).await;
+        fixture.publish(&mut TestRecorder::new(), &made).await;
     }
 }
 
 #[tokio::test]
 async fn recount_refuses_new_topic_before_its_repeats_are_read() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     let made: Vec<_> = (0..6).map(|_| click(1, now)).collect();
-    stage.publish(&mut recorder, &made).await;
+    fixture.publish(&mut recorder, &made).await;
     let other = TestRecorder::new();
-    stage.publish_as(other.id, 1, &made[0]).await;
-    stage.count().await;
-    let figures = stored(stage.pool()).await;
-    let stage = stage.with_other_broker().await;
+    fixture.publish_as(other.id, 1, &made[0]).await;
+    fixture.count().await;
+    let figures = stored(fixture.pool()).await;
+    let fixture = fixture.with_other_broker().await;
     for sequence in 1..=3 {
-        stage.publish_as(recorder.id, sequence, &made[0]).await;
+        fixture.publish_as(recorder.id, sequence, &made[0]).await;
     }
-    stage.count().await;
+    fixture.count().await;
     // Repeats of a recorder that was read in part, then of one that was not read at all.
     for (repeated, sequences) in [(recorder.id, 4..=6), (other.id, 1..=1)] {
         for sequence in sequences {
-            stage.publish_as(repeated, sequence, &made[0]).await;
+            fixture.publish_as(repeated, sequence, &made[0]).await;
         }
-        let error = recount(&stage, scope(now.date(), true)).await.unwrap_err();
+        let error = recount(&fixture, scope(now.date(), true))
+            .await
+            .unwrap_err();
         let refusal = refusal_of(&error);
         assert!(
             matches!(refusal, RecountRefusal::Unread { .. }),
             "{refusal}"
         );
-        assert_eq!(stored(stage.pool()).await, figures);
-        stage.count().await;
+        assert_eq!(stored(fixture.pool()).await, figures);
+        fixture.count().await;
     }
-    let report = recount(&stage, scope(now.date(), false)).await.unwrap();
+    let report = recount(&fixture, scope(now.date(), false)).await.unwrap();
     assert_eq!((report.clicks_before, report.clicks), (7, Some(7)));
-    assert_eq!(stored(stage.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, figures);
 }
 
 #[tokio::test]
 async fn recount_refuses_another_recount_in_progress() {
-    let stage = ClickStage::set().await;
-    let mut other = PoolTransaction::begin(stage.pool()).await.unwrap();
+    let fixture = ClickFixture::new().await;
+    let mut other = PoolTransaction::begin(fixture.pool()).await.unwrap();
     raw_sql("SELECT pg_advisory_xact_lock(hashtext('linkledger recount'))")
         .execute(&mut *other)
         .await
         .unwrap();
     let today = SystemClock.now().date();
-    let error = recount(&stage, scope(today, false)).await.unwrap_err();
+    let error = recount(&fixture, scope(today, false)).await.unwrap_err();
     let refusal = error.downcast_ref::<RecountRefusal>();
     assert_eq!(refusal, Some(&RecountRefusal::InProgress));
     other.rollback().await.unwrap();
-    recount(&stage, scope(today, false)).await.unwrap();
+    recount(&fixture, scope(today, false)).await.unwrap();
 }
 
 #[tokio::test]
 async fn recount_refuses_days_too_old_to_be_counted() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let from = (SystemClock.now() - Duration::days(801)).date();
-    let error = recount(&stage, scope(from, true)).await.unwrap_err();
+    let error = recount(&fixture, scope(from, true)).await.unwrap_err();
     let refusal = refusal_of(&error);
     assert!(
         matches!(refusal, RecountRefusal::TooOld { .. }),
@@ -328,62 +341,64 @@ async fn recount_refuses_days_too_old_to_be_counted() {
 
 #[tokio::test]
 async fn recount_refuses_fewer_clicks_unless_accepted() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let now = SystemClock.now();
-    counted(&stage, &mut TestRecorder::new(), now).await;
+    counted(&fixture, &mut TestRecorder::new(), now).await;
     let from = (now - Duration::days(4)).date();
-    damage(stage.pool()).await;
-    let damaged = stored(stage.pool()).await;
-    let error = recount(&stage, scope(from, false)).await.unwrap_err();
+    damage(fixture.pool()).await;
+    let damaged = stored(fixture.pool()).await;
+    let error = recount(&fixture, scope(from, false)).await.unwrap_err();
     let refusal = refusal_of(&error);
     assert!(matches!(refusal, RecountRefusal::Fewer { .. }), "{refusal}");
-    assert_eq!(stored(stage.pool()).await, damaged);
-    recount(&stage, scope(from, true)).await.unwrap();
+    assert_eq!(stored(fixture.pool()).await, damaged);
+    recount(&fixture, scope(from, true)).await.unwrap();
 }
 
 #[tokio::test]
 async fn recount_refuses_expired_records_unless_accepted() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     let one = click(1, now);
     let partition = partition_of(one.link_id);
-    stage
+    fixture
         .publish(&mut recorder, std::slice::from_ref(&one))
         .await;
-    stage.count().await;
-    stage.stage.broker.expire_first_click(partition).await;
-    stage.publish(&mut recorder, &[one]).await;
-    stage.count().await;
-    let error = recount(&stage, scope(now.date(), false)).await.unwrap_err();
+    fixture.count().await;
+    fixture.fixture.broker.expire_first_click(partition).await;
+    fixture.publish(&mut recorder, &[one]).await;
+    fixture.count().await;
+    let error = recount(&fixture, scope(now.date(), false))
+        .await
+        .unwrap_err();
     let refusal = refusal_of(&error);
     assert!(
         matches!(refusal, RecountRefusal::Expired { .. }),
         "{refusal}"
     );
-    assert_eq!(clicks(stage.pool()).await, 2);
-    let report = recount(&stage, scope(now.date(), true)).await.unwrap();
+    assert_eq!(clicks(fixture.pool()).await, 2);
+    let report = recount(&fixture, scope(now.date(), true)).await.unwrap();
     assert_eq!((report.clicks_before, report.clicks), (2, Some(1)));
 }
 
 #[tokio::test]
 async fn operator_grants_suffice_to_recount() {
-    let stage = ClickStage::set().await;
-    raw_sql(ROLES).execute(stage.pool()).await.unwrap();
+    let fixture = ClickFixture::new().await;
+    raw_sql(ROLES).execute(fixture.pool()).await.unwrap();
     let now = SystemClock.now();
-    counted(&stage, &mut TestRecorder::new(), now).await;
-    let figures = stored(stage.pool()).await;
+    counted(&fixture, &mut TestRecorder::new(), now).await;
+    let figures = stored(fixture.pool()).await;
     let from = (now - Duration::days(4)).date();
     let databases = Databases {
-        read: pool_of(&stage, "linkledger_operator"),
-        ..stage.stage.databases(SessionKind::Writer, 1)
+        read: pool_of(&fixture, "linkledger_operator"),
+        ..fixture.fixture.databases(SessionKind::Writer, 1)
     };
-    let recounted = recount_of(&stage, &databases, scope(from, false)).await;
+    let recounted = recount_of(&fixture, &databases, scope(from, false)).await;
     recounted.unwrap();
-    assert_eq!(stored(stage.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, figures);
     let rows: Vec<(String, String)> = sqlx::query_as(
         "SELECT command, detail FROM read_model.operations WHERE command = 'recount'",
     )
-    .fetch_all(stage.pool())
+    .fetch_all(fixture.pool())
     .await
     .unwrap();
     let detail = "116 clicks of 122 records, 116 clicks before";

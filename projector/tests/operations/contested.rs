@@ -1,10 +1,7 @@
 //! Releases in conflict with another session or with a transient failure.
 
-use linkledger_core::{
-    event_store::{self, SessionKind, transaction::PoolTransaction},
-    id::AccountId,
-    shard::Shard,
-};
+use linkledger_core::{id::AccountId, shard::Shard};
+use linkledger_event_store::{SessionKind, transaction::PoolTransaction};
 use linkledger_projector::{
     operations::parked::retry,
     pipeline::{
@@ -18,10 +15,10 @@ use sqlx::{PgConnection, PgPool, raw_sql};
 use tokio::sync::Mutex;
 
 use crate::{
+    fixture::Fixture,
     poisoned::{parkings, rewrite},
     rebuild::{NO_SWAP, rebuild_all, sessions},
     release::Parked,
-    stage::Stage,
     tables::Tables,
 };
 
@@ -44,9 +41,9 @@ async fn eventually_a_session_waits_for_lock(pool: &PgPool) {
 
 #[tokio::test]
 async fn repeated_release_applies_nothing() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     release(&pool.clone().into(), &parking, Role::Live, 1_000)
         .await
@@ -63,9 +60,9 @@ async fn repeated_release_applies_nothing() {
 
 #[tokio::test]
 async fn contested_retry_gives_up_after_six_attempts() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     // The trigger prevents each DELETE: the attempt finds that it has removed no waiting event.
     raw_sql(
         "CREATE SEQUENCE attempted;
@@ -98,21 +95,21 @@ async fn contested_retry_gives_up_after_six_attempts() {
 
 #[tokio::test]
 async fn release_during_a_batch_loses_no_event() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = Parked::set_up(&stage).await.account_id;
-    let mut followers = stage.patient_followers();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = Parked::set_up(&fixture).await.account_id;
+    let mut followers = fixture.patient_followers();
     let mut others = Vec::new();
     for index in 0..8 {
         let name = format!("other-{index}");
-        others.push(stage.account_with_links(&name, 1).await);
+        others.push(fixture.account_with_links(&name, 1).await);
     }
     let is_elsewhere = |other: &AccountId| Shard::of(*other) != Shard::of(account_id);
     let other = others.into_iter().find(is_elsewhere).unwrap();
-    followers.cycle(stage.log().await).await.unwrap();
-    stage.append_links(account_id, "meanwhile", 1).await;
-    stage.append_links(other, "elsewhere", 1).await;
-    let delivered = stage.log().await;
+    followers.cycle(fixture.log().await).await.unwrap();
+    fixture.append_links(account_id, "meanwhile", 1).await;
+    fixture.append_links(other, "elsewhere", 1).await;
+    let delivered = fixture.log().await;
 
     // The account is released after the cycle has read the parking, and before the cycle writes.
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
@@ -132,22 +129,27 @@ async fn release_during_a_batch_loses_no_event() {
         followers.cycle(Vec::new()).await.unwrap();
     }
     let checkpoints = Tables::read(pool).await.checkpoints;
-    assert_eq!(checkpoints, Tables::of_log(&stage.log().await).checkpoints);
+    assert_eq!(
+        checkpoints,
+        Tables::of_log(&fixture.log().await).checkpoints
+    );
 }
 
 /// Runs `overtaking` on the checkpoints of the account's shard in the middle of a cycle.
-async fn overtake(stage: &Stage, account_id: AccountId, overtaking: &'static str) {
-    let mut followers = stage.patient_followers();
-    followers.cycle(stage.log().await).await.unwrap();
-    stage.append_links(account_id, "meanwhile", 2).await;
-    let delivered = stage.log().await;
-    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+async fn overtake(fixture: &Fixture, account_id: AccountId, overtaking: &'static str) {
+    let mut followers = fixture.patient_followers();
+    followers.cycle(fixture.log().await).await.unwrap();
+    fixture.append_links(account_id, "meanwhile", 2).await;
+    let delivered = fixture.log().await;
+    let mut tx = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     hold(&mut tx, account_id).await;
     let cycle = in_background(async move {
         followers.cycle(delivered).await.unwrap();
         followers
     });
-    eventually_a_session_waits_for_lock(stage.database.pool()).await;
+    eventually_a_session_waits_for_lock(fixture.database.pool()).await;
     raw_sql(overtaking).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
     let mut followers = cycle.await.unwrap();
@@ -164,21 +166,21 @@ pub(crate) const EXCHANGE: &str = "
 
 #[tokio::test]
 async fn swap_during_a_batch_loses_no_event() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 3).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    rebuild_all(&sessions(&stage), NO_SWAP).await;
-    overtake(&stage, account_id, EXCHANGE).await;
-    let tables = Tables::read_generation(stage.database.pool(), 2).await;
-    assert_eq!(tables, Tables::of_log(&stage.log().await));
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("before", 3).await;
+    fixture.apply_log().await;
+    rebuild_all(&sessions(&fixture), NO_SWAP).await;
+    overtake(&fixture, account_id, EXCHANGE).await;
+    let tables = Tables::read_generation(fixture.database.pool(), 2).await;
+    assert_eq!(tables, Tables::of_log(&fixture.log().await));
 }
 
 #[tokio::test]
 async fn retry_reports_generation_swap() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
-    rebuild_all(&sessions(&stage), NO_SWAP).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
+    rebuild_all(&sessions(&fixture), NO_SWAP).await;
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     let retry = {
@@ -197,10 +199,10 @@ async fn retry_reports_generation_swap() {
 
 #[tokio::test]
 async fn automatic_release_is_retried_after_lock_timeout() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
-    let mut followers = stage.followers();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
+    let mut followers = fixture.followers();
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     for _ in 0..4 {
@@ -219,21 +221,25 @@ async fn automatic_release_is_retried_after_lock_timeout() {
         parkings.is_empty().then_some(())
     };
     eventually("the account is released", released).await;
-    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+    assert_eq!(
+        Tables::read(pool).await,
+        Tables::of_log(&fixture.log().await)
+    );
 }
 
 #[tokio::test]
 async fn overtaken_release_keeps_newer_parking_cause() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     let parking = parked.parking(pool, Projection::Links).await.unwrap();
     rewrite(pool, parking.account.shard, 8, "schema_version = 2").await;
     let mut tx = PoolTransaction::begin(pool).await.unwrap();
     hold(&mut tx, parked.account_id).await;
     let late = {
         let (pool, parking) = (
-            event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap(),
+            linkledger_event_store::pool(fixture.database.url(), SessionKind::Projector, 1)
+                .unwrap(),
             parking.clone(),
         );
         in_background(async move {

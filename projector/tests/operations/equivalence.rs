@@ -22,8 +22,8 @@ use tokio::runtime;
 
 use crate::{
     cache_changes::{changes, numbers, subjects_of_log},
+    fixture::Fixture,
     poisoned::{paint, restore},
-    stage::Stage,
     tables::{Tables, read_tables},
     verified::assert_nothing_is_wrong,
 };
@@ -66,13 +66,13 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) async fn set_up(stage: &Stage) -> Self {
-        Self::of(stage.account_with_links("owner", 0).await)
+    pub(crate) async fn set_up(fixture: &Fixture) -> Self {
+        Self::of(fixture.account_with_links("owner", 0).await)
     }
 
     /// Another account in the same shard.
-    pub(crate) async fn next_to(stage: &Stage, other: &Self) -> Self {
-        let account_id = stage.neighbour_with_links(other.account_id, "owner", 0);
+    pub(crate) async fn next_to(fixture: &Fixture, other: &Self) -> Self {
+        let account_id = fixture.neighbour_with_links(other.account_id, "owner", 0);
         Self::of(account_id.await)
     }
 
@@ -89,10 +89,10 @@ impl Owner {
     }
 
     /// Appends the events of a request to the log.
-    pub(crate) async fn fulfil(&mut self, stage: &Stage, request: LinkRequest) {
+    pub(crate) async fn fulfil(&mut self, fixture: &Fixture, request: LinkRequest) {
         if let LinkRequest::Create = request {
             let name = format!("{}-{}", self.account_id, self.links.len());
-            let created = stage.append_links(self.account_id, &name, 1).await;
+            let created = fixture.append_links(self.account_id, &name, 1).await;
             // No decision depends on the time of the creation.
             let at = SystemClock.now();
             let created = created.iter().map(|created| ExistingLink::new(created, at));
@@ -103,7 +103,7 @@ impl Owner {
             };
         } else if let Some(event) = self.decide(&request) {
             self.apply(&event);
-            stage.append(self.account_id, &[event]).await;
+            fixture.append(self.account_id, &[event]).await;
         }
     }
 
@@ -192,29 +192,29 @@ fn changed(link: &ExistingLink, patch: &str) -> Option<Event> {
 /// Runs an older release, restarted several times, and then a release that can decode the whole
 /// log. The later release starts by itself, or after an operator's retry.
 async fn park_and_release(
-    stage: &Stage,
+    fixture: &Fixture,
     log: &[PublishedEvent],
     lengths: &[usize],
     unknown: &BTreeSet<usize>,
 ) -> Tables {
-    let pool = stage.database.pool();
+    let pool = fixture.database.pool();
     for index in unknown {
         paint(pool, &log[*index]).await;
     }
-    let painted = stage.log().await;
+    let painted = fixture.log().await;
     for (life, events) in painted.chunks(painted.len().div_ceil(3)).enumerate() {
-        apply_in_batches(stage, events, lengths).await;
+        apply_in_batches(fixture, events, lengths).await;
         // The events become decodable one after the other.
         if let Some(index) = unknown.iter().nth(life) {
             restore(pool, &log[*index]).await;
         }
         retry(&pool.clone().into(), None).await.unwrap();
-        assert_nothing_is_wrong(stage).await;
+        assert_nothing_is_wrong(fixture).await;
     }
     for index in unknown {
         restore(pool, &log[*index]).await;
     }
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     // A former process may have ended before it read from the log what the topic had forged.
     followers.cycle(log.to_vec()).await.unwrap();
     while followers.has_work() {
@@ -225,11 +225,11 @@ async fn park_and_release(
 
 /// Runs one process, with deliveries of the given sizes in turn.
 pub(crate) async fn apply_in_batches(
-    stage: &Stage,
+    fixture: &Fixture,
     log: &[PublishedEvent],
     lengths: &[usize],
 ) -> Tables {
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     let (mut rest, mut lengths) = (log, lengths.iter().cycle());
     while !rest.is_empty() {
         let length = *lengths.next().unwrap();
@@ -237,7 +237,7 @@ pub(crate) async fn apply_in_batches(
         followers.cycle(batch.to_vec()).await.unwrap();
         rest = later;
     }
-    Tables::read(stage.database.pool()).await
+    Tables::read(fixture.database.pool()).await
 }
 
 async fn forget(pool: &PgPool, tables: &[&str]) {
@@ -265,19 +265,19 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
-            let pool = stage.database.pool();
-            let first = Owner::set_up(&stage).await;
-            let second = Owner::next_to(&stage, &first).await;
+            let fixture = Fixture::new().await;
+            let pool = fixture.database.pool();
+            let first = Owner::set_up(&fixture).await;
+            let second = Owner::next_to(&fixture, &first).await;
             let mut owners = [first, second];
             for (is_second, request) in requests {
-                owners[usize::from(is_second)].fulfil(&stage, request).await;
+                owners[usize::from(is_second)].fulfil(&fixture, request).await;
             }
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let unknown = unknown.iter().map(|it| it.index(log.len())).collect();
-            let released = park_and_release(&stage, &log, &lengths, &unknown).await;
+            let released = park_and_release(&fixture, &log, &lengths, &unknown).await;
             assert_eq!(released, Tables::of_log(&log));
-            assert_nothing_is_wrong(&stage).await;
+            assert_nothing_is_wrong(&fixture).await;
             let told = changes(pool).await;
             let subjects: BTreeSet<_> = told.into_iter().map(|row| (row.1, row.2)).collect();
             assert_eq!(subjects, subjects_of_log(&log));
@@ -293,20 +293,20 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
-            let pool = stage.database.pool();
-            let mut owners = [Owner::set_up(&stage).await, Owner::set_up(&stage).await];
+            let fixture = Fixture::new().await;
+            let pool = fixture.database.pool();
+            let mut owners = [Owner::set_up(&fixture).await, Owner::set_up(&fixture).await];
             for (is_second, request) in requests {
-                owners[usize::from(is_second)].fulfil(&stage, request).await;
+                owners[usize::from(is_second)].fulfil(&fixture, request).await;
             }
-            let log = stage.log().await;
-            let one_by_one = apply_in_batches(&stage, &log, &[1]).await;
+            let log = fixture.log().await;
+            let one_by_one = apply_in_batches(&fixture, &log, &[1]).await;
             assert_eq!(one_by_one, Tables::of_log(&log));
-            assert_nothing_is_wrong(&stage).await;
+            assert_nothing_is_wrong(&fixture).await;
 
             let rows: Vec<_> = read_tables().chain(["redirect_changes"]).collect();
             forget(pool, &rows).await;
-            let in_batches = apply_in_batches(&stage, &log, &lengths).await;
+            let in_batches = apply_in_batches(&fixture, &log, &lengths).await;
             assert_eq!(in_batches, one_by_one);
             let told = changes(pool).await;
             let first = told.first().map_or(1, |row| row.0);
@@ -318,9 +318,9 @@ proptest! {
             // Projections that are set back reproduce their rows.
             forget(pool, &rows).await;
             let had = had.index(log.len() + 1);
-            apply_in_batches(&stage, &log[..had], &lengths).await;
+            apply_in_batches(&fixture, &log[..had], &lengths).await;
             forget(pool, &[]).await;
-            let replayed = apply_in_batches(&stage, &log, &other_lengths).await;
+            let replayed = apply_in_batches(&fixture, &log, &other_lengths).await;
             assert_eq!(replayed, one_by_one);
         });
     }

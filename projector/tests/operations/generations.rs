@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::event_store::transaction::PoolTransaction;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{
     operations::{
         rebuild::{generation, plan},
@@ -12,26 +12,26 @@ use linkledger_projector::{
 };
 
 use crate::{
+    fixture::Fixture,
     rebuild::{NO_SWAP, TO_SWAP, append_one_of_each, rebuild_links, sessions},
-    stage::Stage,
     tables::Tables,
 };
 
-/// A stage on which all is applied.
-async fn served_stage() -> Stage {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    stage
+/// A fixture on which all is applied.
+async fn served_fixture() -> Fixture {
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    fixture.apply_log().await;
+    fixture
 }
 
 #[tokio::test]
 async fn dropped_generation_number_is_not_reused() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
     sqlx::query("DELETE FROM read_model.links WHERE generation = 2")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
     let target = GenerationTarget {
@@ -69,10 +69,12 @@ async fn dropped_generation_number_is_not_reused() {
 
 #[tokio::test]
 async fn locked_table_does_not_block_rebuild() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
-    let mut other = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+    let mut other = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     // As an ANALYZE or a VACUUM that takes long.
     sqlx::query("LOCK TABLE read_model.links_2 IN SHARE UPDATE EXCLUSIVE MODE")
         .execute(&mut *other)
@@ -84,12 +86,12 @@ async fn locked_table_does_not_block_rebuild() {
 
 #[tokio::test]
 async fn generations_have_the_described_tables() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for projection in Projection::ALL {
         let created: Vec<String> =
             sqlx::query_scalar("SELECT table_name FROM read_model.projection_tables($1)")
                 .bind(projection.name())
-                .fetch_all(stage.database.pool())
+                .fetch_all(fixture.database.pool())
                 .await
                 .unwrap();
         let described = tables(projection).iter().map(|table| table.name.to_owned());
@@ -101,21 +103,21 @@ async fn generations_have_the_described_tables() {
 
 #[tokio::test]
 async fn only_tables_of_the_projection_are_analyzed() {
-    let stage = served_stage().await;
+    let fixture = served_fixture().await;
     let analyze = "SELECT read_model.analyze_table('links', 'redirects', 1)";
-    let refused = sqlx::query(analyze).execute(stage.database.pool()).await;
+    let refused = sqlx::query(analyze).execute(fixture.database.pool()).await;
     assert!(refused.is_err());
     let analyze = "SELECT read_model.analyze_table('links', 'links', 1)";
     sqlx::query(analyze)
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
 }
 
 #[tokio::test]
 async fn rebuild_refuses_log_that_lost_events() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
     for lost in [5, 5_000] {
         sqlx::query(
@@ -123,7 +125,7 @@ async fn rebuild_refuses_log_that_lost_events() {
              WHERE role = 'live' AND position > 0",
         )
         .bind(lost)
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
         let planned = plan::plan(&pool.clone().into(), Projection::Links)
@@ -142,13 +144,13 @@ async fn rebuild_refuses_log_that_lost_events() {
 
 #[tokio::test]
 async fn rebuild_says_that_a_paused_projection_moves() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     sqlx::query("UPDATE read_model.checkpoints SET paused_at = now() WHERE role = 'live'")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
-    append_one_of_each(&stage, "after").await;
+    append_one_of_each(&fixture, "after").await;
     let told = rebuild_links(&pool, NO_SWAP).await.unwrap().to_string();
     assert!(!told.contains("has moved"), "{told}");
     let rebuilt = rebuild_links(&pool, TO_SWAP).await.unwrap();
@@ -158,7 +160,7 @@ async fn rebuild_says_that_a_paused_projection_moves() {
         "{told}"
     );
     let tables = Tables::read_generation(&pool, 2).await;
-    assert_eq!(tables.links, Tables::of_log(&stage.log().await).links);
+    assert_eq!(tables.links, Tables::of_log(&fixture.log().await).links);
     let paused: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM read_model.checkpoints
          WHERE projection = 'links' AND generation = 2 AND paused_at IS NOT NULL",

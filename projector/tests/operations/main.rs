@@ -11,6 +11,9 @@ mod contested;
 #[path = "../api/cycles.rs"]
 mod cycles;
 mod equivalence;
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../api/fixture.rs"]
+mod fixture;
 #[path = "../api/gate.rs"]
 mod gate;
 mod generations;
@@ -32,9 +35,6 @@ mod release;
 mod restored;
 mod shown_progress;
 mod skip;
-#[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "../api/stage.rs"]
-mod stage;
 mod status;
 mod status_command;
 mod status_remedies;

@@ -2,7 +2,7 @@
 
 use std::future;
 
-use linkledger_core::event_store::transaction::PoolTransaction;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{
     operations::audit::{
         self, OperationOutcome, OperatorCommand,

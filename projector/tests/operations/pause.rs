@@ -17,8 +17,8 @@ use linkledger_testing::in_background;
 use sqlx::PgPool;
 
 use crate::{
+    fixture::Fixture,
     gate::{Gate, session_waits},
-    stage::Stage,
     tables::Tables,
 };
 
@@ -37,8 +37,8 @@ async fn resume(pool: &PgPool) {
 }
 
 /// Returns the tables that the log wants if `links` has applied only the first events.
-async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
-    let log = stage.log().await;
+async fn tables_with_links_of(fixture: &Fixture, events: usize) -> Tables {
+    let log = fixture.log().await;
     let (mut tables, earlier) = (Tables::of_log(&log), Tables::of_log(&log[..events]));
     (tables.links, tables.tags) = (earlier.links, earlier.tags);
     tables.checkpoints.retain(|(name, _), _| name != "links");
@@ -49,12 +49,12 @@ async fn tables_with_links_of(stage: &Stage, events: usize) -> Tables {
 }
 
 /// Runs cycles until the read tables are as expected and no work is left.
-async fn eventually_tables(stage: &Stage, followers: &mut Followers, expected: Tables) {
+async fn eventually_tables(fixture: &Fixture, followers: &mut Followers, expected: Tables) {
     // Several cycles, because the followers read the checkpoints once a second.
     let mut read = Tables::default();
     for _ in 0..3_000 {
         followers.cycle(Vec::new()).await.unwrap();
-        read = Tables::read(stage.database.pool()).await;
+        read = Tables::read(fixture.database.pool()).await;
         if read == expected && !followers.has_work() {
             return;
         }
@@ -66,55 +66,55 @@ async fn eventually_tables(stage: &Stage, followers: &mut Followers, expected: T
 
 #[tokio::test]
 async fn paused_projection_stops_and_others_continue() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("before", 3).await;
-    let mut followers = stage.followers();
-    let before = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("before", 3).await;
+    let mut followers = fixture.followers();
+    let before = fixture.log().await;
     followers.cycle(before.clone()).await.unwrap();
     pause(pool).await;
 
     for name in ["one", "two"] {
-        let applied = stage.log().await.len();
-        stage.append_links(account_id, name, 3).await;
-        let delivered = stage.log().await.split_off(applied);
+        let applied = fixture.log().await.len();
+        fixture.append_links(account_id, name, 3).await;
+        let delivered = fixture.log().await.split_off(applied);
         followers.cycle(delivered).await.unwrap();
-        let expected = tables_with_links_of(&stage, before.len()).await;
-        eventually_tables(&stage, &mut followers, expected).await;
+        let expected = tables_with_links_of(&fixture, before.len()).await;
+        eventually_tables(&fixture, &mut followers, expected).await;
     }
 
     resume(pool).await;
-    let complete = Tables::of_log(&stage.log().await);
-    eventually_tables(&stage, &mut followers, complete).await;
+    let complete = Tables::of_log(&fixture.log().await);
+    eventually_tables(&fixture, &mut followers, complete).await;
 }
 
 #[tokio::test]
 async fn pause_of_all_stops_everything_until_resumed() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
-    stage.account_with_links("waits", 3).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
-    eventually_tables(&stage, &mut followers, Tables::default()).await;
+    fixture.account_with_links("waits", 3).await;
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
+    eventually_tables(&fixture, &mut followers, Tables::default()).await;
 
     set(pool, &PauseTarget::ALL, PauseChange::Resume).await;
-    let complete = Tables::of_log(&stage.log().await);
-    eventually_tables(&stage, &mut followers, complete).await;
+    let complete = Tables::of_log(&fixture.log().await);
+    eventually_tables(&fixture, &mut followers, complete).await;
 }
 
 #[tokio::test]
 async fn batch_begun_before_pause_is_not_written() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("late", 2).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("late", 2).await;
     let shard = Shard::of(account_id);
     let live = checkpoint::load_live(pool, &[shard]).await.unwrap();
     let checkpoints = Projection::ALL.map(|projection| {
         let row = live.iter().find(|it| it.projection == projection);
         (projection, row.unwrap().checkpoint)
     });
-    let events = stage.log().await;
+    let events = fixture.log().await;
     let late = ShardBatch {
         shard,
         checkpoints: checkpoints.to_vec(),
@@ -133,17 +133,20 @@ async fn batch_begun_before_pause_is_not_written() {
     resume(pool).await;
     let outcome = apply(pool, &[late], Role::Live).await;
     assert!(matches!(outcome, Ok(Ok(_))), "{outcome:?}");
-    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+    assert_eq!(
+        Tables::read(pool).await,
+        Tables::of_log(&fixture.log().await)
+    );
 }
 
 #[tokio::test]
 async fn pause_returns_after_the_running_batch() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool().clone();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool().clone();
     let gate = Gate::build(&pool).await;
-    stage.account_with_links("batch", 3).await;
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    fixture.account_with_links("batch", 3).await;
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     let batch = in_background(async move { followers.cycle(log).await });
     gate.is_reached().await;
     let paused = {
@@ -157,7 +160,7 @@ async fn pause_returns_after_the_running_batch() {
     let paused = paused.await.unwrap();
     assert_eq!(
         Tables::read(&pool).await,
-        Tables::of_log(&stage.log().await)
+        Tables::of_log(&fixture.log().await)
     );
     assert!(paused[0].is_changed && paused[0].paused_at.is_some());
     batch.await.unwrap().unwrap();
@@ -165,23 +168,23 @@ async fn pause_returns_after_the_running_batch() {
 
 #[tokio::test]
 async fn lagging_projection_does_not_delay_others() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("before", 1).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("before", 1).await;
     pause(pool).await;
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     for name in ["one", "two", "three"] {
-        stage.append_links(account_id, name, 2_000).await;
+        fixture.append_links(account_id, name, 2_000).await;
     }
-    let before = tables_with_links_of(&stage, 0).await;
-    followers.cycle(stage.log().await).await.unwrap();
-    eventually_tables(&stage, &mut followers, before).await;
+    let before = tables_with_links_of(&fixture, 0).await;
+    followers.cycle(fixture.log().await).await.unwrap();
+    eventually_tables(&fixture, &mut followers, before).await;
 
     resume(pool).await;
-    let mut followers = stage.followers();
-    let applied = stage.log().await.len();
-    stage.append_links(account_id, "news", 1).await;
-    let log = stage.log().await;
+    let mut followers = fixture.followers();
+    let applied = fixture.log().await.len();
+    fixture.append_links(account_id, "news", 1).await;
+    let log = fixture.log().await;
     followers.cycle(log[applied..].to_vec()).await.unwrap();
     // The other projections have applied everything, the lagging one a first chunk.
     let tables = Tables::read(pool).await;
@@ -193,13 +196,13 @@ async fn lagging_projection_does_not_delay_others() {
         tables.links.len()
     );
     assert!(followers.has_work());
-    eventually_tables(&stage, &mut followers, expected).await;
+    eventually_tables(&fixture, &mut followers, expected).await;
 }
 
 #[tokio::test]
 async fn pause_without_a_change_is_not_recorded() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let first = set(pool, &[PauseTarget::Links], PauseChange::Pause).await;
     let second = set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
     let changed = second.iter().map(|it| (it.target, it.is_changed));

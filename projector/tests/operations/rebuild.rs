@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linkledger_core::event_store::{self, SessionKind, transaction::PoolTransaction};
+use linkledger_event_store::{SessionKind, transaction::PoolTransaction};
 use linkledger_projector::{
     operations::rebuild::{
         self, CONNECTIONS_MAX, RebuildReport, RebuildSettings,
@@ -17,8 +17,8 @@ use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
     events::{resumed, suspended},
+    fixture::Fixture,
     poisoned::{paint, parkings},
-    stage::Stage,
     tables::Tables,
 };
 
@@ -34,9 +34,9 @@ pub(crate) const NO_SWAP: RebuildSettings = RebuildSettings {
 };
 
 /// Sessions like those of the command.
-pub(crate) fn sessions(stage: &Stage) -> PgPool {
-    let url = stage.database.url();
-    event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap()
+pub(crate) fn sessions(fixture: &Fixture) -> PgPool {
+    let url = fixture.database.url();
+    linkledger_event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap()
 }
 
 pub(crate) async fn rebuild_all(pool: &PgPool, settings: RebuildSettings) -> Vec<RebuildReport> {
@@ -62,14 +62,16 @@ pub(crate) async fn rebuild_links(
 }
 
 /// Appends every type of event to an account that ends suspended, and resumes another account.
-pub(crate) async fn append_one_of_each(stage: &Stage, name: &str) {
-    let account_id = stage.account_with_links(name, 5).await;
-    stage.append_every_change(account_id, name).await;
-    stage
+pub(crate) async fn append_one_of_each(fixture: &Fixture, name: &str) {
+    let account_id = fixture.account_with_links(name, 5).await;
+    fixture.append_every_change(account_id, name).await;
+    fixture
         .append(account_id, &[suspended(account_id, true)])
         .await;
-    let other = stage.account_with_links(&format!("{name}-other"), 1).await;
-    stage
+    let other = fixture
+        .account_with_links(&format!("{name}-other"), 1)
+        .await;
+    fixture
         .append(other, &[suspended(other, true), resumed(other)])
         .await;
 }
@@ -81,13 +83,13 @@ pub(crate) async fn phases(pool: &PgPool, projection: Projection) -> Vec<(i32, G
 
 #[tokio::test]
 async fn rebuilt_generation_matches_log_and_follows_it() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
 
-    let pool = sessions(&stage);
+    let pool = sessions(&fixture);
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
         assert_eq!((rebuilt.generation, rebuilt.previous), (2, 1));
         assert!(rebuilt.served);
@@ -104,8 +106,8 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
     }
 
     // The running followers continue with the new generation only.
-    append_one_of_each(&stage, "after").await;
-    let longer = stage.log().await;
+    append_one_of_each(&fixture, "after").await;
+    let longer = fixture.log().await;
     while Tables::read_generation(&pool, 2).await.checkpoints != Tables::of_log(&longer).checkpoints
     {
         followers.cycle(longer.clone()).await.unwrap();
@@ -130,17 +132,17 @@ async fn rebuilt_generation_matches_log_and_follows_it() {
 
 #[tokio::test]
 async fn same_command_swaps_generation_built_earlier() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let pool = sessions(&stage);
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let pool = sessions(&fixture);
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
     rebuild_all(&pool, NO_SWAP).await;
     let expected = vec![(1, GenerationPhase::Active), (2, GenerationPhase::Ready)];
     assert_eq!(phases(&pool, Projection::Links).await, expected);
-    append_one_of_each(&stage, "after").await;
-    let longer = stage.log().await;
+    append_one_of_each(&fixture, "after").await;
+    let longer = fixture.log().await;
     followers.cycle(longer.clone()).await.unwrap();
     let plan = plan::plan(&pool.clone().into(), Projection::Links)
         .await
@@ -158,12 +160,12 @@ async fn same_command_swaps_generation_built_earlier() {
 
 #[tokio::test]
 async fn rebuild_without_projector_reaches_the_head() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let pool = sessions(&stage);
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let pool = sessions(&fixture);
     // No projector runs: the served generation does not move.
     rebuild_all(&pool, TO_SWAP).await;
-    let log = stage.log().await;
+    let log = fixture.log().await;
     assert_eq!(
         Tables::read_generation(&pool, 2).await,
         Tables::of_log(&log)
@@ -172,17 +174,17 @@ async fn rebuild_without_projector_reaches_the_head() {
 
 #[tokio::test]
 async fn rebuild_parks_unreadable_account_too() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
     let unknown = &log[3];
-    paint(stage.database.pool(), unknown).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    paint(fixture.database.pool(), unknown).await;
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     let account_id = unknown.event.account_id;
-    let parked = parkings(stage.database.pool(), account_id).await;
+    let parked = parkings(fixture.database.pool(), account_id).await;
     assert_eq!(parked.len(), Projection::ALL.len());
-    let pool = sessions(&stage);
+    let pool = sessions(&fixture);
     rebuild_all(&pool, TO_SWAP).await;
     assert_eq!(parkings(&pool, account_id).await, parked);
     assert_eq!(
@@ -200,12 +202,12 @@ async fn corrupt(pool: &PgPool, generation: i32) {
 
 #[tokio::test]
 async fn rebuild_replaces_wrong_generation() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
-    let pool = sessions(&stage);
-    corrupt(stage.database.pool(), 1).await;
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
+    let pool = sessions(&fixture);
+    corrupt(fixture.database.pool(), 1).await;
     let progress = Arc::new(ProgressReport::silent());
     let rebuilt = rebuild::rebuild(
         &pool.clone().into(),
@@ -232,12 +234,12 @@ async fn rebuild_replaces_wrong_generation() {
 
 #[tokio::test]
 async fn wrong_new_generation_is_not_served() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let pool = sessions(&stage);
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    fixture.apply_log().await;
+    let pool = sessions(&fixture);
     rebuild_all(&pool, NO_SWAP).await;
-    corrupt(stage.database.pool(), 2).await;
+    corrupt(fixture.database.pool(), 2).await;
     let progress = Arc::new(ProgressReport::silent());
     let error = rebuild::rebuild(
         &pool.clone().into(),
@@ -273,19 +275,21 @@ async fn terminate_verification(pool: &PgPool) {
 
 #[tokio::test]
 async fn verification_before_swap_survives_lost_sessions() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let pool = sessions(&stage);
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    fixture.apply_log().await;
+    let pool = sessions(&fixture);
     rebuild_links(&pool, NO_SWAP).await.unwrap();
     // Of a rebuild without new events, only the verification reads waiting events.
-    let mut lock = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+    let mut lock = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     sqlx::query("LOCK TABLE read_model.parked_events IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
         .await
         .unwrap();
     let lose_session = async {
-        terminate_verification(stage.database.pool()).await;
+        terminate_verification(fixture.database.pool()).await;
         lock.rollback().await.unwrap();
     };
     let (rebuilt, ()) = tokio::join!(rebuild_links(&pool, TO_SWAP), lose_session);
@@ -294,18 +298,18 @@ async fn verification_before_swap_survives_lost_sessions() {
 
 #[tokio::test]
 async fn operator_role_may_rebuild_rollback_drop() {
-    let stage = Stage::set().await;
-    let owner = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let owner = fixture.database.pool();
     raw_sql(ROLES).execute(owner).await.unwrap();
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
     let others = log
         .iter()
         .find(|it| it.event.payload.contains("before-other"));
     paint(owner, others.unwrap()).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let url = stage.database.url();
-    let options = event_store::session_options(url, SessionKind::Projector).unwrap();
+    fixture.apply_log().await;
+    let url = fixture.database.url();
+    let options = linkledger_event_store::session_options(url, SessionKind::Projector).unwrap();
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .connect_lazy_with(options.options([("role", "linkledger_operator")]));
@@ -313,7 +317,7 @@ async fn operator_role_may_rebuild_rollback_drop() {
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
         assert!(rebuilt.served);
     }
-    append_one_of_each(&stage, "after").await;
+    append_one_of_each(&fixture, "after").await;
     let progress = Arc::new(ProgressReport::silent());
     rollback::rollback(&pool.clone().into(), Projection::Links, None, progress)
         .await
@@ -331,13 +335,15 @@ async fn operator_role_may_rebuild_rollback_drop() {
 
 #[tokio::test]
 async fn rebuild_refuses_log_with_missing_event() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     let place = &log[5].event;
     let (shard, position) = (place.shard, place.position);
-    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+    let mut tx = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     for statement in [
         // Without the trigger that forbids it.
         "SET LOCAL session_replication_role = replica".to_owned(),
@@ -347,7 +353,7 @@ async fn rebuild_refuses_log_with_missing_event() {
         sqlx::query(statement).execute(&mut *tx).await.unwrap();
     }
     tx.commit().await.unwrap();
-    let pool = sessions(&stage);
+    let pool = sessions(&fixture);
     let progress = Arc::new(ProgressReport::silent());
     let error = rebuild::rebuild(
         &pool.clone().into(),

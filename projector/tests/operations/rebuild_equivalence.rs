@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use crate::{
     equivalence::{Owner, apply_in_batches, request},
+    fixture::Fixture,
     poisoned::{paint, restore},
     rebuild::{NO_SWAP, TO_SWAP, rebuild_all, sessions},
-    stage::Stage,
     tables::Tables,
 };
 use linkledger_projector::operations::rebuild::RebuildSettings;
@@ -32,9 +32,9 @@ async fn parked(pool: &PgPool, generation: i32) -> BTreeSet<(String, Uuid, i64, 
 }
 
 /// Applies the log in batches, and rebuilds up to its head.
-async fn apply_and_rebuild(stage: &Stage, lengths: &[usize], settings: RebuildSettings) {
-    apply_in_batches(stage, &stage.log().await, lengths).await;
-    let pool = sessions(stage);
+async fn apply_and_rebuild(fixture: &Fixture, lengths: &[usize], settings: RebuildSettings) {
+    apply_in_batches(fixture, &fixture.log().await, lengths).await;
+    let pool = sessions(fixture);
     for rebuilt in rebuild_all(&pool, settings).await {
         assert!(rebuilt.verified_events > 0);
     }
@@ -57,30 +57,30 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
-            let first = Owner::set_up(&stage).await;
-            let second = Owner::next_to(&stage, &first).await;
+            let fixture = Fixture::new().await;
+            let first = Owner::set_up(&fixture).await;
+            let second = Owner::next_to(&fixture, &first).await;
             let mut owners = [first, second];
             for (is_second, request) in requests {
-                owners[usize::from(is_second)].fulfil(&stage, request).await;
+                owners[usize::from(is_second)].fulfil(&fixture, request).await;
             }
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let unknown: BTreeSet<usize> = unknown.iter().map(|it| it.index(log.len())).collect();
             for index in &unknown {
-                paint(stage.database.pool(), &log[*index]).await;
+                paint(fixture.database.pool(), &log[*index]).await;
             }
-            apply_and_rebuild(&stage, &lengths, NO_SWAP).await;
+            apply_and_rebuild(&fixture, &lengths, NO_SWAP).await;
             // The command side can read these events; only the projector and the rebuild cannot.
             for index in &unknown {
-                restore(stage.database.pool(), &log[*index]).await;
+                restore(fixture.database.pool(), &log[*index]).await;
             }
             for (is_second, request) in later_requests {
-                owners[usize::from(is_second)].fulfil(&stage, request).await;
+                owners[usize::from(is_second)].fulfil(&fixture, request).await;
             }
             for index in &unknown {
-                paint(stage.database.pool(), &log[*index]).await;
+                paint(fixture.database.pool(), &log[*index]).await;
             }
-            apply_and_rebuild(&stage, &lengths, TO_SWAP).await;
+            apply_and_rebuild(&fixture, &lengths, TO_SWAP).await;
         });
     }
 }

@@ -25,22 +25,22 @@ use sqlx::PgPool;
 use tokio::process::{Child, Command};
 
 use crate::{
+    fixture::Fixture,
     rebuild::{TO_SWAP, append_one_of_each, phases, sessions},
-    stage::Stage,
 };
 
-async fn served_stage() -> Stage {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    stage
+async fn served_fixture() -> Fixture {
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    fixture.apply_log().await;
+    fixture
 }
 
-fn rebuild_of(stage: &Stage, which: &str, stop_at: Option<&str>) -> Child {
+fn rebuild_of(fixture: &Fixture, which: &str, stop_at: Option<&str>) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .args(["rebuild", which])
-        .env("DATABASE_URL", stage.database.url())
+        .env("DATABASE_URL", fixture.database.url())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -88,12 +88,12 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
         .into_iter()
         .enumerate()
     {
-        let stage = served_stage().await;
-        let pool = stage.database.pool();
-        let frozen = rebuild_of(&stage, "links", Some(stop_at));
+        let fixture = served_fixture().await;
+        let pool = fixture.database.pool();
+        let frozen = rebuild_of(&fixture, "links", Some(stop_at));
         let pid = stopped(&frozen).await;
         session_ended(pool).await;
-        let second = rebuild_of(&stage, "links", None)
+        let second = rebuild_of(&fixture, "links", None)
             .wait_with_output()
             .await
             .unwrap();
@@ -104,7 +104,7 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
         let expected = [(1, GenerationPhase::Standby), (2, GenerationPhase::Active)];
         assert_eq!(phases(pool, Projection::Links).await, expected, "{stop_at}");
         // The next rebuild makes a new generation.
-        let third = rebuild_of(&stage, "links", None)
+        let third = rebuild_of(&fixture, "links", None)
             .wait_with_output()
             .await
             .unwrap();
@@ -116,8 +116,8 @@ async fn frozen_rebuild_keeps_generation_finished_by_another() {
 
 #[tokio::test]
 async fn finished_generation_enters_no_build_phase() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     let progress = Arc::new(ProgressReport::silent());
     rebuild::rebuild(
         &pool.clone().into(),
@@ -139,8 +139,8 @@ async fn finished_generation_enters_no_build_phase() {
 
 #[tokio::test]
 async fn superseded_command_swaps_nothing() {
-    let stage = served_stage().await;
-    let pool = sessions(&stage);
+    let fixture = served_fixture().await;
+    let pool = sessions(&fixture);
     let command = audit::OperatorCommand {
         name: "rebuild",
         projections: &[Projection::Links],
@@ -153,7 +153,7 @@ async fn superseded_command_swaps_nothing() {
             "UPDATE read_model.operations SET finished_at = now(), outcome = 'interrupted',
                                               detail = 'its process has died'",
         )
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await?;
         let progress = Arc::new(ProgressReport::silent());
         rebuild::rebuild(
@@ -176,8 +176,8 @@ async fn superseded_command_swaps_nothing() {
 
 #[tokio::test]
 async fn interrupted_rebuild_names_the_generations_served() {
-    let stage = served_stage().await;
-    let rebuild = rebuild_of(&stage, "--all", Some("swap.committed:1"));
+    let fixture = served_fixture().await;
+    let rebuild = rebuild_of(&fixture, "--all", Some("swap.committed:1"));
     let pid = stopped(&rebuild).await;
     kill(pid, Signal::SIGTERM).unwrap();
     kill(pid, Signal::SIGCONT).unwrap();

@@ -17,7 +17,7 @@ use linkledger_testing::{in_all, in_all_but, record};
 use sqlx::PgPool;
 use tokio::process::Command;
 
-use crate::{rebuild::append_one_of_each, stage::Stage, tables::Tables};
+use crate::{fixture::Fixture, rebuild::append_one_of_each, tables::Tables};
 
 const SIGKILL: i32 = 9;
 /// Some chunks in each shard with events.
@@ -25,11 +25,11 @@ const LINKS: usize = 120;
 const MAX_RATE: &str = "2000";
 
 /// Runs the command as an operator does; the process dies at `fail_at`, for example `swap.written:1`.
-async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> Output {
+async fn projector(fixture: &Fixture, arguments: &[&str], fail_at: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
     command
         .args(arguments)
-        .env("DATABASE_URL", stage.database.url())
+        .env("DATABASE_URL", fixture.database.url())
         .stdin(Stdio::null());
     record::logs_of(command.as_std_mut(), "rebuild");
     if let Some(fail_at) = fail_at {
@@ -38,15 +38,15 @@ async fn projector(stage: &Stage, arguments: &[&str], fail_at: Option<&str>) -> 
     command.output().await.unwrap()
 }
 
-async fn dies(stage: &Stage, arguments: &[&str], fail_at: &str) {
-    let output = projector(stage, arguments, Some(fail_at)).await;
+async fn dies(fixture: &Fixture, arguments: &[&str], fail_at: &str) {
+    let output = projector(fixture, arguments, Some(fail_at)).await;
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(SIGKILL), "{fail_at}: {text}");
-    assert_served_is_whole(stage.database.pool(), fail_at).await;
+    assert_served_is_whole(fixture.database.pool(), fail_at).await;
 }
 
-async fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
-    let output = projector(stage, arguments, None).await;
+async fn succeeds(fixture: &Fixture, arguments: &[&str]) -> String {
+    let output = projector(fixture, arguments, None).await;
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {text}");
     String::from_utf8(output.stdout).unwrap()
@@ -89,11 +89,11 @@ async fn served(pool: &PgPool) -> Vec<i32> {
 
 #[tokio::test]
 async fn killed_rebuild_is_finished_by_the_same_command() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    append_one_of_each(&stage, "before").await;
-    stage.account_with_links("many", LINKS).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    append_one_of_each(&fixture, "before").await;
+    fixture.account_with_links("many", LINKS).await;
+    fixture.apply_log().await;
     let rebuild = ["rebuild", "--all", "--max-rate", MAX_RATE];
     for fail_at in [
         "rebuild.created:2",
@@ -104,28 +104,28 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
         "swap.locked:1",
         "swap.written:1",
     ] {
-        dies(&stage, &rebuild, fail_at).await;
+        dies(&fixture, &rebuild, fail_at).await;
         assert_eq!(served(pool).await, in_all(1), "{fail_at}");
         // The projector continues meanwhile.
-        stage
+        fixture
             .account_with_links(&fail_at.replace(['.', ':'], ""), 1)
             .await;
-        stage.followers().cycle(stage.log().await).await.unwrap();
+        fixture.apply_log().await;
     }
-    dies(&stage, &rebuild, "swap.committed:1").await;
+    dies(&fixture, &rebuild, "swap.committed:1").await;
     let [first, second, ..] = Projection::ALL;
     let expected = in_all_but(1, [(first, 2)]);
     assert_eq!(served(pool).await, expected);
-    dies(&stage, &rebuild, "swap.committed:2").await;
+    dies(&fixture, &rebuild, "swap.committed:2").await;
     let expected = in_all_but(1, [(first, 3), (second, 2)]);
     assert_eq!(served(pool).await, expected);
-    succeeds(&stage, &["rebuild", "redirects"]).await;
+    succeeds(&fixture, &["rebuild", "redirects"]).await;
     let expected = in_all_but(1, [(first, 3), (second, 2), (Projection::Redirects, 2)]);
     assert_eq!(served(pool).await, expected);
     assert_served_is_whole(pool, "at last").await;
-    let tables = Tables::of_log(&stage.log().await);
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    let tables = Tables::of_log(&fixture.log().await);
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     let of_links = served(pool).await[Projection::Links.index()];
     let read = Tables::read_generation(pool, of_links).await;
     assert_eq!(read.links, tables.links);
@@ -133,15 +133,15 @@ async fn killed_rebuild_is_finished_by_the_same_command() {
 
 #[tokio::test]
 async fn killed_rollback_and_drop_are_finished_by_repetition() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    append_one_of_each(&stage, "before").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    succeeds(&stage, &["rebuild", "redirects"]).await;
-    append_one_of_each(&stage, "after").await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    stage.account_with_links("many", 2 * LINKS).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    append_one_of_each(&fixture, "before").await;
+    fixture.apply_log().await;
+    succeeds(&fixture, &["rebuild", "redirects"]).await;
+    append_one_of_each(&fixture, "after").await;
+    fixture.apply_log().await;
+    fixture.account_with_links("many", 2 * LINKS).await;
+    fixture.apply_log().await;
     let rollback = ["rollback", "redirects", "--max-rate", MAX_RATE];
     for fail_at in [
         // More than one chunk for each account: a low rate makes short chunks.
@@ -150,24 +150,24 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
         "swap.locked:1",
         "swap.written:1",
     ] {
-        dies(&stage, &rollback, fail_at).await;
+        dies(&fixture, &rollback, fail_at).await;
         let expected = in_all_but(1, [(Projection::Redirects, 2)]);
         assert_eq!(served(pool).await, expected, "{fail_at}");
     }
-    dies(&stage, &["rollback", "redirects"], "swap.committed:1").await;
+    dies(&fixture, &["rollback", "redirects"], "swap.committed:1").await;
     assert_eq!(served(pool).await, in_all(1));
 
     // Two generations are served in turn.
-    succeeds(&stage, &["rollback", "redirects"]).await;
-    succeeds(&stage, &["rollback", "redirects"]).await;
+    succeeds(&fixture, &["rollback", "redirects"]).await;
+    succeeds(&fixture, &["rollback", "redirects"]).await;
     let drop = ["drop", "redirects", "2"];
-    let output = projector(&stage, &drop, None).await;
+    let output = projector(&fixture, &drop, None).await;
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
         !output.status.success() && text.contains("try again in"),
         "{text}"
     );
-    let output = projector(&stage, &["drop", "redirects", "1"], None).await;
+    let output = projector(&fixture, &["drop", "redirects", "1"], None).await;
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
         !output.status.success() && text.contains("is served"),
@@ -178,16 +178,16 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
         .await
         .unwrap();
     for step in 1..=3 {
-        dies(&stage, &drop, "drop.step:1").await;
+        dies(&fixture, &drop, "drop.step:1").await;
         let known = generation::list(pool, Projection::Redirects).await.unwrap();
         assert_eq!(known[1].phase, GenerationPhase::Dropping, "{step}");
-        let output = projector(&stage, &["rollback", "redirects"], None).await;
+        let output = projector(&fixture, &["rollback", "redirects"], None).await;
         assert!(
             !output.status.success(),
             "what is half dropped is not served"
         );
     }
-    succeeds(&stage, &drop).await;
+    succeeds(&fixture, &drop).await;
     let known = generation::list(pool, Projection::Redirects).await.unwrap();
     assert_eq!(known.len(), 1);
     let left: i64 = sqlx::query_scalar(
@@ -198,5 +198,5 @@ async fn killed_rollback_and_drop_are_finished_by_repetition() {
     .unwrap();
     assert_eq!(left, 0);
     assert_served_is_whole(pool, "at last").await;
-    assert!(Tables::read(pool).await == Tables::of_log(&stage.log().await));
+    assert!(Tables::read(pool).await == Tables::of_log(&fixture.log().await));
 }

@@ -14,42 +14,42 @@ use linkledger_projector::{
 };
 
 use crate::{
+    fixture::Fixture,
     poisoned::{paint, parkings, restore},
     rebuild::{NO_SWAP, TO_SWAP, append_one_of_each, rebuild_all, rebuild_links, sessions},
-    stage::Stage,
     tables::Tables,
 };
 
-/// Returns a stage on which one account is parked everywhere, the followers that parked the account, and
+/// Returns a fixture on which one account is parked everywhere, the followers that parked the account, and
 /// the event that caused the parking.
-async fn parked_stage() -> (Stage, Followers, PublishedEvent) {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let painted = stage.log().await.remove(3);
-    paint(stage.database.pool(), &painted).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
-    (stage, followers, painted)
+async fn parked_fixture() -> (Fixture, Followers, PublishedEvent) {
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let painted = fixture.log().await.remove(3);
+    paint(fixture.database.pool(), &painted).await;
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
+    (fixture, followers, painted)
 }
 
-async fn release(stage: &Stage, painted: &PublishedEvent) -> AccountId {
+async fn release(fixture: &Fixture, painted: &PublishedEvent) -> AccountId {
     let account_id = painted.event.account_id;
-    restore(stage.database.pool(), painted).await;
-    let retried = retry(&stage.database.pool().clone().into(), Some(account_id)).await;
+    restore(fixture.database.pool(), painted).await;
+    let retried = retry(&fixture.database.pool().clone().into(), Some(account_id)).await;
     assert!(retried.unwrap().iter().all(|it| it.released));
     account_id
 }
 
 #[tokio::test]
 async fn generation_that_parks_more_is_not_served() {
-    let stage = Stage::set().await;
-    append_one_of_each(&stage, "before").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let fixture = Fixture::new().await;
+    append_one_of_each(&fixture, "before").await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     // The release of the rebuild is older than the running one, and cannot read the event.
-    paint(stage.database.pool(), &log[3]).await;
+    paint(fixture.database.pool(), &log[3]).await;
     let account_id = log[3].event.account_id;
-    let pool = sessions(&stage);
+    let pool = sessions(&fixture);
 
     let built = rebuild_links(&pool, NO_SWAP).await.unwrap();
     assert_eq!(built.would_park.as_ref().unwrap().accounts, 1);
@@ -70,7 +70,7 @@ async fn generation_that_parks_more_is_not_served() {
     assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
 
     // The newer release finishes the rebuild.
-    restore(stage.database.pool(), &log[3]).await;
+    restore(fixture.database.pool(), &log[3]).await;
     assert!(rebuild_links(&pool, TO_SWAP).await.unwrap().served);
     let tables = Tables::read_generation(&pool, 2).await;
     assert_eq!(tables.links, Tables::of_log(&log).links);
@@ -78,11 +78,11 @@ async fn generation_that_parks_more_is_not_served() {
 
 #[tokio::test]
 async fn account_released_during_rebuild_stays_released() {
-    let (stage, _followers, painted) = parked_stage().await;
-    let pool = sessions(&stage);
+    let (fixture, _followers, painted) = parked_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_all(&pool, NO_SWAP).await;
-    let account_id = release(&stage, &painted).await;
-    let log = stage.log().await;
+    let account_id = release(&fixture, &painted).await;
+    let log = fixture.log().await;
     assert_eq!(Tables::read(&pool).await, Tables::of_log(&log));
     for rebuilt in rebuild_all(&pool, TO_SWAP).await {
         assert!(rebuilt.served);
@@ -96,10 +96,10 @@ async fn account_released_during_rebuild_stays_released() {
 
 #[tokio::test]
 async fn rollback_keeps_released_account_released() {
-    let (stage, _followers, painted) = parked_stage().await;
-    let pool = sessions(&stage);
+    let (fixture, _followers, painted) = parked_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_all(&pool, TO_SWAP).await;
-    let account_id = release(&stage, &painted).await;
+    let account_id = release(&fixture, &painted).await;
     for projection in Projection::ALL {
         let progress = Arc::new(ProgressReport::silent());
         let back = rollback::rollback(&pool.clone().into(), projection, None, progress).await;
@@ -108,18 +108,18 @@ async fn rollback_keeps_released_account_released() {
     assert_eq!(parkings(&pool, account_id).await, []);
     assert_eq!(
         Tables::read(&pool).await,
-        Tables::of_log(&stage.log().await)
+        Tables::of_log(&fixture.log().await)
     );
 }
 
 #[tokio::test]
 async fn rollback_to_generation_that_parks_more_is_refused() {
-    let (stage, _followers, painted) = parked_stage().await;
-    let pool = sessions(&stage);
+    let (fixture, _followers, painted) = parked_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_all(&pool, TO_SWAP).await;
-    let account_id = release(&stage, &painted).await;
+    let account_id = release(&fixture, &painted).await;
     // The release of the rollback is older, and cannot read the event.
-    paint(stage.database.pool(), &painted).await;
+    paint(fixture.database.pool(), &painted).await;
     let progress = Arc::new(ProgressReport::silent());
     let error = rollback::rollback(&pool.clone().into(), Projection::Links, None, progress)
         .await
@@ -138,18 +138,18 @@ async fn rollback_to_generation_that_parks_more_is_refused() {
 
 #[tokio::test]
 async fn swap_releases_accounts_parked_earlier_than_live() {
-    let (stage, mut followers, painted) = parked_stage().await;
-    let pool = sessions(&stage);
+    let (fixture, mut followers, painted) = parked_fixture().await;
+    let pool = sessions(&fixture);
     rebuild_all(&pool, NO_SWAP).await;
     // The served generation is parked for a later event now.
     let account_id = painted.event.account_id;
-    let later = stage.log().await.into_iter().rev();
+    let later = fixture.log().await.into_iter().rev();
     let later = later
         .into_iter()
         .find(|it| it.event.account_id == account_id);
     let later = later.unwrap();
-    paint(stage.database.pool(), &later).await;
-    restore(stage.database.pool(), &painted).await;
+    paint(fixture.database.pool(), &later).await;
+    restore(fixture.database.pool(), &painted).await;
     retry(&pool.clone().into(), Some(account_id)).await.unwrap();
     let parked = parkings(&pool, account_id).await;
     assert!(parked.iter().all(|it| it.1 == later.event.position));

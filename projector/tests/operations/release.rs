@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    id::AccountId,
-    shard::Shard,
-};
+use linkledger_core::{id::AccountId, shard::Shard};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::parked::{RetriedAccount, retry},
     pipeline::{
@@ -25,8 +22,8 @@ use sqlx::{PgPool, raw_sql};
 use crate::{
     cache_changes::{changes, subjects_of_log},
     events::{deleted, destination_changed, disabled, suspended},
+    fixture::Fixture,
     poisoned::{paint, parkings, restore, tables_without},
-    stage::Stage,
     tables::Tables,
 };
 
@@ -38,10 +35,10 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    pub(crate) async fn set_up(stage: &Stage) -> Self {
-        let pool = stage.database.pool();
-        let account_id = stage.account_with_links("parked", 8).await;
-        let links = stage.append_links(account_id, "changed", 4).await;
+    pub(crate) async fn set_up(fixture: &Fixture) -> Self {
+        let pool = fixture.database.pool();
+        let account_id = fixture.account_with_links("parked", 8).await;
+        let links = fixture.append_links(account_id, "changed", 4).await;
         let events = [
             destination_changed(&links[0], "https://first.example/"),
             destination_changed(&links[0], "https://second.example/"),
@@ -49,11 +46,11 @@ impl Parked {
             suspended(account_id, true),
             deleted(&links[2]),
         ];
-        stage.append(account_id, &events).await;
-        let log = stage.log().await;
+        fixture.append(account_id, &events).await;
+        let log = fixture.log().await;
         paint(pool, &log[7]).await;
-        let mut followers = stage.followers();
-        followers.cycle(stage.log().await).await.unwrap();
+        let mut followers = fixture.followers();
+        followers.cycle(fixture.log().await).await.unwrap();
         assert_eq!(
             parkings(pool, account_id).await.len(),
             Projection::ALL.len()
@@ -76,9 +73,9 @@ impl Parked {
 
 #[tokio::test]
 async fn retry_applies_waiting_events_and_appends_changes() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let mut parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let mut parked = Parked::set_up(&fixture).await;
     assert_eq!(changes(pool).await, []);
     let retried = retry(&pool.clone().into(), Some(parked.account_id))
         .await
@@ -88,14 +85,16 @@ async fn retry_applies_waiting_events_and_appends_changes() {
         "{retried:?}"
     );
 
-    let log = stage.log().await;
+    let log = fixture.log().await;
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     let told = changes(pool).await.into_iter().map(|row| (row.1, row.2));
     assert_eq!(told.collect::<BTreeSet<_>>(), subjects_of_log(&log));
     assert_eq!(left(pool).await, 0);
 
-    stage.append_links(parked.account_id, "afterwards", 2).await;
-    let log = stage.log().await;
+    fixture
+        .append_links(parked.account_id, "afterwards", 2)
+        .await;
+    let log = fixture.log().await;
     // The followers still remember the account as parked.
     parked.followers.cycle(log.clone()).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
@@ -114,9 +113,9 @@ async fn left(pool: &PgPool) -> i64 {
 
 #[tokio::test]
 async fn events_during_release_wait_behind_others() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let mut parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let mut parked = Parked::set_up(&fixture).await;
     for projection in Projection::ALL {
         for turn in 0.. {
             let parking = parked.parking(pool, projection).await.unwrap();
@@ -132,20 +131,20 @@ async fn events_during_release_wait_behind_others() {
                 (7, ReleaseState::Unfinished)
             );
             let name = format!("{projection}-{turn}");
-            stage.append_links(parked.account_id, &name, 1).await;
-            parked.followers.cycle(stage.log().await).await.unwrap();
+            fixture.append_links(parked.account_id, &name, 1).await;
+            parked.followers.cycle(fixture.log().await).await.unwrap();
         }
     }
-    let log = stage.log().await;
+    let log = fixture.log().await;
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     assert_eq!(left(pool).await, 0);
 }
 
 #[tokio::test]
 async fn killed_release_keeps_uncommitted_events_waiting() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     raw_sql(
         "CREATE FUNCTION nap() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN
@@ -175,7 +174,7 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
     };
     eventually("the release is in its transaction, and killed", asleep).await;
     assert!(killed.await.unwrap().is_err());
-    let log = stage.log().await;
+    let log = fixture.log().await;
     let before = tables_without(&log, parked.account_id, 8);
     assert_eq!(Tables::read(pool).await, before);
     assert_eq!(
@@ -195,7 +194,7 @@ async fn killed_release_keeps_uncommitted_events_waiting() {
         (attempt.applied, attempt.state),
         (5, ReleaseState::Unfinished)
     );
-    let mut followers = stage.followers();
+    let mut followers = fixture.followers();
     while is_releasing(&mut followers).await {}
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
     assert_eq!(left(pool).await, 0);
@@ -209,15 +208,15 @@ async fn is_releasing(followers: &mut Followers) -> bool {
 
 #[tokio::test]
 async fn start_releases_only_applicable_accounts() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
-    let stuck = stage.account_with_links("stuck", 3).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
+    let stuck = fixture.account_with_links("stuck", 3).await;
+    let log = fixture.log().await;
     let unreadable = log.iter().find(|it| it.event.account_id == stuck).unwrap();
     paint(pool, unreadable).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     while is_releasing(&mut followers).await {}
     assert_eq!(parkings(pool, parked.account_id).await, []);
     assert_eq!(parkings(pool, stuck).await.len(), Projection::ALL.len());
@@ -226,10 +225,10 @@ async fn start_releases_only_applicable_accounts() {
 
 #[tokio::test]
 async fn release_stops_at_next_poison_event() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
+    let log = fixture.log().await;
     paint(pool, &log[10]).await;
     let retried = retry(&pool.clone().into(), Some(parked.account_id))
         .await
@@ -249,9 +248,9 @@ async fn release_stops_at_next_poison_event() {
 
 #[tokio::test]
 async fn release_isolates_refused_row_among_many() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     let picky = "ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'parked-6X')";
     raw_sql(picky).execute(pool).await.unwrap();
     let retried = retry(&pool.clone().into(), Some(parked.account_id))
@@ -260,7 +259,7 @@ async fn release_isolates_refused_row_among_many() {
     let released = retried.iter().map(|it| (it.projection, it.released));
     let expected = Projection::ALL.map(|it| (it.name(), it != Projection::Links));
     assert_eq!(released.collect::<Vec<_>>(), expected);
-    let log = stage.log().await;
+    let log = fixture.log().await;
     let expected = Tables::of_log(&log);
     assert_eq!(
         Tables::read(pool).await.without_links(),
@@ -284,9 +283,9 @@ async fn release_isolates_refused_row_among_many() {
 
 #[tokio::test]
 async fn concurrent_releases_apply_each_event_once() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     let databases = pool.clone().into();
     let both = tokio::join!(
         retry(&databases, Some(parked.account_id)),
@@ -301,15 +300,18 @@ async fn concurrent_releases_apply_each_event_once() {
         applied(both.0) + applied(both.1),
         Projection::ALL.len() * 23
     );
-    assert_eq!(Tables::read(pool).await, Tables::of_log(&stage.log().await));
+    assert_eq!(
+        Tables::read(pool).await,
+        Tables::of_log(&fixture.log().await)
+    );
     assert_eq!(left(pool).await, 0);
 }
 
 #[tokio::test]
 async fn event_absent_from_log_fails_release() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = Parked::set_up(&fixture).await;
     sqlx::query("UPDATE read_model.parked_events SET position = position + 1000")
         .execute(pool)
         .await
@@ -326,8 +328,8 @@ async fn event_absent_from_log_fails_release() {
 
 #[tokio::test]
 async fn release_commits_synchronously() {
-    let stage = Stage::set().await;
-    let parked = Parked::set_up(&stage).await;
+    let fixture = Fixture::new().await;
+    let parked = Parked::set_up(&fixture).await;
     raw_sql(
         "CREATE TABLE settings (value text);
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -338,15 +340,16 @@ async fn release_commits_synchronously() {
          CREATE CONSTRAINT TRIGGER note AFTER DELETE ON read_model.parked_accounts
              DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();",
     )
-    .execute(stage.database.pool())
+    .execute(fixture.database.pool())
     .await
     .unwrap();
-    let pool = event_store::pool(stage.database.url(), SessionKind::Projector, 1).unwrap();
+    let pool =
+        linkledger_event_store::pool(fixture.database.url(), SessionKind::Projector, 1).unwrap();
     retry(&pool.clone().into(), Some(parked.account_id))
         .await
         .unwrap();
     let noted: Vec<String> = sqlx::query_scalar("SELECT value FROM settings")
-        .fetch_all(stage.database.pool())
+        .fetch_all(fixture.database.pool())
         .await
         .unwrap();
     assert_eq!(noted, ["on"; Projection::ALL.len()]);

@@ -6,54 +6,54 @@ use linkledger_core::{cloud_event::PublishedEvent, shard::Shard};
 
 use crate::{
     cycles::{cycle_until, cycle_until_idle, floor},
+    fixture::Fixture,
     rebuild::{TO_SWAP, rebuild_all, sessions},
-    stage::Stage,
     tables::Tables,
 };
 
-async fn apply_until_complete(stage: &Stage) {
-    let mut followers = stage.followers();
-    let log = stage.log().await;
+async fn apply_until_complete(fixture: &Fixture) {
+    let mut followers = fixture.followers();
+    let log = fixture.log().await;
     for _ in 0..1_000 {
         followers.cycle(Vec::new()).await.unwrap();
-        if Tables::read(stage.database.pool()).await == Tables::of_log(&log) {
+        if Tables::read(fixture.database.pool()).await == Tables::of_log(&log) {
             return;
         }
     }
     panic!("the read tables do not become what the log says");
 }
 
-async fn run(stage: &Stage, statement: &str) {
+async fn run(fixture: &Fixture, statement: &str) {
     let statement = sqlx::AssertSqlSafe(statement.to_owned());
-    let done = sqlx::raw_sql(statement).execute(stage.database.pool());
+    let done = sqlx::raw_sql(statement).execute(fixture.database.pool());
     done.await.unwrap();
 }
 
 /// Returns the position of each projection in a shard.
-async fn positions(stage: &Stage, shard: Shard) -> Vec<(String, i64)> {
+async fn positions(fixture: &Fixture, shard: Shard) -> Vec<(String, i64)> {
     sqlx::query_as(
         "SELECT projection, position FROM read_model.checkpoints
          WHERE shard = $1 AND role = 'live' ORDER BY projection",
     )
     .bind(shard.number())
-    .fetch_all(stage.database.pool())
+    .fetch_all(fixture.database.pool())
     .await
     .unwrap()
 }
 
 #[tokio::test]
 async fn projection_of_other_log_is_refused_until_repaired() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("refused", 1).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("refused", 1).await;
     let shard = Shard::of(account_id);
-    let other = stage.account_with_links("other", 1).await;
+    let other = fixture.account_with_links("other", 1).await;
     let mut others = vec![other];
     while Shard::of(others[0]) == shard {
         let prefix = format!("another-{}", others.len());
-        others.insert(0, stage.account_with_links(&prefix, 1).await);
+        others.insert(0, fixture.account_with_links(&prefix, 1).await);
     }
     let other = Shard::of(others[0]);
-    let heads = linkledger_core::event_store::log::heads(stage.database.pool());
+    let heads = linkledger_event_store::log::heads(fixture.database.pool());
     let heads = heads.await.unwrap();
     let (head, other_head) = (heads[shard.index()], heads[other.index()]);
     for (wrong, refused_at, repaired) in [
@@ -71,9 +71,9 @@ async fn projection_of_other_log_is_refused_until_repaired() {
         let empty = "TRUNCATE read_model.links, read_model.redirects, read_model.credit_balances,
             read_model.credit_entries;
             UPDATE read_model.checkpoints SET position = 0, epoch = 1;";
-        run(&stage, &[empty, &one].concat()).await;
-        let mut followers = stage.followers();
-        cycle_until(&stage, &mut followers, (other, other_head)).await;
+        run(&fixture, &[empty, &one].concat()).await;
+        let mut followers = fixture.followers();
+        cycle_until(&fixture, &mut followers, (other, other_head)).await;
         cycle_until_idle(&mut followers).await;
         // The other projections of the shard go on.
         let expected = [
@@ -82,21 +82,21 @@ async fn projection_of_other_log_is_refused_until_repaired() {
             ("redirects", head),
         ];
         assert_eq!(
-            positions(&stage, shard).await,
+            positions(&fixture, shard).await,
             expected.map(|(name, at)| (name.to_owned(), at))
         );
-        run(&stage, &set(repaired, shard)).await;
-        cycle_until(&stage, &mut followers, (shard, head)).await;
+        run(&fixture, &set(repaired, shard)).await;
+        cycle_until(&fixture, &mut followers, (shard, head)).await;
     }
 }
 
 #[tokio::test]
 async fn shard_stays_refused_when_log_grows_beyond_checkpoint() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("first", 1).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("first", 1).await;
     let shard = Shard::of(account_id);
     let heads = async || {
-        let heads = linkledger_core::event_store::log::heads(stage.database.pool());
+        let heads = linkledger_event_store::log::heads(fixture.database.pool());
         heads.await.unwrap()[shard.index()]
     };
     // The read tables, on a server of their own, have an event that the log has lost.
@@ -104,59 +104,59 @@ async fn shard_stays_refused_when_log_grows_beyond_checkpoint() {
     let set = |position| {
         format!("UPDATE read_model.checkpoints SET position = {position} WHERE shard = {shard}")
     };
-    run(&stage, &set(lost)).await;
-    let mut followers = stage.followers();
+    run(&fixture, &set(lost)).await;
+    let mut followers = fixture.followers();
     followers.cycle(Vec::new()).await.unwrap();
-    stage.append_links(account_id, "later", 2).await;
+    fixture.append_links(account_id, "later", 2).await;
     // A refused shard is checked again every second.
     let until = Instant::now() + Duration::from_millis(2_500);
     while Instant::now() < until {
         followers.cycle(Vec::new()).await.unwrap();
     }
-    assert_eq!(floor(&stage, shard).await, lost);
-    run(&stage, &set(0)).await;
-    cycle_until(&stage, &mut followers, (shard, heads().await)).await;
+    assert_eq!(floor(&fixture, shard).await, lost);
+    run(&fixture, &set(0)).await;
+    cycle_until(&fixture, &mut followers, (shard, heads().await)).await;
 }
 
 #[tokio::test]
 async fn rebuild_after_raised_epoch_resumes_projections() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 3).await;
-    apply_until_complete(&stage).await;
-    let mut followers = stage.followers();
-    cycle_until(&stage, &mut followers, (Shard::of(account_id), 7)).await;
-    run(&stage, "UPDATE event_store.log_meta SET epoch = 2").await;
-    let before = Tables::read(stage.database.pool()).await;
-    stage.append_links(account_id, "after", 2).await;
-    let mut restarted = stage.followers();
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("before", 3).await;
+    apply_until_complete(&fixture).await;
+    let mut followers = fixture.followers();
+    cycle_until(&fixture, &mut followers, (Shard::of(account_id), 7)).await;
+    run(&fixture, "UPDATE event_store.log_meta SET epoch = 2").await;
+    let before = Tables::read(fixture.database.pool()).await;
+    fixture.append_links(account_id, "after", 2).await;
+    let mut restarted = fixture.followers();
     restarted.cycle(Vec::new()).await.unwrap();
-    assert_eq!(Tables::read(stage.database.pool()).await, before);
+    assert_eq!(Tables::read(fixture.database.pool()).await, before);
 
-    rebuild_all(&sessions(&stage), TO_SWAP).await;
-    let log = stage.log().await;
-    let rebuilt = Tables::read_generation(stage.database.pool(), 2).await;
+    rebuild_all(&sessions(&fixture), TO_SWAP).await;
+    let log = fixture.log().await;
+    let rebuilt = Tables::read_generation(fixture.database.pool(), 2).await;
     assert_eq!(rebuilt, Tables::of_log(&log));
     let epochs = "SELECT DISTINCT epoch FROM read_model.checkpoints WHERE role = 'live'";
     let epochs: Vec<i32> = sqlx::query_scalar(epochs)
-        .fetch_all(stage.database.pool())
+        .fetch_all(fixture.database.pool())
         .await
         .unwrap();
     assert_eq!(epochs, [2]);
     // Running processes continue with the new epoch.
-    stage.append_links(account_id, "last", 1).await;
+    fixture.append_links(account_id, "last", 1).await;
     for followers in [&mut restarted, &mut followers] {
-        cycle_until(&stage, followers, (Shard::of(account_id), 13)).await;
+        cycle_until(&fixture, followers, (Shard::of(account_id), 13)).await;
     }
 }
 
 #[tokio::test]
 async fn running_projector_stops_at_raised_epoch() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("before", 3).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("before", 3).await;
     let shard = Shard::of(account_id);
-    let mut followers = stage.followers();
-    cycle_until(&stage, &mut followers, (shard, 7)).await;
-    run(&stage, "UPDATE event_store.log_meta SET epoch = 2").await;
+    let mut followers = fixture.followers();
+    cycle_until(&fixture, &mut followers, (shard, 7)).await;
+    run(&fixture, "UPDATE event_store.log_meta SET epoch = 2").await;
     let until = Instant::now() + Duration::from_mins(2);
     while followers
         .reports()
@@ -166,10 +166,10 @@ async fn running_projector_stops_at_raised_epoch() {
         assert!(Instant::now() < until, "it goes on in the former epoch");
         followers.cycle(Vec::new()).await.unwrap();
     }
-    stage.append_links(account_id, "after", 2).await;
-    let log = stage.log().await.into_iter();
+    fixture.append_links(account_id, "after", 2).await;
+    let log = fixture.log().await.into_iter();
     let log = log.map(|it| PublishedEvent { log_epoch: 2, ..it });
     followers.cycle(log.collect()).await.unwrap();
     cycle_until_idle(&mut followers).await;
-    assert_eq!(floor(&stage, shard).await, 7);
+    assert_eq!(floor(&fixture, shard).await, 7);
 }

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use crate::{process, stage::Stage};
+use crate::{fixture::Fixture, process};
 
 #[tokio::test]
 async fn the_last_phase_ends_with_all_that_was_to_be_done() {
-    let stage = Stage::set().await;
-    stage.account_with_links("told", 2).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.account_with_links("told", 2).await;
+    fixture.apply_log().await;
     for (arguments, ends) in [
         (vec!["verify"], "verifying redirects: 5 of 5 events in "),
         (vec!["verify", "--json"], "verifying redirects"),
     ] {
         let is_json = arguments.contains(&"--json");
-        let output = process::run(&stage.database, &arguments).await;
+        let output = process::run(&fixture.database, &arguments).await;
         let text = String::from_utf8(output.stderr).unwrap();
         let last = text.lines().last().unwrap();
         if is_json {

@@ -14,9 +14,9 @@ use sqlx::{PgPool, raw_sql};
 
 use crate::{
     events::{deleted, destination_changed, disabled, enabled},
+    fixture::Fixture,
     poisoned::{paint, parkings, restore},
     rebuild::{TO_SWAP, rebuild_all, sessions},
-    stage::Stage,
     tables::Tables,
     verified::assert_nothing_is_wrong,
 };
@@ -39,20 +39,20 @@ async fn skip_and_retry(pool: &PgPool, account_id: AccountId) -> Vec<RetriedAcco
 }
 
 /// Returns a parked account, its intact log, and the position of the poison event.
-async fn parked(stage: &Stage) -> (AccountId, Vec<PublishedEvent>, Position) {
-    let account_id = stage.account_with_links("parked", 4).await;
-    let log = stage.log().await;
+async fn parked(fixture: &Fixture) -> (AccountId, Vec<PublishedEvent>, Position) {
+    let account_id = fixture.account_with_links("parked", 4).await;
+    let log = fixture.log().await;
     // Event 4 is a charge: creations have even positions.
-    paint(stage.database.pool(), &log[4]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    paint(fixture.database.pool(), &log[4]).await;
+    fixture.apply_log().await;
     (account_id, log, 5)
 }
 
 #[tokio::test]
 async fn skipped_event_stays_skipped_and_rest_applies() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, log, position) = parked(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, log, position) = parked(&fixture).await;
     let skipped = skip(&pool.clone().into(), request(account_id))
         .await
         .unwrap();
@@ -71,17 +71,17 @@ async fn skipped_event_stays_skipped_and_rest_applies() {
         .execute(pool)
         .await
         .unwrap();
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read(pool).await, expected);
 }
 
 #[tokio::test]
 async fn skip_records_operator_and_reason() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, ..) = parked(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, ..) = parked(&fixture).await;
     skip_and_retry(pool, account_id).await;
     let recorded: Vec<(String, String, String, String, String)> = sqlx::query_as(
         "SELECT projection, subject, operator, reason, detail FROM read_model.operations
@@ -101,19 +101,19 @@ async fn skip_records_operator_and_reason() {
 
 #[tokio::test]
 async fn event_after_skipped_creation_writes_the_rows() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("other", 1).await;
-    let links: Vec<LinkCreated> = stage.append_links(account_id, "painted", 3).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("other", 1).await;
+    let links: Vec<LinkCreated> = fixture.append_links(account_id, "painted", 3).await;
     let (changed, gone, bare) = (&links[0], &links[1], &links[2]);
     let events = [
         destination_changed(changed, "https://e.com/"),
         disabled(changed),
         deleted(gone),
     ];
-    stage.append(account_id, &events).await;
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    fixture.append(account_id, &events).await;
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     let is_creation = |it: &PublishedEvent| {
         let streams = links.iter().map(|link| link.link_id.uuid());
         it.event.version == 1 && streams.collect::<Vec<_>>().contains(&it.event.stream_id)
@@ -121,7 +121,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
     for creation in log.iter().filter(|it| is_creation(it)) {
         paint(pool, creation).await;
     }
-    followers.cycle(stage.log().await).await.unwrap();
+    followers.cycle(fixture.log().await).await.unwrap();
     for _ in [changed, gone] {
         let retried = skip_and_retry(pool, account_id).await;
         assert!(
@@ -136,25 +136,25 @@ async fn event_after_skipped_creation_writes_the_rows() {
     assert!(expected.links.contains_key(&key(changed)));
     assert!(!expected.links.contains_key(&key(bare)));
     assert_eq!(Tables::read(pool).await, expected);
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 
     // Followers give the same rows, in a batch with events of others.
     let applied = log.len();
     for creation in log.iter().filter(|it| is_creation(it)) {
         restore(pool, creation).await;
     }
-    stage.append(account_id, &[enabled(changed)]).await;
-    stage.append_links(account_id, "later", 1).await;
-    let news = stage.log().await.split_off(applied);
+    fixture.append(account_id, &[enabled(changed)]).await;
+    fixture.append_links(account_id, "later", 1).await;
+    let news = fixture.log().await.split_off(applied);
     followers.cycle(news.clone()).await.unwrap();
     let log = [log.clone(), news].concat();
     assert_eq!(parkings(pool, account_id).await, []);
     let expected = Tables::of_log_but(&log, is_creation);
     assert_eq!(Tables::read(pool).await, expected);
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 
     // A rebuild skips the events too, though this release can read them by now.
-    for rebuilt in rebuild_all(&sessions(&stage), TO_SWAP).await {
+    for rebuilt in rebuild_all(&sessions(&fixture), TO_SWAP).await {
         assert!(rebuilt.served);
     }
     assert_eq!(parkings(pool, account_id).await, []);
@@ -163,18 +163,18 @@ async fn event_after_skipped_creation_writes_the_rows() {
 
 #[tokio::test]
 async fn event_after_skipped_refused_creation_writes_the_row() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let refuse = "CHECK (slug_folded <> 'picky-0x' OR destination_url = 'https://e.com/')";
     let refuse = format!("ALTER TABLE read_model.redirects_1 ADD CONSTRAINT picky {refuse}");
     raw_sql(sqlx::AssertSqlSafe(refuse))
         .execute(pool)
         .await
         .unwrap();
-    let account_id = stage.account_with_links("other", 1).await;
-    let link = stage.append_links(account_id, "picky", 1).await.remove(0);
-    let log = stage.log().await;
-    let mut followers = stage.followers();
+    let account_id = fixture.account_with_links("other", 1).await;
+    let link = fixture.append_links(account_id, "picky", 1).await.remove(0);
+    let log = fixture.log().await;
+    let mut followers = fixture.followers();
     followers.cycle(log.clone()).await.unwrap();
     let retried = skip_and_retry(pool, account_id).await;
     assert_eq!(retried.len(), 1);
@@ -183,32 +183,32 @@ async fn event_after_skipped_refused_creation_writes_the_row() {
     let expected = Tables::of_log_but(&log, is_creation);
     let tables = Tables::read(pool).await;
     assert_eq!(tables.redirects, expected.redirects);
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 
     let events = [
         disabled(&link),
         destination_changed(&link, "https://e.com/"),
     ];
-    stage.append(account_id, &events).await;
-    let log_after = stage.log().await;
+    fixture.append(account_id, &events).await;
+    let log_after = fixture.log().await;
     let news = log_after[log.len()..].to_vec();
     followers.cycle(news).await.unwrap();
     assert_eq!(parkings(pool, account_id).await, []);
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log_after));
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 }
 
 #[tokio::test]
 async fn refused_row_is_skipped_in_its_projection_only() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     raw_sql("ALTER TABLE read_model.links_1 ADD CONSTRAINT picky CHECK (slug <> 'picky-1X')")
         .execute(pool)
         .await
         .unwrap();
-    let account_id = stage.account_with_links("picky", 3).await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let account_id = fixture.account_with_links("picky", 3).await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     let skipped = skip(&pool.clone().into(), request(account_id))
         .await
         .unwrap();
@@ -224,9 +224,9 @@ async fn refused_row_is_skipped_in_its_projection_only() {
 
 #[tokio::test]
 async fn each_unapplicable_event_needs_its_own_skip() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, log, _) = parked(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, log, _) = parked(&fixture).await;
     paint(pool, &log[5]).await;
     let retried = skip_and_retry(pool, account_id).await;
     assert!(retried.iter().all(|it| !it.released && it.applied == 0));
@@ -246,9 +246,9 @@ async fn each_unapplicable_event_needs_its_own_skip() {
 
 #[tokio::test]
 async fn event_of_a_restored_log_is_not_skipped() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, ..) = parked(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, ..) = parked(&fixture).await;
     skip(&pool.clone().into(), request(account_id))
         .await
         .unwrap();
@@ -262,9 +262,9 @@ async fn event_of_a_restored_log_is_not_skipped() {
 
 #[tokio::test]
 async fn paused_projection_refuses_retry_and_skip() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, log, _) = parked(&stage).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, log, _) = parked(&fixture).await;
     let before = Tables::read(pool).await;
     change(pool, &PauseTarget::ALL, PauseChange::Pause, "ada", None)
         .await

@@ -2,13 +2,8 @@
 
 use std::process::Output;
 
-use linkledger_core::{
-    databases::Databases,
-    event::Subject,
-    event_store::{self, SessionKind},
-    id::LinkId,
-    shard::Shard,
-};
+use linkledger_core::{event::Subject, id::LinkId, shard::Shard};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
         pause::{self, PauseChange, PauseTarget},
@@ -20,14 +15,15 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_service::databases::Databases;
 use linkledger_testing::{TestDatabase, eventually};
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgPoolOptions, raw_sql};
 
 use crate::{
+    fixture::Fixture,
     operation::run_elsewhere,
     poisoned::{paint, restore, rewrite},
     process::{self, stdout},
-    stage::Stage,
     verified::first_generation,
 };
 
@@ -65,10 +61,10 @@ fn findings(status: &StatusReport) -> Vec<&str> {
 
 #[tokio::test]
 async fn shard_is_live_or_catching_up_by_lag() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     attend(pool).await;
-    let account_id = stage.account_with_links("waiting", 2).await;
+    let account_id = fixture.account_with_links("waiting", 2).await;
     let shard = Shard::of(account_id);
     // An event of this moment would not count as lag.
     let first = "recorded_at = recorded_at - interval '1 minute'";
@@ -97,7 +93,7 @@ async fn shard_is_live_or_catching_up_by_lag() {
     }
     assert_eq!(findings(&status), Vec::<&str>::new());
 
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     let status = collect(&pool.clone().into()).await.unwrap();
     for projection in &status.projections {
         assert_eq!(projection.state, ProjectionState::Live);
@@ -108,8 +104,8 @@ async fn shard_is_live_or_catching_up_by_lag() {
 
 #[tokio::test]
 async fn checkpoint_of_another_log_is_refused() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     attend(pool).await;
     execute(
         pool,
@@ -135,22 +131,22 @@ async fn checkpoint_of_another_log_is_refused() {
 
 #[tokio::test]
 async fn parked_account_counts_until_released() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     attend(pool).await;
-    stage.account_with_links("parked", 2).await;
-    let log = stage.log().await;
+    fixture.account_with_links("parked", 2).await;
+    let log = fixture.log().await;
     paint(pool, &log[1]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     let status = collect(&pool.clone().into()).await.unwrap();
     assert_eq!(of(&status, "links").parked_accounts, 1);
     assert_eq!(of(&status, "links").state, ProjectionState::Parked);
     assert!(findings(&status).contains(&"an account is parked in links: `projector parked list`"));
 
-    let checked = run(&stage.database, &["--check"]).await;
+    let checked = run(&fixture.database, &["--check"]).await;
     assert_eq!(checked.status.code(), Some(1));
     assert!(stdout(&checked).contains("! an account is parked in links"));
-    assert!(run(&stage.database, &[]).await.status.success());
+    assert!(run(&fixture.database, &[]).await.status.success());
 
     restore(pool, &log[1]).await;
     linkledger_projector::operations::parked::retry(&pool.clone().into(), None)
@@ -259,9 +255,9 @@ async fn status_shows_pauses_and_running_commands() {
 
 #[tokio::test]
 async fn unused_generation_may_be_dropped() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    stage.account_with_links("built", 1).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    fixture.account_with_links("built", 1).await;
     execute(
         pool,
         "SELECT read_model.create_generation('links', 2, 1);
@@ -285,7 +281,7 @@ async fn unused_generation_may_be_dropped() {
             .collect::<Vec<_>>()
     };
     assert_eq!(droppable().await, []);
-    let text = stdout(&run(&stage.database, &[]).await);
+    let text = stdout(&run(&fixture.database, &[]).await);
     let building = "generation 2 of credits: loading, 1 of 3 events\n";
     assert!(text.contains(building), "{text}");
     let unlock = raw_sql("SELECT pg_advisory_unlock_all()");
@@ -298,7 +294,7 @@ async fn unused_generation_may_be_dropped() {
     .await;
     let both = [("credits".to_owned(), 2), ("links".to_owned(), 2)];
     assert_eq!(droppable().await, both);
-    let text = stdout(&run(&stage.database, &[]).await);
+    let text = stdout(&run(&fixture.database, &[]).await);
     for hint in [
         "standby, 1 of 3 events; `projector rollback links` serves generation 2 again; `projector drop links 2` \
          removes generation 2\n",
@@ -311,9 +307,9 @@ async fn unused_generation_may_be_dropped() {
 
 #[tokio::test]
 async fn status_shows_relay_backlog_and_refusal() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("backlog", 1).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("backlog", 1).await;
     execute(
         pool,
         "UPDATE event_store.relay_cursors
@@ -327,7 +323,7 @@ async fn status_shows_relay_backlog_and_refusal() {
         (shard.position, shard.head, shard.backlog_events),
         (0, 3, 3)
     );
-    let text = stdout(&run(&stage.database, &[]).await);
+    let text = stdout(&run(&fixture.database, &[]).await);
     assert!(text.contains("relay: 3 events to publish"), "{text}");
     let paused = "! the relay is paused by ann@ops (ticket 9): `command-api relay resume`";
     assert!(text.contains(paused), "{text}");
@@ -375,14 +371,17 @@ async fn status_names_holder_of_the_oldest_snapshot() {
 
 #[tokio::test]
 async fn operator_and_projector_grants_suffice_for_status() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("seen", 1).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
-    let link_id = LinkId::from_uuid(stage.log().await[1].event.stream_id);
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("seen", 1).await;
+    fixture.apply_log().await;
+    raw_sql(ROLES)
+        .execute(fixture.database.pool())
+        .await
+        .unwrap();
+    let link_id = LinkId::from_uuid(fixture.log().await[1].event.stream_id);
     for role in ["linkledger_operator", "linkledger_projector"] {
-        let url = stage.database.url();
-        let options = event_store::session_options(url, SessionKind::Writer).unwrap();
+        let url = fixture.database.url();
+        let options = linkledger_event_store::session_options(url, SessionKind::Writer).unwrap();
         let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
         let databases = Databases::from(pool);
         let status = collect(&databases).await.unwrap();

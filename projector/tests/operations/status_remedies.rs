@@ -13,9 +13,9 @@ use linkledger_testing::{TestBroker, TestDatabase};
 use sqlx::{PgPool, raw_sql};
 
 use crate::{
+    fixture::Fixture,
     operation::run_elsewhere,
     process::{self, stdout},
-    stage::Stage,
     status::{attend, run},
 };
 
@@ -62,9 +62,9 @@ async fn wrong_rows_are_a_finding_until_verified_right() {
 
 #[tokio::test]
 async fn upgrade_is_a_finding_until_verified() {
-    let stage = Stage::set_with(TestBroker::embedded()).await;
-    let pool = stage.database.pool();
-    stage.account_with_links("before", 1).await;
+    let fixture = Fixture::set_with(TestBroker::embedded()).await;
+    let pool = fixture.database.pool();
+    fixture.account_with_links("before", 1).await;
     attend(pool).await;
     let upgrade = "UPDATE read_model._sqlx_migrations SET installed_on = now()
                    WHERE version = (SELECT max(version) FROM read_model._sqlx_migrations)";

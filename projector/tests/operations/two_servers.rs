@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{
-    doctor::admission::check, event::Subject, event_store::SessionKind, log_identity,
-};
+use linkledger_core::event::Subject;
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
         parked::retry,
@@ -19,11 +18,12 @@ use linkledger_projector::{
     progress::ProgressReport,
     read_models::Projection,
 };
+use linkledger_service::{doctor::admission::check, log_identity};
 
 use crate::{
+    fixture::Fixture,
     poisoned::{paint, parkings, restore},
     rebuild::TO_SWAP,
-    stage::Stage,
     tables::Tables,
     verified::{assert_nothing_is_wrong, first_generation, verify_all},
     verify::{damage, history, repair_all, subject::repair_account},
@@ -43,15 +43,18 @@ const DAMAGES: [&str; 6] = [
 
 #[tokio::test]
 async fn read_tables_follow_log_of_another_server() {
-    let stage = Stage::set_on_two_servers().await;
-    let account_id = stage.account_with_links("every", 1).await;
-    stage.append_every_change(account_id, "every").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
-    assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
-    assert_nothing_is_wrong(&stage).await;
+    let fixture = Fixture::set_on_two_servers().await;
+    let account_id = fixture.account_with_links("every", 1).await;
+    fixture.append_every_change(account_id, "every").await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
+    assert_eq!(
+        Tables::read(fixture.read.pool()).await,
+        Tables::of_log(&log)
+    );
+    assert_nothing_is_wrong(&fixture).await;
 
-    let databases = stage.databases(SessionKind::Writer, 2);
+    let databases = fixture.databases(SessionKind::Writer, 2);
     let subject = VerifiedSubject::find(&databases.log, Subject::Account(account_id)).await;
     let target = first_generation(Projection::Links);
     let verified = subject::verify(&databases, target, &subject.unwrap()).await;
@@ -62,27 +65,27 @@ async fn read_tables_follow_log_of_another_server() {
 
 #[tokio::test]
 async fn damage_on_another_server_is_found_and_repaired() {
-    let stage = Stage::set_on_two_servers().await;
-    history(&stage).await;
-    let expected = Tables::read(stage.read.pool()).await;
+    let fixture = Fixture::set_on_two_servers().await;
+    history(&fixture).await;
+    let expected = Tables::read(fixture.read.pool()).await;
     for statement in DAMAGES {
-        damage(stage.read.pool(), statement).await;
+        damage(fixture.read.pool(), statement).await;
     }
-    let found: u64 = verify_all(&stage)
+    let found: u64 = verify_all(&fixture)
         .await
         .iter()
         .map(|it| it.findings.mismatches)
         .sum();
     assert_eq!(found, DAMAGES.len() as u64);
-    assert_eq!(repair_all(&stage).await, DAMAGES.len() as u64);
-    assert_eq!(Tables::read(stage.read.pool()).await, expected);
+    assert_eq!(repair_all(&fixture).await, DAMAGES.len() as u64);
+    assert_eq!(Tables::read(fixture.read.pool()).await, expected);
 }
 
 #[tokio::test]
 async fn rebuild_and_rollback_work_on_two_servers() {
-    let stage = Stage::set_on_two_servers().await;
-    history(&stage).await;
-    let databases = stage.databases(SessionKind::Projector, CONNECTIONS_MAX);
+    let fixture = Fixture::set_on_two_servers().await;
+    history(&fixture).await;
+    let databases = fixture.databases(SessionKind::Projector, CONNECTIONS_MAX);
     let progress = || Arc::new(ProgressReport::silent());
     let settings: RebuildSettings = TO_SWAP;
     let rebuilt = rebuild::rebuild(&databases, &Projection::ALL, settings, progress()).await;
@@ -93,51 +96,54 @@ async fn rebuild_and_rollback_work_on_two_servers() {
 
 #[tokio::test]
 async fn parked_account_is_released_on_two_servers() {
-    let stage = Stage::set_on_two_servers().await;
-    let account_id = stage.account_with_links("parked", 2).await;
-    let log = stage.log().await;
+    let fixture = Fixture::set_on_two_servers().await;
+    let account_id = fixture.account_with_links("parked", 2).await;
+    let log = fixture.log().await;
     let poison = &log[log.len() - 1];
-    paint(stage.database.pool(), poison).await;
-    let painted = stage.log().await;
-    stage.followers().cycle(painted).await.unwrap();
-    assert!(!parkings(stage.read.pool(), account_id).await.is_empty());
-    assert_nothing_is_wrong(&stage).await;
+    paint(fixture.database.pool(), poison).await;
+    let painted = fixture.log().await;
+    fixture.followers().cycle(painted).await.unwrap();
+    assert!(!parkings(fixture.read.pool(), account_id).await.is_empty());
+    assert_nothing_is_wrong(&fixture).await;
 
-    restore(stage.database.pool(), poison).await;
-    let databases = stage.databases(SessionKind::Writer, 2);
+    restore(fixture.database.pool(), poison).await;
+    let databases = fixture.databases(SessionKind::Writer, 2);
     let retried = retry(&databases, Some(account_id)).await.unwrap();
     assert!(retried.iter().all(|it| it.released), "{retried:?}");
     damage(
-        stage.read.pool(),
+        fixture.read.pool(),
         "DELETE FROM read_model.links WHERE slug = 'parked-1X'",
     )
     .await;
     let repaired = repair_account(&databases, Projection::Links, account_id).await;
     assert_eq!(repaired, 1);
-    assert_eq!(Tables::read(stage.read.pool()).await, Tables::of_log(&log));
-    assert_nothing_is_wrong(&stage).await;
+    assert_eq!(
+        Tables::read(fixture.read.pool()).await,
+        Tables::of_log(&log)
+    );
+    assert_nothing_is_wrong(&fixture).await;
 }
 
 #[tokio::test]
 async fn read_tables_refuse_another_log() {
-    let stage = Stage::set_on_two_servers().await;
-    history(&stage).await;
-    let databases = stage.databases(SessionKind::Projector, CONNECTIONS_MAX);
+    let fixture = Fixture::set_on_two_servers().await;
+    history(&fixture).await;
+    let databases = fixture.databases(SessionKind::Projector, CONNECTIONS_MAX);
     // As if the first `migrate` had been interrupted after the migrations.
     log_identity::adopt(&databases).await.unwrap();
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
     let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";
-    damage(stage.database.pool(), other).await;
-    let expected = Tables::read(stage.read.pool()).await;
-    stage.account_with_links("foreign", 1).await;
+    damage(fixture.database.pool(), other).await;
+    let expected = Tables::read(fixture.read.pool()).await;
+    fixture.account_with_links("foreign", 1).await;
 
     let is_refusal = |error: anyhow::Error| {
         let error = format!("{error:#}");
         error.contains("READ_DATABASE_URL") && error.contains("LOG_DATABASE_URL")
     };
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
-    assert_eq!(Tables::read(stage.read.pool()).await, expected);
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
+    assert_eq!(Tables::read(fixture.read.pool()).await, expected);
     for target in Projection::ALL.map(first_generation) {
         let verified = verify_generation(&databases, target, &|_| ()).await;
         assert!(is_refusal(verified.unwrap_err()), "{target:?}");
@@ -145,7 +151,7 @@ async fn read_tables_refuse_another_log() {
     let progress = Arc::new(ProgressReport::silent());
     let rebuilt = rebuild::rebuild(&databases, &Projection::ALL, TO_SWAP, progress).await;
     assert!(is_refusal(rebuilt.unwrap_err()));
-    assert!(is_refusal(check(&stage.settings()).await.unwrap_err()));
+    assert!(is_refusal(check(&fixture.settings()).await.unwrap_err()));
     assert!(is_refusal(
         log_identity::adopt(&databases).await.unwrap_err()
     ));
@@ -153,13 +159,13 @@ async fn read_tables_refuse_another_log() {
 
 #[tokio::test]
 async fn empty_read_tables_follow_another_log() {
-    let stage = Stage::set_on_two_servers().await;
-    let databases = stage.databases(SessionKind::Projector, 2);
+    let fixture = Fixture::set_on_two_servers().await;
+    let databases = fixture.databases(SessionKind::Projector, 2);
     for _ in 0..2 {
         log_identity::adopt(&databases).await.unwrap();
-        check(&stage.settings()).await.unwrap();
+        check(&fixture.settings()).await.unwrap();
         let other = "UPDATE event_store.log_meta SET log_id = gen_random_uuid()";
-        damage(stage.database.pool(), other).await;
-        assert!(check(&stage.settings()).await.is_err());
+        damage(fixture.database.pool(), other).await;
+        assert!(check(&fixture.settings()).await.is_err());
     }
 }

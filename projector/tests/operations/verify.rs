@@ -27,14 +27,14 @@ use crate::{
     events::{
         adjusted, deleted, destination_changed, details_changed, disabled, resumed, suspended,
     },
-    stage::Stage,
+    fixture::Fixture,
     tables::{Tables, read_tables},
     verified::{assert_nothing_is_wrong, first_generation, sessions, verify_all},
 };
 
 /// Repairs everything, and returns the number of repaired rows.
-pub(crate) async fn repair_all(stage: &Stage) -> u64 {
-    let pool = sessions(stage);
+pub(crate) async fn repair_all(fixture: &Fixture) -> u64 {
+    let pool = sessions(fixture);
     let mut rows = 0;
     for target in Projection::ALL.map(first_generation) {
         let found = verify::verify_generation(&pool, target, &|_| ())
@@ -50,8 +50,8 @@ pub(crate) async fn repair_all(stage: &Stage) -> u64 {
     rows
 }
 
-async fn findings(stage: &Stage) -> Vec<VerifyFinding> {
-    let all = verify_all(stage).await;
+async fn findings(fixture: &Fixture) -> Vec<VerifyFinding> {
+    let all = verify_all(fixture).await;
     all.into_iter().flat_map(|it| it.findings.named).collect()
 }
 
@@ -74,9 +74,9 @@ pub(crate) async fn damage(pool: &PgPool, statement: &str) {
 }
 
 /// Appends and applies the events whose rows [`DAMAGES`] damages.
-pub(crate) async fn history(stage: &Stage) {
-    let account_id = stage.account_with_links("first", 3).await;
-    let links = stage.append_links(account_id, "second", 3).await;
+pub(crate) async fn history(fixture: &Fixture) {
+    let account_id = fixture.account_with_links("first", 3).await;
+    let links = fixture.append_links(account_id, "second", 3).await;
     let events = [
         destination_changed(&links[0], "https://elsewhere.example/"),
         details_changed(&links[0], &LinkDetails::NONE),
@@ -85,19 +85,19 @@ pub(crate) async fn history(stage: &Stage) {
         suspended(account_id, true),
         adjusted(account_id, -4, 999_990),
     ];
-    stage.append(account_id, &events).await;
-    let other = stage.account_with_links("other", 2).await;
-    stage
+    fixture.append(account_id, &events).await;
+    let other = fixture.account_with_links("other", 2).await;
+    fixture
         .append(other, &[suspended(other, true), resumed(other)])
         .await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
 }
 
 #[tokio::test]
 async fn verify_of_right_rows_finds_nothing() {
-    let stage = Stage::set().await;
-    history(&stage).await;
-    let all = verify_all(&stage).await;
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
+    let all = verify_all(&fixture).await;
     let rows = [
         Projection::Credits,
         Projection::Links,
@@ -114,14 +114,14 @@ async fn verify_of_right_rows_finds_nothing() {
 
 #[tokio::test]
 async fn rows_of_every_type_of_event_have_no_findings() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("every", 1).await;
-    stage.append_every_change(account_id, "every").await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
-    let tables = Tables::read(stage.database.pool()).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("every", 1).await;
+    fixture.append_every_change(account_id, "every").await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
+    let tables = Tables::read(fixture.database.pool()).await;
     assert_eq!(tables, Tables::of_log(&log));
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 }
 
 /// Damage to a table, and its findings: table, kind, columns.
@@ -243,13 +243,13 @@ const DAMAGES: &[(&str, &[&str])] = &[
 
 #[tokio::test]
 async fn each_kind_of_damage_is_repaired() {
-    let stage = Stage::set().await;
-    history(&stage).await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
+    let pool = fixture.database.pool();
     let intact = Tables::read(pool).await;
     for (statement, expected) in DAMAGES {
         damage(pool, statement).await;
-        let findings = findings(&stage).await;
+        let findings = findings(&fixture).await;
         let mut named: Vec<_> = findings
             .iter()
             .map(|it| format!("{} {:?} {}", it.table, it.kind, column_names(it)))
@@ -257,16 +257,16 @@ async fn each_kind_of_damage_is_repaired() {
         named.sort();
         assert_eq!(named, *expected, "{statement}");
         let rows = findings.len() as u64;
-        assert_eq!(repair_all(&stage).await, rows, "{statement}");
+        assert_eq!(repair_all(&fixture).await, rows, "{statement}");
         assert_eq!(Tables::read(pool).await, intact, "{statement}");
     }
 }
 
 #[tokio::test]
 async fn lost_row_of_each_table_is_found_and_repaired() {
-    let stage = Stage::set().await;
-    history(&stage).await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
+    let pool = fixture.database.pool();
     let intact = Tables::read(pool).await;
     for table in read_tables() {
         let lost = format!(
@@ -274,19 +274,19 @@ async fn lost_row_of_each_table_is_found_and_repaired() {
              WHERE ctid = (SELECT min(ctid) FROM read_model.{table}_1)"
         );
         damage(pool, &lost).await;
-        let findings = findings(&stage).await;
+        let findings = findings(&fixture).await;
         let mut missing = findings.iter().filter(|it| it.kind == FindingKind::Missing);
         assert!(missing.any(|it| it.table == table), "{table}: {findings:?}");
-        repair_all(&stage).await;
+        repair_all(&fixture).await;
         assert_eq!(Tables::read(pool).await, intact, "{table}");
     }
 }
 
 #[tokio::test]
 async fn paused_projection_is_verified_but_not_repaired() {
-    let stage = Stage::set().await;
-    history(&stage).await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
+    let pool = fixture.database.pool();
     for statement in [
         "UPDATE read_model.links SET version = 7 WHERE slug = 'first-1X'",
         "INSERT INTO read_model.links
@@ -298,9 +298,9 @@ async fn paused_projection_is_verified_but_not_repaired() {
         let damaged = Tables::read(pool).await;
         let set = async |wish| pause::change(pool, &[PauseTarget::Links], wish, "ada", None).await;
         set(PauseChange::Pause).await.unwrap();
-        assert_eq!(findings(&stage).await.len(), 1);
+        assert_eq!(findings(&fixture).await.len(), 1);
         let target = first_generation(Projection::Links);
-        let databases = stage.database.databases();
+        let databases = fixture.database.databases();
         let found = verify::verify_generation(&databases, target, &|_| ()).await;
         let repaired = verify::repair(&databases, target, None, &found.unwrap(), &|_| ()).await;
         let error = format!("{:#}", repaired.unwrap_err());
@@ -310,37 +310,37 @@ async fn paused_projection_is_verified_but_not_repaired() {
         );
         assert_eq!(Tables::read(pool).await, damaged);
         set(PauseChange::Resume).await.unwrap();
-        assert_eq!(repair_all(&stage).await, 1);
+        assert_eq!(repair_all(&fixture).await, 1);
     }
 }
 
 #[tokio::test]
 async fn links_with_many_events_are_repaired_in_chunks() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("changed", 4).await;
-    let links = stage.append_links(account_id, "often", 3).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("changed", 4).await;
+    let links = fixture.append_links(account_id, "often", 3).await;
     for link in &links {
         let url = "https://elsewhere.example/";
         let changes: Vec<_> = (0..1_200).map(|_| destination_changed(link, url)).collect();
-        stage.append(account_id, &changes).await;
+        fixture.append(account_id, &changes).await;
     }
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     cycle_until_idle(&mut followers).await;
     let intact = Tables::read(pool).await;
     for table in ["links", "redirects"] {
         execute(pool, &format!("DELETE FROM read_model.{table}")).await;
     }
-    assert_eq!(repair_all(&stage).await, 14);
+    assert_eq!(repair_all(&fixture).await, 14);
     assert_eq!(Tables::read(pool).await, intact);
 }
 
 #[tokio::test]
 async fn repair_invalidates_only_repaired_redirects() {
-    let stage = Stage::set().await;
-    history(&stage).await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
+    let pool = fixture.database.pool();
     for statement in [
         "UPDATE read_model.redirects SET destination_url = 'x' WHERE slug_folded = 'first-0x'",
         "DELETE FROM read_model.redirects WHERE slug_folded = 'second-1x'",
@@ -353,7 +353,7 @@ async fn repair_invalidates_only_repaired_redirects() {
         damage(pool, statement).await;
     }
     let last_number = numbers(pool).await.into_iter().max().unwrap();
-    assert_eq!(repair_all(&stage).await, 5);
+    assert_eq!(repair_all(&fixture).await, 5);
     let told: BTreeSet<_> = changes(pool)
         .await
         .into_iter()
@@ -362,7 +362,7 @@ async fn repair_invalidates_only_repaired_redirects() {
         .collect();
     let slugs = ["first-0x", "never-given", "second-1x"];
     let mut expected: BTreeSet<_> = slugs.map(|it| (Some(it.to_owned()), None)).into();
-    let stopped = Tables::of_log(&stage.log().await).stopped_accounts;
+    let stopped = Tables::of_log(&fixture.log().await).stopped_accounts;
     expected.extend(stopped.into_iter().map(|it| (None, Some(it))));
     assert_eq!(told, expected);
 }

@@ -13,7 +13,8 @@ use std::{
     },
 };
 
-use linkledger_core::{click::BotPatterns, clock::Clock, id::AccountId};
+use linkledger_clicks::BotPatterns;
+use linkledger_core::{clock::Clock, id::AccountId};
 
 use super::{
     ACCOUNT_SHARE,

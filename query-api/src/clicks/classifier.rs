@@ -1,7 +1,7 @@
 //! Turns a request into a click. A click has neither the client's address nor the user agent nor the full
 //! referrer.
 
-use linkledger_core::click::{
+use linkledger_clicks::{
     AgentFamilies, AgentTables, BotPatterns, Click, ClickDetails, ClickKind, referrer_host,
     visitor_hash,
 };

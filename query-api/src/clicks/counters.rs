@@ -1,9 +1,7 @@
 //! Counters of clicks. They begin at 0, so that alerts see the first lost click.
 
-use linkledger_core::{
-    click::ClickKind,
-    metrics::{CLICKS_FOLDED_TOTAL, CLICKS_LOST_TOTAL, CLICKS_RECORDED_TOTAL},
-};
+use linkledger_clicks::ClickKind;
+use linkledger_service::metrics::{CLICKS_FOLDED_TOTAL, CLICKS_LOST_TOTAL, CLICKS_RECORDED_TOTAL};
 use metrics::{Counter, counter};
 
 /// Counters of one recorder.

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
-use linkledger_core::{
-    click::{Click, ClickDetails, ClickKind},
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::{Click, ClickDetails, ClickKind};
+use linkledger_core::id::{AccountId, LinkId};
 use time::OffsetDateTime;
 
 /// Milliseconds of an hour.

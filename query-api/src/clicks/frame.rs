@@ -1,11 +1,9 @@
 //! Clicks in the buffer of a thread: what the requests say, before it is classified.
 
-use std::{collections::HashMap, net::IpAddr, ops::Range};
+use std::{collections::HashMap, net::IpAddr};
 
-use linkledger_core::{
-    click::ClickKind,
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::ClickKind;
+use linkledger_core::id::{AccountId, LinkId};
 
 /// Number of frames, and bytes of their texts, for which a buffer keeps memory after a burst.
 const FRAMES_USUAL: usize = 1_024;
@@ -41,12 +39,15 @@ pub(super) struct RequestFacts {
     pub(super) is_of_unlisted_proxy: bool,
 }
 
-/// Click in a buffer, with the places of slug, user agent and referrer in the texts of the buffer.
+/// Click in a buffer. Small: its size decides how many clicks a buffer holds.
 #[derive(Debug)]
 struct Frame {
     clicked_at_ms: i64,
     facts: RequestFacts,
-    texts: [Range<usize>; 3],
+    /// Index in the texts of the buffer at which slug, user agent and referrer follow each other.
+    texts_begin: u32,
+    /// Lengths of slug, user agent and referrer, in bytes.
+    lengths: [u16; 3],
 }
 
 /// Clicks in the order of their requests, without an allocation for each.
@@ -86,7 +87,7 @@ impl Frames {
     pub(super) fn bytes_by_account(&self) -> HashMap<AccountId, usize> {
         let mut accounts = HashMap::<_, usize>::new();
         for frame in &self.clicks {
-            let texts: usize = frame.texts.iter().map(ExactSizeIterator::len).sum();
+            let texts: usize = frame.lengths.into_iter().map(usize::from).sum();
             *accounts.entry(frame.facts.account_id).or_default() += size_of::<Frame>() + texts;
         }
         accounts
@@ -94,16 +95,17 @@ impl Frames {
 
     /// Adds a click with its instant, in milliseconds since 1970.
     pub(super) fn push(&mut self, clicked_at_ms: i64, click: &RawClick<'_>) {
+        let texts_begin = u32::try_from(self.texts.len()).expect("a buffer of a few MiB");
         let texts = [click.slug.as_bytes(), click.user_agent, click.referer];
-        let texts = texts.map(|text| {
-            let begin = self.texts.len();
+        let lengths = texts.map(|text| {
             self.texts.extend_from_slice(text);
-            begin..self.texts.len()
+            u16::try_from(text.len()).expect("a cut value")
         });
         self.clicks.push(Frame {
             clicked_at_ms,
             facts: click.facts,
-            texts,
+            texts_begin,
+            lengths,
         });
     }
 
@@ -111,7 +113,12 @@ impl Frames {
     pub(super) fn read_next(&mut self) -> Option<(i64, RawClick<'_>)> {
         let frame = self.clicks.get(self.read)?;
         self.read += 1;
-        let [slug, user_agent, referer] = frame.texts.clone().map(|place| &self.texts[place]);
+        let mut rest = &self.texts[frame.texts_begin as usize..];
+        let [slug, user_agent, referer] = frame.lengths.map(|length| {
+            let (text, later) = rest.split_at(length.into());
+            rest = later;
+            text
+        });
         let click = RawClick {
             facts: frame.facts,
             slug: str::from_utf8(slug).expect("a slug as it was pushed"),
@@ -138,7 +145,7 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::click::{HEADER_BYTES_MAX, cut};
+    use linkledger_clicks::{HEADER_BYTES_MAX, cut};
     use proptest::prelude::*;
     use uuid::Uuid;
 

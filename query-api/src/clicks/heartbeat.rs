@@ -12,10 +12,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    click::RecorderId, clock::Clock, event_store::transaction::PoolTransaction,
-    metrics::CLICKS_HEARTBEAT_AGE_SECONDS,
-};
+use linkledger_clicks::RecorderId;
+use linkledger_core::clock::Clock;
+use linkledger_event_store::transaction::PoolTransaction;
+use linkledger_service::metrics::CLICKS_HEARTBEAT_AGE_SECONDS;
 use metrics::gauge;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;

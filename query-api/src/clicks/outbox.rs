@@ -9,10 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{
-    click::{CLICK_PARTITIONS, Click, click_partition},
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::{CLICK_PARTITIONS, Click, click_partition};
+use linkledger_core::id::{AccountId, LinkId};
 
 use super::{
     ACCOUNT_SHARE,
@@ -257,7 +255,7 @@ impl Outbox {
     }
 
     /// Returns the longest time for which records of a partition wait without any acknowledgement.
-    pub(super) fn held_up(&self, now: Instant) -> Duration {
+    pub(super) fn stalled(&self, now: Instant) -> Duration {
         let waiting = self.partitions.iter().filter(|it| !it.records.is_empty());
         let since = waiting.filter_map(|it| it.progressed_at).min();
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))

@@ -13,10 +13,13 @@ use std::{
 };
 
 use anyhow::Context as _;
+use linkledger_clicks::{CLICK_PARTITIONS, RecordPlace, RecorderId};
 use linkledger_core::{
-    click::{CLICK_PARTITIONS, RecordPlace, RecorderId},
     clock::{Clock, SetBackWatch},
     cloud_event::RecordKey,
+};
+use linkledger_service::kafka_headers;
+use linkledger_service::{
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
     metrics::CLICKS_LOST_TOTAL,
@@ -188,7 +191,7 @@ impl ClickPublisher {
                     partition: number,
                     sequence,
                 };
-                let headers = place.kafka_headers(&record.value, &self.record_key);
+                let headers = kafka_headers(place.headers(&record.value, &self.record_key));
                 let record = BaseRecord::with_opaque_to(self.topic.as_str(), opaque(sequence))
                     .partition(i32::from(number))
                     .key(&key)

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::metrics::{CLICKS_UNACKNOWLEDGED, CLICKS_WAITING_BYTES};
+use linkledger_service::metrics::{CLICKS_UNACKNOWLEDGED, CLICKS_WAITING_BYTES};
 use metrics::gauge;
 use tokio::{
     sync::watch,

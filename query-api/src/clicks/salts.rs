@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use linkledger_core::click::VisitorSalt;
+use linkledger_clicks::VisitorSalt;
 use sqlx::PgPool;
 use time::{Date, Duration};
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use linkledger_core::metrics::CLICKS_SAME_ADDRESS;
+use linkledger_service::metrics::CLICKS_SAME_ADDRESS;
 use metrics::gauge;
 use sqlx::PgPool;
 

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    click::{BotPatterns, TrustedProxy},
-    kafka_config::{ClicksConfig, KafkaConfig, KafkaSecurity},
-};
+use linkledger_clicks::{BotPatterns, TrustedProxy};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, KafkaSecurity};
 
 use super::countries::Countries;
 
@@ -28,7 +26,7 @@ pub struct ClickSettings {
     /// country.
     #[arg(long, env = "GEOIP_DATABASE")]
     pub geoip_database: Option<PathBuf>,
-    /// File that replaces the built-in rules for user agents of bots; core/src/click/bots.txt explains the format.
+    /// File that replaces the built-in rules for user agents of bots; core/clicks/src/bots.txt explains the format.
     #[arg(long, env = "BOT_PATTERNS_FILE")]
     pub bot_patterns_file: Option<PathBuf>,
     /// Memory for clicks that Kafka has not acknowledged, in MiB. Further clicks are counted without details,

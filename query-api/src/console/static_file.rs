@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flate2::{Compression, write::GzEncoder};
-use linkledger_core::http::entity_tag;
+use linkledger_http::entity_tag;
 
 const GZIP: &str = "gzip";
 

@@ -5,14 +5,12 @@
 mod top;
 
 use futures::TryStreamExt as _;
-use linkledger_core::{
-    click::{
-        buckets::Buckets,
-        figures::{ClickFigures, ClickSeries, DamagedFigures},
-        tally::KindCount,
-    },
-    id::{AccountId, LinkId},
+use linkledger_clicks::{
+    buckets::Buckets,
+    figures::{ClickFigures, ClickSeries, DamagedFigures},
+    tally::KindCount,
 };
+use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
 use time::{Date, OffsetDateTime};
 use tokio::task::yield_now;

@@ -2,10 +2,10 @@
 
 use linkledger_core::{
     id::{AccountId, EntryId, LinkId},
-    openapi::Timestamp,
     shard::Shard,
     timestamp,
 };
+use linkledger_http::openapi::Timestamp;
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;

@@ -5,9 +5,12 @@ pub(crate) mod search;
 pub(crate) mod tags;
 
 use linkledger_core::{
-    http::link_body::{LinkBody, LinkParts},
     id::{AccountId, LinkId},
     shard::Shard,
+};
+use linkledger_http::{
+    dataloader::BatchedRead,
+    link_body::{LinkBody, LinkParts},
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -49,8 +52,20 @@ impl LinkRange {
     }
 }
 
+// A statement costs as much as ten links by id within one statement, or as one page of links.
+impl BatchedRead for LinkRange {
+    type Value = SnapshotRead<Vec<LinkView>>;
+    const TASK: &'static str = "list reader";
+    /// Maximum number of pages of one statement: a page usually has 10 KB, and at most 220 KB.
+    const REQUESTS_MAX: usize = 16;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        list_each(pool, keys).await
+    }
+}
+
 /// Reads the links of each range, all from one snapshot.
-pub(crate) async fn list_each(
+async fn list_each(
     pool: &PgPool,
     ranges: &[LinkRange],
 ) -> sqlx::Result<Vec<SnapshotRead<Vec<LinkView>>>> {
@@ -123,8 +138,18 @@ pub(crate) struct LinkRead {
     pub(crate) with_visibility: bool,
 }
 
+impl BatchedRead for LinkRead {
+    type Value = SnapshotRead<Option<LinkView>>;
+    const TASK: &'static str = "link reader";
+    const REQUESTS_MAX: usize = 64;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        find_each(pool, keys).await
+    }
+}
+
 /// Reads links, all from one snapshot.
-pub(crate) async fn find_each(
+async fn find_each(
     pool: &PgPool,
     reads: &[LinkRead],
 ) -> sqlx::Result<Vec<SnapshotRead<Option<LinkView>>>> {

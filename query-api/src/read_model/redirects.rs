@@ -4,11 +4,12 @@ use linkledger_core::{
     id::{AccountId, LinkId},
     shard::Shard,
 };
+use linkledger_http::dataloader::BatchedRead;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Visibility;
+use super::{SnapshotRead, Visibility};
 
 /// Short link, for visitors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,11 +128,23 @@ pub(crate) async fn changes_after(
     })
 }
 
+/// Folded slug whose redirect is read from the read table.
+#[derive(Debug, Clone)]
+pub(crate) struct RedirectOf(pub(crate) String);
+
+impl BatchedRead for RedirectOf {
+    type Value = Option<Redirect>;
+    const TASK: &'static str = "redirect reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        find_each(pool, &folded).await
+    }
+}
+
 /// Reads the redirect of each folded slug, in the order of the slugs.
-pub(crate) async fn find_each(
-    pool: &PgPool,
-    folded: &[String],
-) -> sqlx::Result<Vec<Option<Redirect>>> {
+async fn find_each(pool: &PgPool, folded: &[String]) -> sqlx::Result<Vec<Option<Redirect>>> {
     let rows = sqlx::query!(
         r#"
         SELECT wanted.nth AS "nth!", r.account_id AS "account_id!", r.link_id AS "link_id!",
@@ -184,8 +197,25 @@ pub(crate) async fn find_each(
     Ok(redirects)
 }
 
+/// Account with a link that the log has and the read table of redirects lacks.
+#[derive(Debug, Clone)]
+pub(crate) struct VisibilityOf(pub(crate) AccountId);
+
+impl BatchedRead for VisibilityOf {
+    type Value = SnapshotRead<()>;
+    const TASK: &'static str = "visibility reader";
+    const REQUESTS_MAX: usize = 256;
+
+    async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
+        let account_ids: Vec<AccountId> = keys.iter().map(|key| key.0).collect();
+        let read = visibility_of_each(pool, &account_ids).await?;
+        let snapshots = read.into_iter().map(|visibility| visibility.with(()));
+        Ok(snapshots.collect())
+    }
+}
+
 /// Reads how far the events of each account are visible, in the order of the accounts.
-pub(crate) async fn visibility_of_each(
+async fn visibility_of_each(
     pool: &PgPool,
     account_ids: &[AccountId],
 ) -> sqlx::Result<Vec<Visibility>> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::metrics::{READ_REPLICA_LAG_SECONDS, READ_REPLICA_USABLE};
+use linkledger_service::metrics::{READ_REPLICA_LAG_SECONDS, READ_REPLICA_USABLE};
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -20,7 +20,7 @@ use super::Replica;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of the check of one server.
 const CHECK_TIME_MAX: Duration = Duration::from_secs(1);
-/// Lag above which a replica is skipped, in seconds: a list may be this old.
+/// Lag above which a replica is skipped: a list may be this old.
 const LAG_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of remembered positions of the primary's write-ahead log, one for each check.
 const WRITTEN_MAX: usize = 60;

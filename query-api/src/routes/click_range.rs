@@ -7,10 +7,10 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    click::buckets::{RangeEdge, RangeError},
-    http::request::{MediaType, accepted},
+use linkledger_clicks::buckets::{RangeEdge, RangeError};
+use linkledger_http::{
     problem::Problem,
+    request::{MediaType, accepted},
 };
 use serde::Serialize;
 

@@ -3,13 +3,9 @@
 mod body;
 
 use axum::response::Response;
-use linkledger_core::{
-    api_key::Scope,
-    click::buckets::{Buckets, Interval, RangeRequest, Zone},
-    http::{request::MediaType, route_table},
-    id::LinkId,
-    problem::Problem,
-};
+use linkledger_clicks::buckets::{Buckets, Interval, RangeRequest, Zone};
+use linkledger_core::{api_key::Scope, id::LinkId};
+use linkledger_http::{problem::Problem, request::MediaType, route_table};
 use utoipa::{IntoParams, ToSchema};
 
 use self::body::{ClicksBody, LinkClicksBody};

@@ -5,13 +5,8 @@ use axum::{
     http::header::CACHE_CONTROL,
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    api_key::Scope,
-    http::{request::check_no_query, route_table},
-    problem::Problem,
-    projection::Projection,
-    shard::Shard,
-};
+use linkledger_core::{api_key::Scope, projection::Projection, shard::Shard};
+use linkledger_http::{problem::Problem, request::check_no_query, route_table};
 use serde::Serialize;
 use utoipa::ToSchema;
 

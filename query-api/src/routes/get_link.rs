@@ -9,20 +9,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::{
-    api_key::Scope,
-    clock::to_millisecond,
-    event_store::log::{self, LinkEndState, LinkExtent},
-    http::{
-        entity_tag::{self, IfNoneMatch},
-        link_body::{LinkBody, LinkParts},
-        request::link_id,
-        route_table,
-    },
-    id::LinkId,
-    problem::{Code, Problem},
-    projection::Projection,
-    shard::Shard,
+    api_key::Scope, clock::to_millisecond, id::LinkId, projection::Projection, shard::Shard,
     timestamp,
+};
+use linkledger_event_store::log::{self, LinkEndState, LinkExtent};
+use linkledger_http::{
+    entity_tag::{self, IfNoneMatch},
+    link_body::{LinkBody, LinkParts},
+    problem::{Code, Problem},
+    request::link_id,
+    route_table,
 };
 use time::OffsetDateTime;
 use utoipa::IntoParams;

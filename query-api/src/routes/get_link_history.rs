@@ -4,9 +4,10 @@ use std::convert::identity;
 
 use axum::response::Response;
 use linkledger_core::{
-    api_key::Scope, envelope::RecordedEvent, event::DecodeError, http::route_table, id::LinkId,
-    link_history::changes, openapi::Timestamp, problem::Problem, timestamp,
+    api_key::Scope, envelope::RecordedEvent, event::DecodeError, id::LinkId, link_history::changes,
+    timestamp,
 };
+use linkledger_http::{openapi::Timestamp, problem::Problem, route_table};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -9,15 +9,12 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use linkledger_core::{
-    api_key::Scope,
-    http::{
-        entity_tag::{self, IfNoneMatch},
-        request::MediaType,
-        route_table,
-    },
-    id::LinkId,
+use linkledger_core::{api_key::Scope, id::LinkId};
+use linkledger_http::{
+    entity_tag::{self, IfNoneMatch},
     problem::Problem,
+    request::MediaType,
+    route_table,
 };
 use utoipa::{
     PartialSchema, ToSchema,

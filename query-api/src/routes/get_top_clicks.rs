@@ -1,13 +1,9 @@
 //! `GET /v1/links/{id}/clicks/top` and `GET /v1/clicks/top`: the most frequent values of clicks.
 
 use axum::response::Response;
-use linkledger_core::{
-    api_key::Scope,
-    click::{Dimension, dimension::NO_VALUE, top::DayRequest},
-    http::route_table,
-    id::LinkId,
-    problem::Problem,
-};
+use linkledger_clicks::{Dimension, dimension::NO_VALUE, top::DayRequest};
+use linkledger_core::{api_key::Scope, id::LinkId};
+use linkledger_http::{problem::Problem, route_table};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 

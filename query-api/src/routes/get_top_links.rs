@@ -1,19 +1,18 @@
 //! `GET /v1/clicks/top-links`: the most clicked links of the account.
 
 use axum::response::Response;
+use linkledger_clicks::{
+    top::DayRequest,
+    value_figures::{Top, TopItem},
+};
 use linkledger_core::{
     api_key::Scope,
-    click::{
-        top::DayRequest,
-        value_figures::{Top, TopItem},
-    },
-    event_store::log::{self, LinkEndState},
-    http::route_table,
     id::{AccountId, LinkId},
-    problem::Problem,
     projection::Projection,
     shard::Shard,
 };
+use linkledger_event_store::log::{self, LinkEndState};
+use linkledger_http::{problem::Problem, route_table};
 use serde::Serialize;
 use utoipa::ToSchema;
 

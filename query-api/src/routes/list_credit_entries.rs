@@ -3,9 +3,8 @@
 use std::convert::identity;
 
 use axum::response::Response;
-use linkledger_core::{
-    api_key::Scope, http::route_table, problem::Problem, projection::Projection, shard::Shard,
-};
+use linkledger_core::{api_key::Scope, projection::Projection, shard::Shard};
+use linkledger_http::{problem::Problem, route_table};
 
 use super::read_request::ReadRequest;
 use crate::{

@@ -4,13 +4,8 @@ mod created;
 mod filters;
 
 use axum::response::Response;
-use linkledger_core::{
-    api_key::Scope,
-    http::{link_body::LinkBody, route_table},
-    problem::Problem,
-    projection::Projection,
-    shard::Shard,
-};
+use linkledger_core::{api_key::Scope, projection::Projection, shard::Shard};
+use linkledger_http::{link_body::LinkBody, problem::Problem, route_table};
 
 use self::filters::{FilterParameters, LinkFilters, ListRead, PARAMETERS, PageOfList};
 use super::read_request::ReadRequest;

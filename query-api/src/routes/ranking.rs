@@ -2,12 +2,9 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use linkledger_core::{
-    click::{buckets::RangeError, top::DayRequest},
-    http::request::MediaType,
-    problem::Problem,
-    timestamp,
-};
+use linkledger_clicks::{buckets::RangeError, top::DayRequest};
+use linkledger_core::timestamp;
+use linkledger_http::{problem::Problem, request::MediaType};
 use serde::Serialize;
 use serde_json::json;
 use time::{Date, OffsetDateTime};

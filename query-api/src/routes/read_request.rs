@@ -6,17 +6,16 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, Uri, request::Parts},
 };
-use linkledger_core::{
-    cursor::CursorScope,
-    http::{account_shares::AccountShare, authentication::Caller, request::check_accept},
-    id::AccountId,
-    problem::Problem,
+use linkledger_core::{cursor::CursorScope, id::AccountId};
+use linkledger_http::{
+    authentication::Caller, per_account_limit::AccountShare, problem::Problem,
+    request::check_accept,
 };
 
 use super::ApiState;
 use crate::{
-    consistency::position_of_consistency_token, costly_reads::SHARE_TIME_MAX, paging::Paginator,
-    read_model::LogPosition,
+    consistency::position_of_consistency_token, paging::Paginator, read_model::LogPosition,
+    slow_reads::SHARE_TIME_MAX,
 };
 
 /// Request of an authenticated caller.

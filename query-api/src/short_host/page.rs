@@ -11,7 +11,7 @@ use axum::{
     response::Response,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use linkledger_core::http::request::MediaTypePreference;
+use linkledger_http::request::MediaTypePreference;
 use sha2::{Digest as _, Sha256};
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");

@@ -7,11 +7,11 @@ use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock},
-    event_store::{
-        api_keys::{self, ListedKey, NewKey},
-        transaction::PoolTransaction,
-    },
     id::KeyId,
+};
+use linkledger_event_store::{
+    api_keys::{self, ListedKey, NewKey},
+    transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually, sessions_waiting_for_lock};

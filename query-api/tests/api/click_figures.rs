@@ -1,8 +1,7 @@
 //! Clicks over time, of a link and of an account.
 
-use linkledger_core::{
-    api_key::Scope, batch::SettledCreate, event_store::transaction::PoolTransaction,
-};
+use linkledger_core::{api_key::Scope, batch::SettledCreate};
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 use time::{
@@ -19,14 +18,14 @@ use crate::{
 };
 
 /// A service with a link, whose clock shows 2026-11-20T09:51:00Z.
-pub(crate) struct ClickStage {
+pub(crate) struct ClickFixture {
     pub(crate) service: TestService,
     pub(crate) caller: TestCaller,
     pub(crate) link: SettledCreate,
 }
 
-impl ClickStage {
-    pub(crate) async fn set() -> Self {
+impl ClickFixture {
+    pub(crate) async fn new() -> Self {
         let service = TestService::start().await;
         create_partitions(service.pool()).await;
         let caller = service.caller().await;
@@ -98,12 +97,12 @@ fn filled(body: &Value) -> Value {
 
 #[tokio::test]
 async fn link_clicks_have_every_bucket_with_zeros() {
-    let stage = ClickStage::set().await;
-    stage.link_day(date!(2026 - 11 - 18), 5, &[1, 2, 3]).await;
-    stage.link_day(date!(2026 - 11 - 20), 2, &[1]).await;
+    let fixture = ClickFixture::new().await;
+    fixture.link_day(date!(2026 - 11 - 18), 5, &[1, 2, 3]).await;
+    fixture.link_day(date!(2026 - 11 - 20), 2, &[1]).await;
     // Outside of the range.
-    stage.link_day(date!(2026 - 10 - 21), 9, &[7]).await;
-    let mut body = stage.of_link("").await;
+    fixture.link_day(date!(2026 - 10 - 21), 9, &[7]).await;
+    let mut body = fixture.of_link("").await;
     let series = body["series"].as_array().unwrap();
     assert_eq!(series.len(), 30);
     let empty = json!({
@@ -122,7 +121,7 @@ async fn link_clicks_have_every_bucket_with_zeros() {
     assert_eq!(
         body,
         json!({
-            "link_id": stage.link.link.link_id.to_string(),
+            "link_id": fixture.link.link.link_id.to_string(),
             "interval": "day", "timezone": "UTC",
             "from": "2026-10-22T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z",
             "complete_until": null,
@@ -134,13 +133,13 @@ async fn link_clicks_have_every_bucket_with_zeros() {
 
 #[tokio::test]
 async fn account_visitors_are_united_over_partitions() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let day = date!(2026 - 11 - 18);
     for (partition, visitors) in [(0, &[1, 2][..]), (5, &[2, 3]), (15, &[])] {
-        stage.account_day(day, partition, visitors).await;
+        fixture.account_day(day, partition, visitors).await;
     }
-    stage.account_day(date!(2026 - 11 - 19), 5, &[2]).await;
-    let body = stage.of_account("?from=2026-11-18&to=2026-11-20").await;
+    fixture.account_day(date!(2026 - 11 - 19), 5, &[2]).await;
+    let body = fixture.of_account("?from=2026-11-18&to=2026-11-20").await;
     let days = json!([
         ["2026-11-18T00:00:00.000Z", 6, 3, 3],
         ["2026-11-19T00:00:00.000Z", 2, 1, 1]
@@ -149,7 +148,7 @@ async fn account_visitors_are_united_over_partitions() {
     let totals = json!({ "clicks": 8, "bots": 4, "visitors": 4 });
     assert_eq!(body["totals"], totals);
     assert_eq!(body["link_id"], Value::Null);
-    let weeks = stage.of_account("?from=2026-11-18&interval=week").await;
+    let weeks = fixture.of_account("?from=2026-11-18&interval=week").await;
     assert_eq!(
         filled(&weeks),
         json!([["2026-11-16T00:00:00.000Z", 8, 4, 4]])
@@ -158,7 +157,7 @@ async fn account_visitors_are_united_over_partitions() {
 
 #[tokio::test]
 async fn days_of_a_zone_are_summed_from_quarters() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     for (quarter, clicks) in [
         // The last quarter of 24 October in Berlin, and both ends of a day of 25 hours.
         (datetime!(2026-10-24 21:45 UTC), 1),
@@ -166,12 +165,12 @@ async fn days_of_a_zone_are_summed_from_quarters() {
         (datetime!(2026-10-25 22:45 UTC), 4),
         (datetime!(2026-10-25 23:00 UTC), 8),
     ] {
-        stage.quarter(quarter, clicks).await;
+        fixture.quarter(quarter, clicks).await;
     }
-    stage.link_day(date!(2026 - 10 - 24), 3, &[1, 2]).await;
-    stage.link_day(date!(2026 - 10 - 25), 12, &[1]).await;
+    fixture.link_day(date!(2026 - 10 - 24), 3, &[1, 2]).await;
+    fixture.link_day(date!(2026 - 10 - 25), 12, &[1]).await;
     let query = "?from=2026-10-24&to=2026-10-27&timezone=Europe/Berlin";
-    let berlin = stage.of_link(query).await;
+    let berlin = fixture.of_link(query).await;
     assert_eq!(
         filled(&berlin),
         json!([
@@ -183,7 +182,7 @@ async fn days_of_a_zone_are_summed_from_quarters() {
     let totals = json!({ "clicks": 15, "bots": 4, "visitors": 3 });
     assert_eq!(berlin["totals"], totals);
     let query = "?from=2026-10-24&to=2026-10-27&timezone=Asia/Kolkata";
-    let kolkata = stage.of_link(query).await;
+    let kolkata = fixture.of_link(query).await;
     assert_eq!(
         filled(&kolkata),
         json!([
@@ -192,27 +191,27 @@ async fn days_of_a_zone_are_summed_from_quarters() {
         ])
     );
     let query = "?from=2026-10-24&to=2026-11-03&timezone=america/new_york";
-    let new_york = stage.of_link(query).await;
+    let new_york = fixture.of_link(query).await;
     assert_eq!(new_york["timezone"], "America/New_York");
     assert_eq!(new_york["totals"]["clicks"], 15);
     let starts = new_york["series"].as_array().unwrap();
     assert_eq!(starts[8]["start"], "2026-11-01T04:00:00.000Z");
     assert_eq!(starts[9]["start"], "2026-11-02T05:00:00.000Z");
-    let account = stage.of_account(query).await;
+    let account = fixture.of_account(query).await;
     assert_eq!(account["totals"]["clicks"], 15);
 }
 
 #[tokio::test]
 async fn hours_have_no_visitors_but_totals_have() {
-    let stage = ClickStage::set().await;
-    stage.quarter(datetime!(2026-11-18 22:45 UTC), 1).await;
-    stage.quarter(datetime!(2026-11-18 23:15 UTC), 2).await;
-    stage.quarter(datetime!(2026-11-19 00:00 UTC), 4).await;
-    stage.link_day(date!(2026 - 11 - 18), 3, &[1, 2]).await;
-    stage.link_day(date!(2026 - 11 - 19), 4, &[1, 3]).await;
-    stage.link_day(date!(2026 - 11 - 20), 4, &[4]).await;
+    let fixture = ClickFixture::new().await;
+    fixture.quarter(datetime!(2026-11-18 22:45 UTC), 1).await;
+    fixture.quarter(datetime!(2026-11-18 23:15 UTC), 2).await;
+    fixture.quarter(datetime!(2026-11-19 00:00 UTC), 4).await;
+    fixture.link_day(date!(2026 - 11 - 18), 3, &[1, 2]).await;
+    fixture.link_day(date!(2026 - 11 - 19), 4, &[1, 3]).await;
+    fixture.link_day(date!(2026 - 11 - 20), 4, &[4]).await;
     let query = "?interval=hour&from=2026-11-18T23:30:00Z&to=2026-11-19T00:01:00Z";
-    let body = stage.of_link(query).await;
+    let body = fixture.of_link(query).await;
     assert_eq!(
         body["series"],
         json!([
@@ -228,14 +227,14 @@ async fn hours_have_no_visitors_but_totals_have() {
 
 #[tokio::test]
 async fn days_before_kept_quarters_are_utc_days() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     // Quarters are kept from 2026-08-22T00:00Z on; an older quarter is about to be dropped.
-    stage.quarter(datetime!(2026-08-21 23:45 UTC), 1).await;
-    stage.quarter(datetime!(2026-08-22 22:00 UTC), 2).await;
-    stage.link_day(date!(2026 - 08 - 21), 5, &[1, 2]).await;
-    stage.link_day(date!(2026 - 08 - 22), 2, &[1]).await;
+    fixture.quarter(datetime!(2026-08-21 23:45 UTC), 1).await;
+    fixture.quarter(datetime!(2026-08-22 22:00 UTC), 2).await;
+    fixture.link_day(date!(2026 - 08 - 21), 5, &[1, 2]).await;
+    fixture.link_day(date!(2026 - 08 - 22), 2, &[1]).await;
     let query = "?from=2026-08-21&to=2026-08-24&timezone=Europe/Berlin";
-    let body = stage.of_link(query).await;
+    let body = fixture.of_link(query).await;
     assert_eq!(body["utc_days_before"], "2026-08-22T22:00:00.000Z");
     assert_eq!(
         filled(&body),
@@ -245,14 +244,14 @@ async fn days_before_kept_quarters_are_utc_days() {
         ])
     );
     assert_eq!(body["totals"]["visitors"], 3);
-    let utc = stage.of_link("?from=2026-08-21&to=2026-08-24").await;
+    let utc = fixture.of_link("?from=2026-08-21&to=2026-08-24").await;
     assert_eq!(utc["utc_days_before"], Value::Null);
     assert_eq!(utc["totals"]["clicks"], 7);
 }
 
 #[tokio::test]
 async fn range_without_figures_gets_advice() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     for (query, parameter, code, advice) in [
         (
             "?from=2026-11-20&to=2026-11-20",
@@ -293,8 +292,8 @@ async fn range_without_figures_gets_advice() {
             "from, to, interval, timezone",
         ),
     ] {
-        for path in [stage.path(query), format!("/v1/clicks{query}")] {
-            let answer = stage.service.get(&stage.caller, &path).await;
+        for path in [fixture.path(query), format!("/v1/clicks{query}")] {
+            let answer = fixture.service.get(&fixture.caller, &path).await;
             answer.assert_problem(400, "invalid_parameter");
             let error = &answer.json()["errors"][0];
             assert_eq!(
@@ -305,37 +304,40 @@ async fn range_without_figures_gets_advice() {
             assert!(detail.contains(advice), "{detail}");
         }
     }
-    let thousand = stage.of_link("?from=2024-01-01&to=2026-09-27").await;
+    let thousand = fixture.of_link("?from=2024-01-01&to=2026-09-27").await;
     assert_eq!(thousand["series"].as_array().unwrap().len(), 1_000);
 }
 
 #[tokio::test]
 async fn deleted_link_keeps_its_clicks() {
-    let stage = ClickStage::set().await;
-    stage.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
-    delete(stage.service.pool(), &stage.link).await;
-    assert_eq!(stage.of_link("").await["totals"]["clicks"], 5);
-    let top = stage.service.get(&stage.caller, &stage.path("/top")).await;
+    let fixture = ClickFixture::new().await;
+    fixture.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
+    delete(fixture.service.pool(), &fixture.link).await;
+    assert_eq!(fixture.of_link("").await["totals"]["clicks"], 5);
+    let top = fixture
+        .service
+        .get(&fixture.caller, &fixture.path("/top"))
+        .await;
     assert_eq!(top.status, 200, "{}", top.body);
 }
 
 #[tokio::test]
 async fn foreign_and_unknown_links_have_no_clicks() {
-    let stage = ClickStage::set().await;
-    let other = stage.service.caller().await;
+    let fixture = ClickFixture::new().await;
+    let other = fixture.service.caller().await;
     let unknown = format!("/v1/links/{}/clicks", unused_link_id());
     for path in [
-        stage.path(""),
-        stage.path("/top"),
+        fixture.path(""),
+        fixture.path("/top"),
         unknown,
         "/v1/links/x/clicks".to_owned(),
     ] {
-        let answer = stage.service.get(&other, &path).await;
+        let answer = fixture.service.get(&other, &path).await;
         answer.assert_problem(404, "link_not_found");
     }
-    stage.account_day(date!(2026 - 11 - 18), 1, &[1]).await;
+    fixture.account_day(date!(2026 - 11 - 18), 1, &[1]).await;
     let path = "/v1/clicks";
-    let body = stage.service.get(&other, path).await.json();
+    let body = fixture.service.get(&other, path).await.json();
     assert_eq!(
         body["totals"],
         json!({ "clicks": 0, "bots": 0, "visitors": 0 })
@@ -344,12 +346,12 @@ async fn foreign_and_unknown_links_have_no_clicks() {
 
 #[tokio::test]
 async fn clicks_need_a_scope_of_their_own() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     let others = [Scope::LinksWrite, Scope::LinksRead, Scope::CreditsRead];
-    let account_id = stage.caller.account_id;
-    let key = testing::api_key(stage.service.pool(), account_id, &others).await;
+    let account_id = fixture.caller.account_id;
+    let key = testing::api_key(fixture.service.pool(), account_id, &others).await;
     let caller = TestCaller { account_id, key };
-    let answer = stage.service.get(&caller, "/v1/clicks").await;
+    let answer = fixture.service.get(&caller, "/v1/clicks").await;
     answer.assert_problem(403, "insufficient_scope");
     assert_eq!(
         answer.json()["required_scopes"],
@@ -372,11 +374,11 @@ const HEARTBEAT: &str = "
 
 #[tokio::test]
 async fn figures_are_complete_until_uncounted_clicks() {
-    let stage = ClickStage::set().await;
-    let pool = stage.service.pool();
+    let fixture = ClickFixture::new().await;
+    let pool = fixture.service.pool();
     sqlx::raw_sql(HEARTBEAT).execute(pool).await.unwrap();
     let until = async |path: String| {
-        let body = stage.service.get(&stage.caller, &path).await.json();
+        let body = fixture.service.get(&fixture.caller, &path).await.json();
         body["complete_until"].as_str().unwrap().to_owned()
     };
     let counted = "2026-11-20T09:00:00.123Z";
@@ -389,8 +391,8 @@ async fn figures_are_complete_until_uncounted_clicks() {
             .await
             .unwrap();
         for path in [
-            stage.path(""),
-            stage.path("/top"),
+            fixture.path(""),
+            fixture.path("/top"),
             "/v1/clicks/top-links".to_owned(),
             "/v1/clicks/top".to_owned(),
         ] {
@@ -400,14 +402,14 @@ async fn figures_are_complete_until_uncounted_clicks() {
 }
 
 /// Waits until a session of the service waits for a lock.
-async fn until_blocked(stage: &ClickStage) {
+async fn until_blocked(fixture: &ClickFixture) {
     testing::eventually("a read of figures waits for the lock", async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock'
                AND query LIKE '%clicks.link_days%'",
         )
-        .fetch_one(stage.service.pool())
+        .fetch_one(fixture.service.pool())
         .await
         .unwrap();
         (waiting > 0).then_some(())
@@ -417,19 +419,21 @@ async fn until_blocked(stage: &ClickStage) {
 
 #[tokio::test]
 async fn figures_and_completeness_are_of_one_snapshot() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     sqlx::raw_sql(HEARTBEAT)
-        .execute(stage.service.pool())
+        .execute(fixture.service.pool())
         .await
         .unwrap();
-    stage.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
-    let mut counting = PoolTransaction::begin(stage.service.pool()).await.unwrap();
+    fixture.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
+    let mut counting = PoolTransaction::begin(fixture.service.pool())
+        .await
+        .unwrap();
     sqlx::raw_sql("LOCK TABLE clicks.link_days IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *counting)
         .await
         .unwrap();
-    let (body, ()) = tokio::join!(stage.of_link(""), async {
-        until_blocked(&stage).await;
+    let (body, ()) = tokio::join!(fixture.of_link(""), async {
+        until_blocked(&fixture).await;
         let change = "UPDATE clicks.link_days SET clicks = 50;
                       UPDATE clicks.heartbeats SET recorded_until = '2026-11-20T09:30:00Z'";
         sqlx::raw_sql(change).execute(&mut *counting).await.unwrap();
@@ -437,25 +441,27 @@ async fn figures_and_completeness_are_of_one_snapshot() {
     });
     assert_eq!(body["totals"]["clicks"], 5);
     assert_eq!(body["complete_until"], "2026-11-20T09:00:00.123Z");
-    assert_eq!(stage.of_link("").await["totals"]["clicks"], 50);
+    assert_eq!(fixture.of_link("").await["totals"]["clicks"], 50);
 }
 
 #[tokio::test]
 async fn cancelled_read_advises_a_shorter_range() {
-    let stage = ClickStage::set().await;
-    let mut holder = PoolTransaction::begin(stage.service.pool()).await.unwrap();
+    let fixture = ClickFixture::new().await;
+    let mut holder = PoolTransaction::begin(fixture.service.pool())
+        .await
+        .unwrap();
     sqlx::raw_sql("LOCK TABLE clicks.link_days IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *holder)
         .await
         .unwrap();
-    let path = stage.path("");
-    let (answer, ()) = tokio::join!(stage.service.get(&stage.caller, &path), async {
-        until_blocked(&stage).await;
+    let path = fixture.path("");
+    let (answer, ()) = tokio::join!(fixture.service.get(&fixture.caller, &path), async {
+        until_blocked(&fixture).await;
         // The statement timeout has the same SQLSTATE.
         let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
         sqlx::raw_sql(cancel)
-            .execute(stage.service.pool())
+            .execute(fixture.service.pool())
             .await
             .unwrap();
     });
@@ -463,21 +469,24 @@ async fn cancelled_read_advises_a_shorter_range() {
     let detail = answer.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("choose a shorter range"), "{detail}");
     // Other reads have other sessions.
-    let credits = stage.service.get(&stage.caller, "/v1/credits").await;
+    let credits = fixture.service.get(&fixture.caller, "/v1/credits").await;
     assert_eq!(credits.status, 200);
 }
 
 #[tokio::test]
 async fn damaged_sketch_is_an_internal_error() {
-    let stage = ClickStage::set().await;
-    stage.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
+    let fixture = ClickFixture::new().await;
+    fixture.link_day(date!(2026 - 11 - 18), 5, &[1]).await;
     sqlx::raw_sql("UPDATE clicks.link_days SET visitors = '\\x01'")
-        .execute(stage.service.pool())
+        .execute(fixture.service.pool())
         .await
         .unwrap();
-    let answer = stage.service.get(&stage.caller, &stage.path("")).await;
+    let answer = fixture
+        .service
+        .get(&fixture.caller, &fixture.path(""))
+        .await;
     answer.assert_problem(500, "internal_error");
     let by_link = "/v1/clicks/top-links";
-    let answer = stage.service.get(&stage.caller, by_link).await;
+    let answer = fixture.service.get(&fixture.caller, by_link).await;
     answer.assert_problem(500, "internal_error");
 }

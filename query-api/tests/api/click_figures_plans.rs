@@ -1,10 +1,10 @@
 //! Statements on figures of clicks read rows by key only, although the plans were made on empty tables.
 
-use linkledger_core::click::{Dimension, dimension_counts::DimensionCounts};
+use linkledger_clicks::{Dimension, dimension_counts::DimensionCounts};
 use linkledger_testing as testing;
 use sqlx::PgPool;
 
-use crate::{click_figures::ClickStage, service::TestService};
+use crate::{click_figures::ClickFixture, service::TestService};
 
 /// Days, links and values of each day with rows.
 const DAYS: i64 = 60;
@@ -32,16 +32,16 @@ fn paths(link_id: &str) -> Vec<String> {
     paths
 }
 
-async fn read_all(stage: &ClickStage) {
-    for path in paths(&stage.link.link.link_id.to_string()) {
-        let answer = stage.service.get(&stage.caller, &path).await;
+async fn read_all(fixture: &ClickFixture) {
+    for path in paths(&fixture.link.link.link_id.to_string()) {
+        let answer = fixture.service.get(&fixture.caller, &path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     }
 }
 
 /// Inserts rows of [`DAYS`] days: of the link and of others of the account, and of other accounts. Returns
 /// the number of rows.
-async fn fill(stage: &ClickStage) -> i64 {
+async fn fill(fixture: &ClickFixture) -> i64 {
     let mut rows = 0;
     for insert in [
         "INSERT INTO clicks.link_days SELECT account_id, link_id, day, 1, 1 FROM numbered",
@@ -73,12 +73,12 @@ async fn fill(stage: &ClickStage) -> i64 {
              {insert}"
         );
         let inserted = sqlx::query(sqlx::AssertSqlSafe(statement))
-            .bind(stage.caller.account_id.uuid())
-            .bind(stage.link.link.link_id.uuid())
+            .bind(fixture.caller.account_id.uuid())
+            .bind(fixture.link.link.link_id.uuid())
             .bind(DAYS)
             .bind(LINKS)
             .bind(DimensionCounts::default().to_bytes())
-            .execute(stage.service.pool())
+            .execute(fixture.service.pool())
             .await
             .unwrap();
         rows += i64::try_from(inserted.rows_affected()).unwrap();
@@ -120,13 +120,13 @@ async fn stopped(service: TestService) -> PgPool {
 
 #[tokio::test]
 async fn figures_are_read_by_key_only() {
-    let stage = ClickStage::set().await;
+    let fixture = ClickFixture::new().await;
     // Plans are made while the tables are empty.
-    read_all(&stage).await;
-    let rows = fill(&stage).await;
+    read_all(&fixture).await;
+    let rows = fill(&fixture).await;
     assert!(rows > 3 * ENTRIES_MAX, "{rows}");
-    read_all(&stage).await;
-    let pool = stopped(stage.service).await;
+    read_all(&fixture).await;
+    let pool = stopped(fixture.service).await;
     let (scanned, entries) = scanned_and_entries(&pool).await;
     // Scans of empty tables read nothing.
     assert_eq!(scanned, 0);

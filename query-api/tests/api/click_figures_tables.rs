@@ -1,8 +1,8 @@
 //! Writes rows into the tables of clicks, in place of the projector.
 
+use linkledger_clicks::{Dimension, dimension_counts::DimensionCounts, sketch::VisitorSketch};
 use linkledger_core::{
     batch::SettledCreate,
-    click::{Dimension, dimension_counts::DimensionCounts, sketch::VisitorSketch},
     event::Event,
     id::{AccountId, LinkId},
     link::{LinkDeleted, LinkEvent},

@@ -1,11 +1,12 @@
 //! Most frequent values of clicks, and most clicked links.
 
-use linkledger_core::{click::Dimension, id::LinkId};
+use linkledger_clicks::Dimension;
+use linkledger_core::id::LinkId;
 use serde_json::{Value, json};
 use time::macros::date;
 
 use crate::{
-    click_figures::ClickStage,
+    click_figures::ClickFixture,
     click_figures_tables::{Row, insert_account_value, insert_link_day, insert_link_value},
     read_tables::{insert_appended_link, link_id},
     service::SHORT_BASE_URL,
@@ -22,8 +23,8 @@ fn row(clicks: i64, visitors: &[u64]) -> Row<'_> {
     }
 }
 
-async fn top(stage: &ClickStage, path: &str) -> Value {
-    let answer = stage.service.get(&stage.caller, path).await;
+async fn top(fixture: &ClickFixture, path: &str) -> Value {
+    let answer = fixture.service.get(&fixture.caller, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     let mut body = answer.json();
     assert!(body["complete_until"].is_string());
@@ -33,8 +34,8 @@ async fn top(stage: &ClickStage, path: &str) -> Value {
 
 #[tokio::test]
 async fn top_values_of_a_link_are_ranked() {
-    let stage = ClickStage::set().await;
-    let link = (stage.caller.account_id, stage.link.link.link_id);
+    let fixture = ClickFixture::new().await;
+    let link = (fixture.caller.account_id, fixture.link.link.link_id);
     let country = Dimension::Country;
     for (day, value, figures) in [
         (FIRST, "DE", row(3, &[1, 2])),
@@ -47,15 +48,15 @@ async fn top_values_of_a_link_are_ranked() {
         // Outside of the range.
         (date!(2026 - 10 - 21), "US", row(99, &[9])),
     ] {
-        insert_link_value(stage.service.pool(), link, day, (country, value), figures).await;
+        insert_link_value(fixture.service.pool(), link, day, (country, value), figures).await;
     }
     let host = (Dimension::ReferrerHost, "news.example");
-    insert_link_value(stage.service.pool(), link, FIRST, host, row(4, &[1])).await;
-    let path = format!("/v1/links/{}/clicks/top", stage.link.link.link_id);
+    insert_link_value(fixture.service.pool(), link, FIRST, host, row(4, &[1])).await;
+    let path = format!("/v1/links/{}/clicks/top", fixture.link.link.link_id);
     let no_value = json!({ "value": null, "clicks": 5, "visitors": 1 });
     let germany = json!({ "value": "DE", "clicks": 4, "visitors": 3 });
     assert_eq!(
-        top(&stage, &format!("{path}?by=country")).await,
+        top(&fixture, &format!("{path}?by=country")).await,
         json!({
             "items": [
                 no_value, germany,
@@ -67,27 +68,27 @@ async fn top_values_of_a_link_are_ranked() {
         })
     );
     assert_eq!(
-        top(&stage, &format!("{path}?limit=2")).await,
+        top(&fixture, &format!("{path}?limit=2")).await,
         json!({ "items": [no_value, germany], "other": 45 })
     );
     assert_eq!(
         top(
-            &stage,
+            &fixture,
             &format!("{path}?by=referrer_host&from=2026-11-18&to=2026-11-19")
         )
         .await,
         json!({ "items": [{ "value": "news.example", "clicks": 4, "visitors": 1 }], "other": 0 })
     );
     for dimension in ["browser", "os", "device"] {
-        let none = top(&stage, &format!("{path}?by={dimension}")).await;
+        let none = top(&fixture, &format!("{path}?by={dimension}")).await;
         assert_eq!(none, json!({ "items": [], "other": 0 }));
     }
 }
 
 #[tokio::test]
 async fn top_values_of_an_account_unite_partitions() {
-    let stage = ClickStage::set().await;
-    let account_id = stage.caller.account_id;
+    let fixture = ClickFixture::new().await;
+    let account_id = fixture.caller.account_id;
     for (partition, day, value, figures) in [
         (0, FIRST, "Chrome", row(2, &[1, 2])),
         (9, FIRST, "Chrome", row(3, &[2, 3])),
@@ -97,10 +98,10 @@ async fn top_values_of_an_account_unite_partitions() {
     ] {
         let value = (Dimension::Browser, value);
         let place = (account_id, partition);
-        insert_account_value(stage.service.pool(), place, day, value, figures).await;
+        insert_account_value(fixture.service.pool(), place, day, value, figures).await;
     }
     assert_eq!(
-        top(&stage, "/v1/clicks/top?by=browser&limit=2").await,
+        top(&fixture, "/v1/clicks/top?by=browser&limit=2").await,
         json!({
             "items": [
                 { "value": "Firefox", "clicks": 7, "visitors": 1 },
@@ -113,10 +114,10 @@ async fn top_values_of_an_account_unite_partitions() {
 
 #[tokio::test]
 async fn top_links_show_addresses_unless_deleted() {
-    let stage = ClickStage::set().await;
-    let (pool, account_id) = (stage.service.pool(), stage.caller.account_id);
-    insert_appended_link(pool, &stage.link).await;
-    let visible = stage.link.link.link_id;
+    let fixture = ClickFixture::new().await;
+    let (pool, account_id) = (fixture.service.pool(), fixture.caller.account_id);
+    insert_appended_link(pool, &fixture.link).await;
+    let visible = fixture.link.link.link_id;
     let [deleted, same, bots] = [1, 2, 3].map(|order| link_id(1, order));
     let insert = async |link_id: LinkId, day, figures| {
         insert_link_day(pool, account_id, link_id, day, figures).await;
@@ -141,30 +142,30 @@ async fn top_links_show_addresses_unless_deleted() {
         "link_id": deleted.to_string(), "short_url": null, "destination_url": null,
         "clicks": 2, "visitors": 1,
     });
-    let body = top(&stage, "/v1/clicks/top-links").await;
+    let body = top(&fixture, "/v1/clicks/top-links").await;
     assert_eq!(body["items"][0], first);
     assert_eq!(body["items"][1], second);
     assert_eq!(body["items"][2]["link_id"], same.to_string());
     assert_eq!(body["items"].as_array().unwrap().len(), 3);
     assert_eq!(body["other"], 0);
-    let body = top(&stage, "/v1/clicks/top-links?limit=1").await;
+    let body = top(&fixture, "/v1/clicks/top-links?limit=1").await;
     assert_eq!(body, json!({ "items": [first], "other": 4 }));
 }
 
 #[tokio::test]
 async fn top_link_that_read_table_lacks_is_not_shown_as_deleted() {
-    let stage = ClickStage::set().await;
-    let (pool, account_id) = (stage.service.pool(), stage.caller.account_id);
-    let link_id = stage.link.link.link_id;
+    let fixture = ClickFixture::new().await;
+    let (pool, account_id) = (fixture.service.pool(), fixture.caller.account_id);
+    let link_id = fixture.link.link.link_id;
     insert_link_day(pool, account_id, link_id, FIRST, row(1, &[1])).await;
-    let answer = stage.service.get(&stage.caller, "/v1/clicks/top-links");
+    let answer = fixture.service.get(&fixture.caller, "/v1/clicks/top-links");
     answer.await.assert_read_model_behind();
 }
 
 #[tokio::test]
 async fn impossible_ranking_gets_advice() {
-    let stage = ClickStage::set().await;
-    let of_link = format!("/v1/links/{}/clicks/top", stage.link.link.link_id);
+    let fixture = ClickFixture::new().await;
+    let of_link = format!("/v1/links/{}/clicks/top", fixture.link.link.link_id);
     for (query, parameter, code, advice) in [
         (
             "?by=city",
@@ -195,9 +196,9 @@ async fn impossible_ranking_gets_advice() {
         ),
     ] {
         for path in [&*of_link, "/v1/clicks/top"] {
-            let answer = stage
+            let answer = fixture
                 .service
-                .get(&stage.caller, &format!("{path}{query}"))
+                .get(&fixture.caller, &format!("{path}{query}"))
                 .await;
             answer.assert_problem(400, "invalid_parameter");
             let error = &answer.json()["errors"][0];
@@ -213,9 +214,9 @@ async fn impossible_ranking_gets_advice() {
     }
     // Days of links are kept for ever.
     let path = "/v1/clicks/top-links?from=2024-03-01";
-    assert_eq!(stage.service.get(&stage.caller, path).await.status, 200);
+    assert_eq!(fixture.service.get(&fixture.caller, path).await.status, 200);
     let path = "/v1/clicks/top-links?from=2024-01-01";
-    let answer = stage.service.get(&stage.caller, path).await;
+    let answer = fixture.service.get(&fixture.caller, path).await;
     answer.assert_problem(400, "invalid_parameter");
     assert!(answer.body.contains("later from"), "{}", answer.body);
 }

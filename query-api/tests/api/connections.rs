@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, process::Stdio};
 
-use linkledger_core::lifecycle::set_process_limits;
+use linkledger_service::lifecycle::set_process_limits;
 use linkledger_testing::{TestDatabase, eventually, free_address};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},

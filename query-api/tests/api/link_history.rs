@@ -6,11 +6,11 @@ use linkledger_core::{
     clock::new_uuid,
     envelope::{Metadata, NewEvent},
     event::Event,
-    event_store::{accounts, append, transaction::PoolTransaction},
     id::{AccountId, EventId, LinkId},
     link::{ExistingLink, LinkDetails, LinkEvent},
     timestamp,
 };
+use linkledger_event_store::{accounts, append, transaction::PoolTransaction};
 use linkledger_testing as testing;
 use linkledger_testing::{events, link_after};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     id::AccountId,
-    problem::Code,
 };
+use linkledger_http::problem::Code;
 use linkledger_testing as testing;
 
 use crate::service::{Answer, ReadRoute, TestService, read_routes};
@@ -78,7 +78,7 @@ impl Caller {
 }
 
 /// A service with an active and a suspended caller.
-struct Stage {
+struct Fixture {
     service: TestService,
     /// Service on the same database with a rate limit of one request per second.
     limited: TestService,
@@ -90,8 +90,8 @@ struct Stage {
 /// Concurrent requests that exceed a limit of one request per second, even on a slow machine.
 const REQUESTS_AT_ONCE: usize = 10;
 
-impl Stage {
-    async fn set() -> Self {
+impl Fixture {
+    async fn new() -> Self {
         let service = TestService::start().await;
         let database = service.database.share();
         let limited = TestService::start_with(database, |config| config.rate_limit = 1).await;
@@ -172,7 +172,7 @@ impl Stage {
 
 #[tokio::test]
 async fn first_of_two_faults_is_reported() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for ReadRoute { path: route, .. } in read_routes() {
         // Only a single link can be missing.
         let count = FAULTS.len() - usize::from(!route.contains("{id}"));
@@ -180,14 +180,14 @@ async fn first_of_two_faults_is_reported() {
         for (first, fault) in faults.iter().enumerate() {
             let code = fault.code();
             for other in &faults[first..] {
-                let answer = stage.answer(route, &[*fault, *other]).await;
+                let answer = fixture.answer(route, &[*fault, *other]).await;
                 assert_eq!(
                     (answer.status.as_u16(), answer.json()["code"].as_str()),
                     (code.status(), Some(code.as_str())),
                     "{route}: {fault:?} and {other:?}"
                 );
             }
-            let answer = stage.answer(route, &faults[first..]).await;
+            let answer = fixture.answer(route, &faults[first..]).await;
             answer.assert_problem(code.status(), code.as_str());
         }
     }

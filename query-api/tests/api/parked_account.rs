@@ -11,15 +11,15 @@ use crate::{
 };
 
 /// A parked account with two links. The read tables only have the first link.
-struct Scene {
+struct Fixture {
     service: TestService,
     caller: TestCaller,
     visible: SettledCreate,
     parked: SettledCreate,
 }
 
-impl Scene {
-    async fn set() -> Self {
+impl Fixture {
+    async fn new() -> Self {
         let service = TestService::start().await;
         let caller = service.caller().await;
         let (account_id, pool) = (caller.account_id, service.pool());
@@ -60,7 +60,7 @@ impl Scene {
     }
 }
 
-fn paths(scene: &Scene) -> Vec<String> {
+fn paths(scene: &Fixture) -> Vec<String> {
     let mut paths = read_paths(&scene.visible.link.link_id.to_string());
     // Figures of clicks do not come from the log, and the event store answers a history: neither waits for a position.
     paths.retain(|path| !path.contains("/clicks") && !path.ends_with("/history"));
@@ -71,7 +71,7 @@ fn paths(scene: &Scene) -> Vec<String> {
 
 #[tokio::test]
 async fn reads_with_token_fail_at_once() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     let token = token_of(&scene.parked, 1);
     for path in paths(&scene) {
         let answer = scene.get(&path, Some(&token)).await;
@@ -89,7 +89,7 @@ async fn reads_with_token_fail_at_once() {
 
 #[tokio::test]
 async fn reads_without_token_serve_stale_rows() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     for path in paths(&scene) {
         let answer = scene.get(&path, None).await;
         assert_eq!(answer.status, 200, "{path}");
@@ -102,7 +102,7 @@ async fn reads_without_token_serve_stale_rows() {
 
 #[tokio::test]
 async fn waiting_link_is_503_never_404() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     let path = format!("/v1/links/{}", scene.parked.link.link_id);
     let pool = scene.service.pool();
     for position in [scene.parked.position, 0] {
@@ -120,7 +120,7 @@ async fn waiting_link_is_503_never_404() {
 
 #[tokio::test]
 async fn other_and_released_accounts_are_served() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     let (service, pool) = (&scene.service, scene.service.pool());
     let other = service.caller().await;
     let link = service.append_link(&other, "other").await;
@@ -156,7 +156,7 @@ async fn other_and_released_accounts_are_served() {
 
 #[tokio::test]
 async fn unparked_projection_serves_parked_account() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("DELETE FROM read_model.parked_accounts WHERE projection = 'credits'")
         .execute(scene.service.pool())
@@ -171,7 +171,7 @@ async fn unparked_projection_serves_parked_account() {
 
 #[tokio::test]
 async fn parking_in_inactive_generation_is_ignored() {
-    let scene = Scene::set().await;
+    let scene = Fixture::new().await;
     let token = token_of(&scene.parked, 1);
     sqlx::query("UPDATE read_model.parked_accounts SET generation = 2")
         .execute(scene.service.pool())

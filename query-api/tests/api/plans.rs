@@ -1,10 +1,8 @@
 //! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
 use axum::http::Method;
-use linkledger_core::{
-    api_key::ApiKey, batch::SettledCreate, databases::DatabaseSettings, id::LinkId,
-    projection::Projection,
-};
+use linkledger_core::{api_key::ApiKey, batch::SettledCreate, id::LinkId, projection::Projection};
+use linkledger_service::databases::DatabaseSettings;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use sqlx::PgPool;

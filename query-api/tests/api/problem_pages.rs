@@ -1,7 +1,7 @@
 //! The pages that the `type` of a problem links to, readable without an API key.
 
 use axum::http::Method;
-use linkledger_core::problem::Code;
+use linkledger_http::problem::Code;
 
 use crate::service::{BASE_URL, TestService};
 

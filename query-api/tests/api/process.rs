@@ -8,8 +8,8 @@ use std::{
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Method, Request, Response, Uri, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use linkledger_core::lifecycle::listen;
 use linkledger_query_api::{QueryApiListeners, serve};
+use linkledger_service::lifecycle::listen;
 use linkledger_testing::TestDatabase;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -7,9 +7,9 @@ use std::sync::{
 
 use axum::http::StatusCode;
 use futures::future::join_all;
-use linkledger_core::{
-    databases::DatabaseSettings, event_store::transaction::PoolTransaction, link::Destination,
-};
+use linkledger_core::link::Destination;
+use linkledger_event_store::transaction::PoolTransaction;
+use linkledger_service::databases::DatabaseSettings;
 use linkledger_testing::{
     TestDatabase, eventually, in_background, sessions_waiting_for_lock, wire::Wire,
 };

@@ -19,15 +19,15 @@ use crate::{
 const LAG: Duration = Duration::from_secs(2);
 
 /// A service that reads from the replica, and a caller with one link.
-struct Stage {
+struct Fixture {
     database: ReplicatedDatabase,
     service: TestService,
     caller: TestCaller,
     link: SettledCreate,
 }
 
-impl Stage {
-    async fn set() -> Self {
+impl Fixture {
+    async fn new() -> Self {
         let database = ReplicatedDatabase::create().await;
         let url = database.replica_url.clone();
         let service = TestService::start_with(database.primary.share(), |config| {
@@ -38,14 +38,14 @@ impl Stage {
         let caller = service.caller().await;
         let link = create(&service, &caller, "first").await;
         database.wait_for_replica().await;
-        let stage = Self {
+        let fixture = Self {
             database,
             service,
             caller,
             link,
         };
-        stage.pause().await;
-        stage
+        fixture.pause().await;
+        fixture
     }
 
     /// Pauses the replay, and changes the version of the first link from 1 to 2 on the primary.
@@ -99,39 +99,39 @@ async fn apply(pool: &PgPool, caller: &TestCaller, link: &SettledCreate) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn link_missing_on_lagging_replica_is_read_from_primary() {
-    let stage = Stage::set().await;
-    let link = create(&stage.service, &stage.caller, "second").await;
-    stage.database.wait_for_lag(LAG).await;
-    assert_eq!(stage.get(&link).await.status, 200);
-    assert_eq!(stage.service.follow("/second").await.status, 302);
+    let fixture = Fixture::new().await;
+    let link = create(&fixture.service, &fixture.caller, "second").await;
+    fixture.database.wait_for_lag(LAG).await;
+    assert_eq!(fixture.get(&link).await.status, 200);
+    assert_eq!(fixture.service.follow("/second").await.status, 302);
     // The replica is still in use: other reads are as old as the replica.
-    stage.until_replica_is_read().await;
+    fixture.until_replica_is_read().await;
     testing::eventually("the list is as old as the replica", async || {
-        (stage.listed(&[]).await == 1).then_some(())
+        (fixture.listed(&[]).await == 1).then_some(())
     })
     .await;
     let token = token_of(&link, 1);
-    assert_eq!(stage.listed(&[("consistency-token", &token)]).await, 2);
+    assert_eq!(fixture.listed(&[("consistency-token", &token)]).await, 2);
 
-    stage.database.resume().await;
+    fixture.database.resume().await;
     testing::eventually("the replica has the second link", async || {
-        (stage.listed(&[]).await == 2).then_some(())
+        (fixture.listed(&[]).await == 2).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn later_page_of_list_is_read_from_primary() {
-    let stage = Stage::set().await;
-    stage.database.resume().await;
-    create(&stage.service, &stage.caller, "second").await;
-    stage.database.wait_for_replica().await;
-    stage.database.pause().await;
+    let fixture = Fixture::new().await;
+    fixture.database.resume().await;
+    create(&fixture.service, &fixture.caller, "second").await;
+    fixture.database.wait_for_replica().await;
+    fixture.database.pause().await;
     sqlx::query("UPDATE read_model.links SET destination_url = 'https://example.com/changed'")
-        .execute(stage.database.primary.pool())
+        .execute(fixture.database.primary.pool())
         .await
         .unwrap();
-    let page = async |path: &str| stage.service.get(&stage.caller, path).await.json();
+    let page = async |path: &str| fixture.service.get(&fixture.caller, path).await.json();
     let changed =
         |page: &Value| page["items"][0]["destination_url"] == "https://example.com/changed";
     let first = testing::eventually("the first page is read from the replica", async || {
@@ -146,44 +146,51 @@ async fn later_page_of_list_is_read_from_primary() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn searches_and_tags_are_read_from_primary() {
-    let stage = Stage::set().await;
-    let pool = stage.database.primary.pool();
-    let (account_id, link_id) = (stage.caller.account_id, stage.link.link.link_id);
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.primary.pool();
+    let (account_id, link_id) = (fixture.caller.account_id, fixture.link.link.link_id);
     sqlx::query("INSERT INTO read_model.link_tags VALUES (1, $1, 'spring', $2)")
         .bind(account_id.uuid())
         .bind(link_id.uuid())
         .execute(pool)
         .await
         .unwrap();
-    let tags = stage.service.get(&stage.caller, "/v1/tags").await.json();
+    let tags = fixture
+        .service
+        .get(&fixture.caller, "/v1/tags")
+        .await
+        .json();
     assert_eq!(tags["items"][0]["tag"], "spring", "{tags}");
-    let found = stage.service.get(&stage.caller, "/v1/links?tag=spring");
+    let found = fixture.service.get(&fixture.caller, "/v1/links?tag=spring");
     let found = found.await.json();
     assert_eq!(found["items"][0]["id"], link_id.to_string(), "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn link_missing_on_replica_and_primary_is_503() {
-    let stage = Stage::set().await;
-    let link = stage.service.append_link(&stage.caller, "third").await;
-    stage.get(&link).await.assert_read_model_behind();
-    assert_eq!(stage.service.follow("/third").await.status, 503);
+    let fixture = Fixture::new().await;
+    let link = fixture.service.append_link(&fixture.caller, "third").await;
+    fixture.get(&link).await.assert_read_model_behind();
+    assert_eq!(fixture.service.follow("/third").await.status, 503);
     let token = token_of(&link, 1);
-    let path = format!("/v1/links/{}", stage.link.link.link_id);
+    let path = format!("/v1/links/{}", fixture.link.link.link_id);
     let headers = [("consistency-token", token.as_str())];
-    let read = stage.service.get_with(&stage.caller, &path, &headers).await;
+    let read = fixture
+        .service
+        .get_with(&fixture.caller, &path, &headers)
+        .await;
     read.assert_read_model_behind();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn change_ends_redirect_while_replica_lags() {
-    let stage = Stage::set().await;
-    assert_eq!(stage.service.follow("/first").await.status, 302);
-    let pool = stage.database.primary.pool();
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.service.follow("/first").await.status, 302);
+    let pool = fixture.database.primary.pool();
     update_redirect(pool, "first", "https://example.com/", "deleted").await;
     announce_change(pool, Some("first"), None).await;
     testing::eventually("the redirect ends", async || {
-        (stage.service.follow("/first").await.status == 410).then_some(())
+        (fixture.service.follow("/first").await.status == 410).then_some(())
     })
     .await;
 }

@@ -17,14 +17,15 @@ use linkledger_core::{
     batch::SettledCreate,
     clock::{Clock, SystemClock},
     consistency::ConsistencyToken,
-    databases::DatabaseSettings,
-    http::authentication::KEYS_CACHED_MAX,
-    http::route_table,
     id::AccountId,
+};
+use linkledger_http::{authentication::KEYS_CACHED_MAX, route_table};
+use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, routes::openapi, start};
+use linkledger_service::{
+    databases::DatabaseSettings,
     internal_listener::InternalHosts,
     lifecycle::{Serve, Tasks},
 };
-use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, routes::openapi, start};
 use linkledger_testing as testing;
 use linkledger_testing::{FixedClock, TestDatabase, record};
 use serde_json::Value;

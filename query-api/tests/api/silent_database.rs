@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use futures::future::join_all;
-use linkledger_core::databases::DatabaseSettings;
+use linkledger_service::databases::DatabaseSettings;
 use linkledger_testing::{TestDatabase, eventually_within, wire::Wire};
 use tokio::time::timeout;
 

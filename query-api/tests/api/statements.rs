@@ -11,14 +11,14 @@ const SOURCES: [&str; 12] = [
     "command-api/src/command_handler",
     "command-api/src/command_handler.rs",
     "command-api/src/routes",
-    "core/src/http",
-    "core/src/event_store/accounts.rs",
-    "core/src/event_store/api_keys.rs",
-    "core/src/event_store/append.rs",
-    "core/src/event_store/idempotency.rs",
-    "core/src/event_store/links.rs",
-    "core/src/event_store/log/links.rs",
-    "core/src/event_store/slugs.rs",
+    "core/http/src",
+    "core/event-store/src/accounts.rs",
+    "core/event-store/src/api_keys.rs",
+    "core/event-store/src/append.rs",
+    "core/event-store/src/idempotency.rs",
+    "core/event-store/src/links.rs",
+    "core/event-store/src/log/links.rs",
+    "core/event-store/src/slugs.rs",
 ];
 
 /// Functions whose statements have no condition on the account, each with the reason.

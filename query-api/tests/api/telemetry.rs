@@ -10,11 +10,9 @@ use axum::{Router, body::Bytes, routing::post};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use linkledger_core::{
-    api_key::Scope,
-    event_store::transaction::PoolTransaction,
-    lifecycle::{self, Tasks, listen},
-};
+use linkledger_core::api_key::Scope;
+use linkledger_event_store::transaction::PoolTransaction;
+use linkledger_service::lifecycle::{self, Tasks, listen};
 use linkledger_testing as testing;
 use linkledger_testing::{TestDatabase, eventually};
 use nix::{

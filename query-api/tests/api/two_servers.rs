@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{clock::SystemClock, databases::DatabaseSettings, lifecycle::Tasks};
+use linkledger_core::clock::SystemClock;
 use linkledger_query_api::start;
+use linkledger_service::{databases::DatabaseSettings, lifecycle::Tasks};
 use linkledger_testing::TestDatabase;
 use tokio_util::sync::CancellationToken;
 

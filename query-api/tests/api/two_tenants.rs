@@ -1,8 +1,9 @@
 //! No answer to one account shows anything of another account: a foreign resource is answered like an unknown resource.
 
 use axum::http::Method;
+use linkledger_clicks::Dimension;
 use linkledger_core::{
-    batch::SettledCreate, click::Dimension, clock::Clock as _, cursor::CursorScope, id::AccountId,
+    batch::SettledCreate, clock::Clock as _, cursor::CursorScope, id::AccountId,
     projection::Projection,
 };
 use linkledger_testing::FixedClock;

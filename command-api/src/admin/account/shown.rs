@@ -2,18 +2,12 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{
-    account::AccountStatus,
-    clock::Clock,
-    event_store::{
-        accounts::{self, AccountFilter, StoredAccount},
-        api_keys,
-    },
-    figures::counted,
-    id::AccountId,
-    operator::parse_text,
-    timestamp,
+use linkledger_core::{account::AccountStatus, clock::Clock, id::AccountId, timestamp};
+use linkledger_event_store::{
+    accounts::{self, AccountFilter, StoredAccount},
+    api_keys,
 };
+use linkledger_service::{figures::counted, operator::parse_text};
 use serde::Serialize;
 use sqlx::PgPool;
 

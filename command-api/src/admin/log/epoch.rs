@@ -1,7 +1,8 @@
 //! Commands `log epoch show` and `log epoch raise`.
 
 use clap::{Args, Subcommand};
-use linkledger_core::{figures::counted, operator::Operator, shard::Position, timestamp};
+use linkledger_core::{shard::Position, timestamp};
+use linkledger_service::{figures::counted, operator::Operator};
 
 use crate::{
     admin::{LogAndReadOptions, print},
@@ -16,7 +17,7 @@ pub(super) enum EpochSubcommand {
     /// events: later events get the sequences of the lost events, and consumers would drop them as
     /// repetitions.
     ///
-    /// Nothing is published until the log is published again into an empty topic (`relay refill`),
+    /// Nothing is published until the log is published again into an empty topic (`relay republish`),
     /// and consumers begin anew. The read tables stay stale until they are rebuilt
     /// (`projector rebuild --all`). docs/backup.md has the whole procedure.
     Raise(RaiseOptions),
@@ -59,7 +60,7 @@ fn raised_text(raised: &Raised) -> String {
         "The log of {events} is of epoch {epoch}; it was of {former_epoch}.\n\
          Nothing is published until it is filled into an empty topic: delete the topic, then\n  \
          command-api topic create\n  \
-         command-api relay refill --from 0\n\
+         command-api relay republish --from 0\n\
          The read tables are read as they are, and follow the log again after\n  \
          projector rebuild --all"
     )

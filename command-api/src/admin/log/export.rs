@@ -16,13 +16,13 @@ use clap::Args;
 use indicatif::ProgressBar;
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::{
-        log::{self, PerShard, stored::PositionRange},
-        log_meta,
-    },
-    figures::per_second,
     shard::{Position, Shard},
 };
+use linkledger_event_store::{
+    log::{self, PerShard, stored::PositionRange},
+    log_meta,
+};
+use linkledger_service::figures::per_second;
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -4,12 +4,10 @@ use std::{cmp::Reverse, future::Future, time::Duration};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use linkledger_core::{
-    event_store::log::{
-        PerShard,
-        stored::{self, EVENTS_PER_READ, PositionRange, StoredEvents},
-    },
-    shard::{Position, Shard},
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::log::{
+    PerShard,
+    stored::{self, EVENTS_PER_READ, PositionRange, StoredEvents},
 };
 use sqlx::PgPool;
 use tokio::task::JoinSet;

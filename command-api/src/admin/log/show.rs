@@ -5,14 +5,14 @@ use clap::Args;
 use linkledger_core::{
     envelope::RecordedEvent,
     event::Subject,
-    event_store::{
-        links,
-        log::{self, StreamPart},
-        names,
-    },
     link::SubjectName,
     shard::{Position, Shard},
     timestamp,
+};
+use linkledger_event_store::{
+    links,
+    log::{self, StreamPart},
+    names,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -15,14 +15,12 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use indicatif::ProgressBar;
-use linkledger_core::{
-    event_store::{
-        log::stored::{PositionRange, StoredEvents},
-        slugs,
-    },
-    figures::{counted, per_second},
-    shard::{Position, Shard},
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::{
+    log::stored::{PositionRange, StoredEvents},
+    slugs,
 };
+use linkledger_service::figures::{counted, per_second};
 use serde::Serialize;
 use sqlx::PgPool;
 

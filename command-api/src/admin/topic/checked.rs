@@ -1,7 +1,7 @@
 //! Result of `topic create` and `topic check`: actual and wanted settings, and remedies.
 
 use anyhow::ensure;
-use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_service::kafka_config::KafkaConfig;
 use serde::Serialize;
 
 use crate::relay::topic::{
@@ -138,7 +138,7 @@ fn remedies(
         let remedy = match stream {
             Stream::Events => {
                 "A topic keeps its partitions: delete it, then `command-api topic create` and \
-                 `command-api relay refill --from 0`."
+                 `command-api relay republish --from 0`."
             }
             Stream::Clicks => {
                 "A topic keeps its partitions: delete it, then `command-api topic create`. Clicks \

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
-use linkledger_core::{
+use linkledger_service::{
     kafka_close::ClosedInTime, kafka_config::KafkaConfig, kafka_errors::KafkaErrors,
     kafka_leaders::once_led,
 };

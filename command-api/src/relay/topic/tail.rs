@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use linkledger_core::{
     cloud_event::{Headers, PublishedEvent, RecordKey},
-    event_store::log::{EventPlace, PerShard},
+    shard::Shard,
+};
+use linkledger_event_store::log::{EventPlace, PerShard};
+use linkledger_service::{
     kafka_close::ClosedInTime,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
-    shard::Shard,
 };
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,

@@ -6,11 +6,10 @@ use axum::{
 };
 use linkledger_core::{
     batch::{Created, Outcome, SettledCreate},
-    http::observe::ServiceName,
-    metrics::HTTP_PROBLEMS_TOTAL,
-    problem::Problem,
     shard::Position,
 };
+use linkledger_http::{observe::ServiceName, problem::Problem};
+use linkledger_service::metrics::HTTP_PROBLEMS_TOTAL;
 use metrics::counter;
 use serde::Serialize;
 use serde_json::{
@@ -23,7 +22,7 @@ use super::{
     super::{answer, command_request::CommandRequest, problem_of_rejection},
     documents::{BatchLink, problem_reference},
 };
-use crate::command_reply::{Decision, Reply};
+use crate::{command_handler::Decision, command_queue::Reply};
 
 /// Members of a link that does not exist yet and that a dry run cannot know.
 pub(super) const SET_AT_CREATION: [&str; 2] = ["id", "created_at"];
@@ -86,7 +85,10 @@ pub(super) fn atomic(
     request: &CommandRequest,
     decision: &Decision<Vec<Outcome<Created>>>,
 ) -> Result<Response, Problem> {
-    let created = decision.outcome.iter().flatten();
+    let created = decision.outcome.iter().map(|outcome| {
+        let created = outcome.as_ref();
+        created.expect("an atomic batch is accepted or rejected as a whole")
+    });
     let (credits_charged, position) = totals(created.clone());
     let body = BatchBody {
         items: created.map(link).collect::<Result<_, _>>()?,

@@ -1,6 +1,6 @@
 //! The answers to a batch in the OpenAPI document.
 
-use linkledger_core::problem::{Code, EXAMPLE_REQUEST_ID, Problem};
+use linkledger_http::problem::{Code, EXAMPLE_REQUEST_ID, Problem};
 use serde_json::{Value, json};
 use utoipa::{
     PartialSchema, ToSchema,

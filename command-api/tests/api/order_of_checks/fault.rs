@@ -8,8 +8,8 @@ use futures::future::join_all;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     id::{AccountId, LinkId},
-    problem::Code,
 };
+use linkledger_http::problem::Code;
 use linkledger_testing as testing;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -161,7 +161,7 @@ struct Caller {
 }
 
 /// A service with an active and a suspended caller.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub(super) app: TestApp,
     /// Service on the same database with a rate limit of one request per second.
     limited: TestApp,
@@ -176,8 +176,8 @@ const REQUESTS_AT_ONCE: usize = 10;
 /// Slug, and external id, of a link of a caller. Creates in the tests use other ones.
 const TAKEN: &str = "taken";
 
-impl Stage {
-    pub(super) async fn set() -> Self {
+impl Fixture {
+    pub(super) async fn new() -> Self {
         let app = TestApp::start().await;
         let url = app.database.url().to_owned();
         let limited = TestApp::start_on(app.database.share(), &url, 1).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::lifecycle::ConnectionLimits;
+use linkledger_service::lifecycle::ConnectionLimits;
 use tokio::io::AsyncWriteExt as _;
 
 use super::{BODY, RawServer, head, read_to_end};

@@ -10,9 +10,9 @@ use rdkafka::{
 use super::more_links;
 use crate::{
     cli::{self, topic},
+    fixture::{relay, step_until_stored, stored},
     pause::{PAUSE, status, step_until},
-    refill::{EVENTS, published_to, publisher, refill, refilled, refusal},
-    stage::{relay, step_until_stored, stored},
+    republish::{EVENTS, published_to, publisher, refusal, republish, republished},
 };
 
 fn admin_client(broker: &TestBroker) -> AdminClient<DefaultClientContext> {
@@ -57,7 +57,7 @@ async fn create_anew(broker: &TestBroker) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recreated_topic_is_refilled() {
+async fn recreated_topic_is_republished() {
     if !TestBroker::is_apache() {
         return;
     }
@@ -72,23 +72,23 @@ async fn recreated_topic_is_refilled() {
     let mut reasons = Vec::new();
     while reasons
         .last()
-        .is_none_or(|it: &String| !it.contains("relay refill --from 0"))
+        .is_none_or(|it: &String| !it.contains("relay republish --from 0"))
     {
         reasons.extend(running.step().await.err().map(|error| format!("{error:#}")));
     }
     assert_eq!(stored(&database, shard).await, EVENTS + 4);
 
-    // Records that were sent before the refusal prevent a refill.
+    // Records that were sent before the refusal prevent a republish.
     cli::json(database.url(), &PAUSE);
     step_until(&mut running, "its producer has ended", async || {
         status(&database)["producers"] == serde_json::json!([])
     })
     .await;
-    let full = refill(&database, &broker, &["--from", "0"]);
+    let full = republish(&database, &broker, &["--from", "0"]);
     if !full.status.success() {
-        assert!(refusal(&full).contains("a refill goes only into an empty one"));
+        assert!(refusal(&full).contains("a republish goes only into an empty one"));
         create_anew(&broker).await;
-        refilled(&refill(&database, &broker, &["--from", "0"]));
+        republished(&republish(&database, &broker, &["--from", "0"]));
     }
     cli::json(database.url(), &["relay", "resume"]);
     let mut running = relay(&database, publisher(&broker), "one");

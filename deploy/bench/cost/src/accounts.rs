@@ -5,12 +5,12 @@ use linkledger_bench::data_set;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock, new_uuid},
-    event_store::{
-        accounts,
-        api_keys::{self, NewKey},
-    },
     id::{AccountId, KeyId},
     shard::Shard,
+};
+use linkledger_event_store::{
+    accounts,
+    api_keys::{self, NewKey},
 };
 use sqlx::PgPool;
 use uuid::Uuid;

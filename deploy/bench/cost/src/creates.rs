@@ -12,18 +12,18 @@ use linkledger_core::{
     api_key::{ApiKey, Scope},
     batch::CreateTerms,
     clock::{Clock as _, SystemClock, new_uuid},
-    event_store::{self, SessionKind},
-    http::{
-        answer::AnswerSettings,
-        authentication::{Authenticator, KEYS_CACHED_MAX},
-        gate::RouteGate,
-        observe::ServiceName,
-        rate_limit::RequestClass,
-        served_hosts::ServedHosts,
-    },
-    lifecycle::{self, Tasks},
     link::DestinationRules,
 };
+use linkledger_event_store::SessionKind;
+use linkledger_http::{
+    answer::AnswerSettings,
+    authentication::{Authenticator, KEYS_CACHED_MAX},
+    gate::RouteGate,
+    observe::ServiceName,
+    rate_limit::RequestClass,
+    served_hosts::ServedHosts,
+};
+use linkledger_service::lifecycle::{self, Tasks};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -126,7 +126,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
         base_url: BASE_URL.into(),
         rate_limits: None,
     };
-    let readers = event_store::pool(&server.url, SessionKind::Reader, 1)?;
+    let readers = linkledger_event_store::pool(&server.url, SessionKind::Reader, 1)?;
     // Under callgrind the begin of a session takes longer than a request would wait for a session.
     drop(readers.acquire().await?);
     let authenticator = Authenticator::new(readers, clock, KEYS_CACHED_MAX, tasks);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use linkledger_core::{
     cloud_event::{PublishedEvent, RecordKey},
-    event_store::{
-        SessionKind,
-        log::{self, ReadFrom},
-        log_meta,
-    },
     shard::{Position, Shard},
+};
+use linkledger_event_store::{
+    SessionKind,
+    log::{self, ReadFrom},
+    log_meta,
 };
 use linkledger_projector::pipeline::followers::Followers;
 use sqlx::PgPool;

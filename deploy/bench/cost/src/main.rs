@@ -21,7 +21,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
+use linkledger_service::{
     lifecycle::Tasks,
     metrics_recorder::MetricsRecorder,
     telemetry::{self, LogFormat, TelemetryConfig},

@@ -8,16 +8,16 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    click::CLICK_PARTITIONS,
-    clock::SystemClock,
+use linkledger_clicks::CLICK_PARTITIONS;
+use linkledger_core::clock::SystemClock;
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost};
+use linkledger_service::{
     databases::DatabaseSettings,
-    http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     kafka_config::ClicksConfig,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_util::sync::CancellationToken;

@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Context as _;
 use linkledger_bench::data_set::DataSet;
-use linkledger_core::{
-    event_store::{self, SessionKind},
+use linkledger_event_store::{
+    SessionKind,
     migrations::{self, Schema},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
@@ -82,7 +82,7 @@ impl CountingServer {
 /// Makes a database with all migrations whose statements are counted, and returns the session of the migrations.
 async fn migrated(server: &PostgresServer, database: &str) -> anyhow::Result<PgPool> {
     server.create_database_if_missing(database).await?;
-    let migrating = event_store::pool(&server.url(database), SessionKind::Migration, 1)?;
+    let migrating = linkledger_event_store::pool(&server.url(database), SessionKind::Migration, 1)?;
     migrations::run(&migrating, &Schema::ALL).await?;
     sqlx::query("CREATE EXTENSION pg_stat_statements")
         .execute(&migrating)
@@ -114,8 +114,8 @@ pub(crate) struct Spent {
 
 impl Counters {
     pub(crate) fn of(url: &str) -> anyhow::Result<Self> {
-        let pool = event_store::pool(url, SessionKind::Reader, 1)?;
-        let options = event_store::session_options(url, SessionKind::Reader)?;
+        let pool = linkledger_event_store::pool(url, SessionKind::Reader, 1)?;
+        let options = linkledger_event_store::session_options(url, SessionKind::Reader)?;
         pool.set_connect_options(options.options([("pg_stat_statements.track", "none")]));
         Ok(Self {
             pool,
@@ -126,8 +126,8 @@ impl Counters {
 
     /// Makes a pool whose round trips are counted, with timeouts long enough for callgrind.
     pub(crate) fn counted_pool(&self, kind: SessionKind, connections: u32) -> sqlx::Result<PgPool> {
-        let pool = event_store::pool(self.wire.url(), kind, connections)?;
-        let options = event_store::session_options(self.wire.url(), kind)?;
+        let pool = linkledger_event_store::pool(self.wire.url(), kind, connections)?;
+        let options = linkledger_event_store::session_options(self.wire.url(), kind)?;
         pool.set_connect_options(options.options([
             ("idle_in_transaction_session_timeout", "0"),
             ("lock_timeout", "0"),

@@ -5,11 +5,11 @@ use linkledger_command_api::sealing::EVENTS_PER_SEGMENT;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
-    event_store::{self, SessionKind, segments},
     id::AccountId,
     segment::Segment,
     shard::Shard,
 };
+use linkledger_event_store::{SessionKind, segments};
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -38,7 +38,7 @@ struct Accounts {
 
 /// Fills an empty database.
 pub(super) async fn build(url: &str, set: DataSet) -> anyhow::Result<()> {
-    let options = event_store::session_options(url, SessionKind::Migration)?;
+    let options = linkledger_event_store::session_options(url, SessionKind::Migration)?;
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_lazy_with(options.options([

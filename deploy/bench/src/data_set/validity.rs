@@ -14,7 +14,7 @@ struct CommandApiCommand {
 #[command(no_binary_name = true)]
 struct ProjectorCommand {
     #[command(subcommand)]
-    command: linkledger_projector::surfaces::cli::OperatorSubcommand,
+    command: linkledger_projector::cli::OperatorSubcommand,
 }
 
 /// Verifies the log and the read tables; both commands print their findings.
@@ -26,5 +26,5 @@ pub(super) async fn check(url: &str) -> anyhow::Result<()> {
     ))
     .await?;
     let tables = ProjectorCommand::try_parse_from(["verify", "--database-url", url])?;
-    Box::pin(linkledger_projector::surfaces::cli::run(tables.command)).await
+    Box::pin(linkledger_projector::cli::run(tables.command)).await
 }

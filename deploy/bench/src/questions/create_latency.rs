@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::metrics::{
+use linkledger_service::metrics::{
     APPEND_COMMIT_SECONDS, APPEND_LOAD_SECONDS, APPEND_LOCK_HOLD_SECONDS, APPEND_LOCK_WAIT_SECONDS,
     COMMAND_WAIT_SECONDS, HTTP_REQUEST_DURATION_SECONDS,
 };

@@ -3,7 +3,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{cursor::CursorScope, http::route_table, id::LinkId, shard::Shard};
+use linkledger_core::{cursor::CursorScope, id::LinkId, shard::Shard};
+use linkledger_http::route_table;
 use serde::Deserialize;
 use uuid::Uuid;
 

@@ -3,14 +3,14 @@
 
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
-use linkledger_core::{
-    clock::SystemClock,
+use linkledger_core::clock::SystemClock;
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_query_api::{ClickSettings, QueryApiConfig};
+use linkledger_service::{
     databases::DatabaseSettings,
-    http::authentication::KEYS_CACHED_MAX,
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
 };
-use linkledger_query_api::{ClickSettings, QueryApiConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -4,10 +4,10 @@ use linkledger_core::{
     cloud_event::PublishedEvent,
     credits::{CreditsEvent, CreditsGranted},
     event::Event,
-    event_store::log::{self, ReadFrom},
     link::{Destination, DestinationRules, LinkDetails, LinkDraft, Slug},
     shard::Shard,
 };
+use linkledger_event_store::log::{self, ReadFrom};
 use linkledger_projector::pipeline::followers::Followers;
 use linkledger_testing::{TestDatabase, account, append_drafts, append_events};
 use sqlx::{AssertSqlSafe, PgPool};

@@ -13,10 +13,12 @@ use linkledger_bench::{
 use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     clock::SystemClock,
-    http::authentication::KEYS_CACHED_MAX,
+    link::{DestinationHosts, DestinationSchemes},
+};
+use linkledger_http::authentication::KEYS_CACHED_MAX;
+use linkledger_service::{
     internal_listener::InternalHosts,
     lifecycle::{self, Tasks},
-    link::{DestinationHosts, DestinationSchemes},
 };
 use linkledger_testing::TestBroker;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};

@@ -11,7 +11,7 @@ use std::{
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use linkledger_bench::load::{self, LoadOutcome, LoadTarget, Stall};
-use linkledger_core::lifecycle::{self, Tasks};
+use linkledger_service::lifecycle::{self, Tasks};
 use tokio::{
     net::TcpListener,
     time::{Instant, sleep_until},

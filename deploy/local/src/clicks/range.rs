@@ -1,9 +1,7 @@
 //! Ranges of time: the default of hours, and the line above a ranking. No I/O.
 
-use linkledger_core::{
-    click::{buckets::RangeEdge, top::DayRequest},
-    timestamp,
-};
+use linkledger_clicks::{buckets::RangeEdge, top::DayRequest};
+use linkledger_core::timestamp;
 use time::{Duration, OffsetDateTime};
 
 /// Number of hours in a range of hours without `--from`: more fill many screens.
@@ -43,7 +41,7 @@ pub(super) fn of_utc_days(
 
 #[cfg(test)]
 mod tests {
-    use linkledger_core::click::buckets::{Buckets, Interval, RangeRequest, Zone};
+    use linkledger_clicks::buckets::{Buckets, Interval, RangeRequest, Zone};
     use time::macros::datetime;
 
     use super::*;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use linkledger_core::{click::buckets::Zone, timestamp};
+use linkledger_clicks::buckets::Zone;
+use linkledger_core::timestamp;
 use serde::Deserialize;
 use time::{
     OffsetDateTime, UtcOffset, format_description::BorrowedFormatItem, macros::format_description,

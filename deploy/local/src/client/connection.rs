@@ -5,10 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use linkledger_core::{
-    config::{BaseUrl, InvalidBaseUrl, Secret},
-    settings,
-};
+use linkledger_core::config::{BaseUrl, InvalidBaseUrl, Secret};
+use linkledger_service::settings;
 
 use super::{ApiClient, RetryPolicy};
 use crate::{

@@ -3,10 +3,8 @@
 //! Pure. The clicks depend on seed and day only, in the order of their instants: those up to an instant are the
 //! first ones of those up to a later instant.
 
-use linkledger_core::{
-    click::{Click, ClickDetails, ClickKind, Device},
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::{Click, ClickDetails, ClickKind, Device};
+use linkledger_core::id::{AccountId, LinkId};
 use time::{Date, OffsetDateTime, Weekday};
 
 /// Clicks of a working day.

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use linkledger_core::{
-    figures::{counted, grouped},
-    printable::printable,
-};
+use linkledger_core::printable::printable;
+use linkledger_service::figures::{counted, grouped};
 
 use super::{
     lines::ImportFile,

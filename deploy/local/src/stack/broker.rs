@@ -10,13 +10,11 @@ pub(super) mod fixed_port;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use linkledger_clicks::CLICK_PARTITIONS;
 use linkledger_command_api::admin::topic::{self, WantedTopics};
-use linkledger_core::{
-    click::CLICK_PARTITIONS,
-    kafka_config::{ClicksConfig, KafkaConfig, TopicName},
-    shard::SHARD_COUNT,
-};
+use linkledger_core::shard::SHARD_COUNT;
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, TopicName};
 use rdkafka::{mocking::MockCluster, producer::DefaultProducerContext};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -121,7 +119,7 @@ impl StackBroker {
         database: &StackDatabase,
     ) -> anyhow::Result<()> {
         match self.kind {
-            BrokerHandle::Embedded(_) => database.refill_empty_broker().await,
+            BrokerHandle::Embedded(_) => database.republish_empty_broker().await,
             BrokerHandle::Apache(_) => {
                 let wanted = WantedTopics {
                     kafka: kafka.clone(),
@@ -138,7 +136,7 @@ impl StackBroker {
                 database.rewind_relay(&published).await
             }
             // Other processes may run a relay to these brokers: an operator decides whether to publish
-            // again, with `command-api relay refill`.
+            // again, with `command-api relay republish`.
             BrokerHandle::External => Ok(()),
         }
     }

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use linkledger_command_api::relay::cursor;
-use linkledger_core::{
-    databases::Databases,
-    event_store::{self, SessionKind},
-    log_identity,
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::{
+    SessionKind,
     migrations::{self, Schema},
-    shard::{Position, Shard},
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
+use linkledger_service::{databases::Databases, log_identity};
 use sqlx::PgPool;
 use tokio::sync::Mutex;
 
@@ -90,7 +89,7 @@ impl StackDatabase {
 
     /// Rewinds the relay to the checkpoint of the slowest projection. A broker that has just been
     /// started is empty, so the relay must publish all events that a projection still needs.
-    pub(super) async fn refill_empty_broker(&self) -> anyhow::Result<()> {
+    pub(super) async fn republish_empty_broker(&self) -> anyhow::Result<()> {
         let rows: Vec<(i16, i64)> = sqlx::query_as(
             "SELECT shard, min(position) FROM read_model.checkpoints
              WHERE role = 'live' GROUP BY shard",
@@ -133,9 +132,9 @@ impl StackDatabase {
 
 async fn connect(url: &str) -> anyhow::Result<PgPool> {
     // The text of this error contains the texts of its sources already.
-    let checked = event_store::check_connection(url).await;
+    let checked = linkledger_event_store::check_connection(url).await;
     checked.map_err(|error| anyhow::anyhow!("{error}"))?;
-    Ok(event_store::pool(
+    Ok(linkledger_event_store::pool(
         url,
         SessionKind::Writer,
         CONNECTIONS_MAX,
@@ -143,7 +142,7 @@ async fn connect(url: &str) -> anyhow::Result<PgPool> {
 }
 
 async fn migrate(url: &str) -> anyhow::Result<()> {
-    let pool = event_store::pool(url, SessionKind::Migration, 1)?;
+    let pool = linkledger_event_store::pool(url, SessionKind::Migration, 1)?;
     let migrated = migrations::run(&pool, &Schema::ALL).await;
     migrated.context("can't run the migrations of the database")?;
     let databases = Databases {

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, env};
 
 use clap::{Arg, Args, Command, builder::Resettable, error::ContextKind, error::ContextValue};
 use linkledger_command_api::config::{CommandApiConfig, CommandApiSettings};
-use linkledger_core::settings;
 use linkledger_projector::config::{Config as ProjectorConfig, ProjectorSettings};
 use linkledger_query_api::{QueryApiConfig, QueryApiSettings};
+use linkledger_service::settings;
 
 use crate::{environment::EnvironmentFile, options::StackOptions, output::WrongUse};
 

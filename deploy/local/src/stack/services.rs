@@ -12,16 +12,16 @@ use linkledger_command_api::{
     self as command_api,
     config::{CommandApiConfig, DatabaseConfig},
 };
-use linkledger_core::{
-    clock::Clock,
+use linkledger_core::clock::Clock;
+use linkledger_projector as projector;
+use linkledger_query_api as query_api;
+use linkledger_service::{
     databases::DatabaseSettings,
     internal_listener::{self, InternalHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
 };
-use linkledger_projector as projector;
-use linkledger_query_api as query_api;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Output};
 
-use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_service::kafka_config::KafkaConfig;
 use linkledger_testing::{TestBroker, eventually, stream::Stream};
 use serde_json::json;
 use sqlx::PgPool;

@@ -9,7 +9,7 @@ use crate::services::program;
 
 const ROLES: &str = include_str!("../../../postgres/roles.sql");
 
-struct Stage {
+struct Fixture {
     database: TestDatabase,
     broker: TestBroker,
 }
@@ -21,8 +21,8 @@ const SERVICES: [(&str, &str, &str); 3] = [
     ("query-api", "serve", "linkledger_query_api"),
 ];
 
-impl Stage {
-    async fn set() -> Self {
+impl Fixture {
+    async fn new() -> Self {
         let database = TestDatabase::create().await;
         sqlx::raw_sql(ROLES).execute(database.pool()).await.unwrap();
         let broker = TestBroker::start().await;
@@ -75,9 +75,9 @@ fn last_line(output: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_checks_the_rights_of_each_role() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for (service, _, role) in SERVICES {
-        let (is_well, report) = stage.examine(service, role);
+        let (is_well, report) = fixture.examine(service, role);
         assert!(is_well, "{service}: {report}");
         let suffice = (
             "ok".to_owned(),
@@ -85,7 +85,7 @@ async fn doctor_checks_the_rights_of_each_role() {
         );
         assert_eq!(found(&report, "rights")[0], suffice);
     }
-    let (is_well, report) = stage.examine("command-api", "linkledger_query_api");
+    let (is_well, report) = fixture.examine("command-api", "linkledger_query_api");
     assert!(!is_well);
     let rights = found(&report, "rights");
     assert_eq!(rights[0].0, "error");
@@ -97,9 +97,9 @@ async fn doctor_checks_the_rights_of_each_role() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_checks_the_topic_of_clicks() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     let examine = |variable: &str, value: &str| {
-        let mut command = stage.command("command-api", "linkledger_command_api");
+        let mut command = fixture.command("command-api", "linkledger_command_api");
         command.env(variable, value).args(["doctor", "--json"]);
         let report = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
         found(&report, "topic of clicks")
@@ -116,15 +116,15 @@ async fn doctor_checks_the_topic_of_clicks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_finds_autovacuum_and_replication_slots() {
-    let stage = Stage::set().await;
-    stage
+    let fixture = Fixture::new().await;
+    fixture
         .execute(
             "ALTER TABLE event_store.slugs SET (autovacuum_enabled = off);
              SELECT pg_create_physical_replication_slot('left_behind', true);",
         )
         .await;
-    let (is_well, report) = stage.examine("query-api", "linkledger_query_api");
-    stage
+    let (is_well, report) = fixture.examine("query-api", "linkledger_query_api");
+    fixture
         .execute("SELECT pg_drop_replication_slot('left_behind')")
         .await;
     assert!(!is_well);
@@ -137,9 +137,9 @@ async fn doctor_finds_autovacuum_and_replication_slots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_with_another_database_is_refused() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     let another = TestDatabase::create().await;
-    let mut command = stage.command("command-api", "linkledger_command_api");
+    let mut command = fixture.command("command-api", "linkledger_command_api");
     command.env("RELAY_DATABASE_URL", another.url());
     let output = command.args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -147,7 +147,7 @@ async fn relay_with_another_database_is_refused() {
     let refused = ("error".to_owned(), is);
     assert_eq!(found(&report, "relay's database"), [refused]);
 
-    let mut command = stage.command("command-api", "linkledger_command_api");
+    let mut command = fixture.command("command-api", "linkledger_command_api");
     command.env("RELAY_DATABASE_URL", another.url());
     let listeners = ["--api-listen", "--internal-listen"].map(|it| [it, "127.0.0.1:0"]);
     let output = command.arg("serve").args(listeners.as_flattened());
@@ -163,9 +163,9 @@ async fn relay_with_another_database_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_refuse_postgres_without_fsync() {
     // The servers of tests have fsync off.
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for (service, run, role) in SERVICES {
-        let mut command = stage.command(service, role);
+        let mut command = fixture.command(service, role);
         command.env_remove("ALLOW_UNSAFE_POSTGRES").arg(run);
         for listener in ["--internal-listen", "--api-listen", "--short-listen"] {
             let has_it = match listener {

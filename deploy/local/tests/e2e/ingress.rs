@@ -3,9 +3,9 @@
 
 mod alone;
 mod deployment;
+mod fixture;
 mod hostile;
 mod load;
 mod nginx;
-mod stage;
 mod stub;
 mod together;

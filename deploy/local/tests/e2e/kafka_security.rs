@@ -1,11 +1,11 @@
 //! The services against an Apache Kafka with TLS, SCRAM and the rights of `deploy/kafka/acls`.
 
+mod fixture;
 mod secure_kafka;
-mod stage;
 
 use std::{fs, time::Duration};
 
-use linkledger_core::kafka_config::KafkaConfig;
+use linkledger_service::kafka_config::KafkaConfig;
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
@@ -13,8 +13,8 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 
+use fixture::Fixture;
 use secure_kafka::{CLICKS_CONSUMER, CONSUMER, OPERATOR, RECORDER, new_authority};
-use stage::Stage;
 
 /// Longest wait for the broker to refuse an operation.
 const REFUSAL_TIMEOUT: Duration = Duration::from_mins(2);
@@ -91,34 +91,34 @@ async fn send(kafka: &KafkaConfig, config: &ClientConfig) -> Option<RDKafkaError
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kafka_rights_suffice_for_relay_and_projector() {
-    let stage = Stage::set("rights").await;
-    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
-    let command_api = stage.command_api(&relay).await;
-    let reader = stage.projector(&projector);
+    let fixture = Fixture::new("rights").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| fixture.user(user));
+    let command_api = fixture.command_api(&relay).await;
+    let reader = fixture.projector(&projector);
     for _ in 0..3 {
-        stage.create().await;
+        fixture.create().await;
     }
-    stage.eventually_read().await;
-    stage.eventually_received().await;
-    let checked = stage.topic_command("check", &relay);
+    fixture.eventually_read().await;
+    fixture.eventually_received().await;
+    let checked = fixture.topic_command("check", &relay);
     assert!(checked.status.success(), "{checked:?}");
     assert_eq!(command_api.errors(), [] as [String; 0]);
     assert_eq!(reader.errors(), [] as [String; 0]);
 
     let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
     assert_eq!(write(&projector).await, refused);
-    assert_eq!(write(&stage.user(OPERATOR)).await, refused);
+    assert_eq!(write(&fixture.user(OPERATOR)).await, refused);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kafka_rights_let_consumers_only_read() {
-    let stage = Stage::set("consumed").await;
-    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
-    let consumer = stage.user(CONSUMER);
-    let _command_api = stage.command_api(&relay).await;
-    let _reader = stage.projector(&projector);
-    stage.create().await;
-    stage.eventually_read().await;
+    let fixture = Fixture::new("consumed").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| fixture.user(user));
+    let consumer = fixture.user(CONSUMER);
+    let _command_api = fixture.command_api(&relay).await;
+    let _reader = fixture.projector(&projector);
+    fixture.create().await;
+    fixture.eventually_read().await;
 
     assert_eq!(read(&consumer), None);
     assert_eq!(join(&consumer, "analytics.nightly"), None);
@@ -131,17 +131,17 @@ async fn kafka_rights_let_consumers_only_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kafka_rights_on_clicks_are_the_least() {
-    let stage = Stage::set("clicked").await;
+    let fixture = Fixture::new("clicked").await;
     let refused = Some(RDKafkaErrorCode::TopicAuthorizationFailed);
-    let of_clicks = |user| stage.user_of_clicks(user);
+    let of_clicks = |user| fixture.user_of_clicks(user);
     assert_eq!(write_idempotently(&of_clicks(RECORDER)).await, None);
     assert_eq!(read(&of_clicks(RECORDER)), refused);
-    assert_eq!(describe(&stage.user(RECORDER)), refused);
+    assert_eq!(describe(&fixture.user(RECORDER)), refused);
 
     assert_eq!(join(&of_clicks("projector"), PROJECTORS), None);
     assert_eq!(join(&of_clicks(CLICKS_CONSUMER), "marketing.daily"), None);
     assert_eq!(describe(&of_clicks(CONSUMER)), refused);
-    assert_eq!(describe(&stage.user(CLICKS_CONSUMER)), refused);
+    assert_eq!(describe(&fixture.user(CLICKS_CONSUMER)), refused);
     for user in ["projector", "relay", OPERATOR, CLICKS_CONSUMER] {
         assert_eq!(write(&of_clicks(user)).await, refused, "{user}");
     }
@@ -149,42 +149,42 @@ async fn kafka_rights_on_clicks_are_the_least() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_that_cannot_read_names_the_missing_right() {
-    let stage = Stage::set("unreadable").await;
-    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
-    let reader = stage.projector(&projector);
-    let command_api = stage.command_api(&relay).await;
+    let fixture = Fixture::new("unreadable").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| fixture.user(user));
+    let reader = fixture.projector(&projector);
+    let command_api = fixture.command_api(&relay).await;
     // The topic has records then.
-    stage.eventually_received().await;
-    stage.eventually_read().await;
+    fixture.eventually_received().await;
+    fixture.eventually_read().await;
     drop(command_api);
-    stage.forget_what_was_published().await;
-    stage.revoke_read("relay");
+    fixture.forget_what_was_published().await;
+    fixture.revoke_read("relay");
     assert_eq!(
         read(&relay),
         Some(RDKafkaErrorCode::TopicAuthorizationFailed)
     );
-    let command_api = stage.command_api(&relay).await;
+    let command_api = fixture.command_api(&relay).await;
     command_api
         .eventually_says("grant it Read on the topic")
         .await;
     assert_eq!(command_api.errors().len(), 1, "{:?}", command_api.errors());
 
-    stage.grant_rights();
-    stage.create().await;
-    stage.eventually_read().await;
+    fixture.grant_rights();
+    fixture.create().await;
+    fixture.eventually_read().await;
     assert_eq!(reader.errors(), [] as [String; 0]);
 }
 
 /// Asserts that a wrong setting leads to one logged error of the relay and one of the projector,
 /// that creates still succeed, and that all events flow after the setting is mended.
-async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2]) {
-    let command_api = stage.command_api(wrong[0]).await;
-    let reader = stage.projector(wrong[1]);
-    stage.create().await;
+async fn told_once(fixture: &Fixture, wrong: [&KafkaConfig; 2], expected: [&str; 2]) {
+    let command_api = fixture.command_api(wrong[0]).await;
+    let reader = fixture.projector(wrong[1]);
+    fixture.create().await;
     for (service, expected) in [&command_api, &reader].into_iter().zip(expected) {
         service.eventually_says(expected).await;
     }
-    stage.relay_has_failed().await;
+    fixture.relay_has_failed().await;
     // The projector has two consumers: of events, and of clicks.
     for ((service, clients), expected) in
         [(&command_api, 1), (&reader, 2)].into_iter().zip(expected)
@@ -195,11 +195,11 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
         assert!(is_once, "{expected}: {errors:#?}");
     }
     drop([command_api, reader]);
-    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
-    let command_api = stage.command_api(&relay).await;
-    let reader = stage.projector(&projector);
-    stage.eventually_read().await;
-    stage.eventually_received().await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| fixture.user(user));
+    let command_api = fixture.command_api(&relay).await;
+    let reader = fixture.projector(&projector);
+    fixture.eventually_read().await;
+    fixture.eventually_received().await;
     for service in [&command_api, &reader] {
         assert_eq!(service.errors(), [] as [String; 0]);
     }
@@ -207,15 +207,15 @@ async fn told_once(stage: &Stage, wrong: [&KafkaConfig; 2], expected: [&str; 2])
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_kafka_password_is_logged_once() {
-    let stage = Stage::set("password").await;
-    let wrong_file = stage.folder.path().join("wrong.password");
+    let fixture = Fixture::new("password").await;
+    let wrong_file = fixture.folder.path().join("wrong.password");
     fs::write(&wrong_file, "of another system").unwrap();
     let [relay, projector] = secure_kafka::USERS.map(|user| {
-        let mut kafka = stage.user(user);
+        let mut kafka = fixture.user(user);
         kafka.security.password_file = Some(wrong_file.clone());
         kafka
     });
-    let output = stage.topic_command("check", &relay);
+    let output = fixture.topic_command("check", &relay);
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(
         message.contains("--kafka-password-file") && message.lines().count() == 1,
@@ -223,29 +223,29 @@ async fn wrong_kafka_password_is_logged_once() {
     );
     assert_eq!(output.status.code(), Some(1));
     let expected = "Kafka refuses the user name or the password; correct --kafka-username";
-    told_once(&stage, [&relay, &projector], [expected; 2]).await;
+    told_once(&fixture, [&relay, &projector], [expected; 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn untrusted_kafka_certificate_is_logged_once() {
-    let stage = Stage::set("authority").await;
-    new_authority(stage.folder.path(), "other");
+    let fixture = Fixture::new("authority").await;
+    new_authority(fixture.folder.path(), "other");
     let [relay, projector] = secure_kafka::USERS.map(|user| {
-        let mut kafka = stage.user(user);
-        kafka.security.ca_file = Some(stage.folder.path().join("other.pem"));
+        let mut kafka = fixture.user(user);
+        kafka.security.ca_file = Some(fixture.folder.path().join("other.pem"));
         kafka
     });
     let expected = "signed by one in --kafka-ca-file";
-    told_once(&stage, [&relay, &projector], [expected; 2]).await;
+    told_once(&fixture, [&relay, &projector], [expected; 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_kafka_right_is_named_once() {
-    let stage = Stage::set("lacking").await;
-    let [relay, projector] = secure_kafka::USERS.map(|user| stage.user(user));
+    let fixture = Fixture::new("lacking").await;
+    let [relay, projector] = secure_kafka::USERS.map(|user| fixture.user(user));
     let expected = [
         "needs Read, Write, Describe and DescribeConfigs on the topic",
         "needs Read and Describe on the topic, and Read on the group",
     ];
-    told_once(&stage, [&projector, &relay], expected).await;
+    told_once(&fixture, [&projector, &relay], expected).await;
 }

@@ -5,13 +5,8 @@ use linkledger_command_api::admin::{
     account::{self, AccountSubject},
     link::{self, LinkSubject},
 };
-use linkledger_core::{
-    account::AccountStatus,
-    clock::SystemClock,
-    event_store::{self, SessionKind, links},
-    id::LinkId,
-    link::LinkName,
-};
+use linkledger_core::{account::AccountStatus, clock::SystemClock, id::LinkId, link::LinkName};
+use linkledger_event_store::{SessionKind, links};
 use linkledger_testing::eventually;
 use serde_json::json;
 use sqlx::PgPool;
@@ -140,5 +135,5 @@ async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, sh
 
 fn operators_pool(stack: &Stack) -> PgPool {
     let url = &stack.environment()["DATABASE_URL"];
-    event_store::pool(url, SessionKind::Writer, 1).unwrap()
+    linkledger_event_store::pool(url, SessionKind::Writer, 1).unwrap()
 }

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use linkledger_core::{
-    api_key::Scope,
-    event_store::{self, SessionKind},
-    http::route_table,
-};
+use linkledger_core::api_key::Scope;
+use linkledger_event_store::SessionKind;
+use linkledger_http::route_table;
 use linkledger_testing as testing;
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
@@ -188,7 +186,7 @@ async fn operations_demand_their_documented_scope() {
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
     let url = &stack.environment()["DATABASE_URL"];
-    let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, 1).unwrap();
     let account_id = testing::account(&pool, 0).await;
 
     for (method, path, operation) in operations() {

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_event_store::SessionKind;
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use linkledger_testing::eventually;
 use sqlx::PgPool;
@@ -66,7 +66,7 @@ impl SecurePostgres {
         this.reload().await;
         eventually("connections without TLS are refused", async || {
             let url = this.url("localhost", "disable");
-            event_store::check_connection(&url).await.err()
+            linkledger_event_store::check_connection(&url).await.err()
         })
         .await;
         this
@@ -94,7 +94,7 @@ impl SecurePostgres {
     }
 
     async fn refusal(&self, host: &str, mode: &str) -> String {
-        let refused = event_store::check_connection(&self.url(host, mode)).await;
+        let refused = linkledger_event_store::check_connection(&self.url(host, mode)).await;
         refused.unwrap_err().to_string()
     }
 }
@@ -121,7 +121,7 @@ async fn is_encrypted(pool: &PgPool) -> bool {
 async fn postgres_without_a_trusted_certificate_is_refused() {
     let postgres = SecurePostgres::start().await;
     let url = postgres.url("localhost", "verify-full");
-    let pool = event_store::pool(&url, SessionKind::Writer, 1).unwrap();
+    let pool = linkledger_event_store::pool(&url, SessionKind::Writer, 1).unwrap();
     assert!(is_encrypted(&pool).await);
     pool.close().await;
 
@@ -139,14 +139,14 @@ async fn postgres_without_a_trusted_certificate_is_refused() {
 async fn pool_accepts_renewed_postgres_certificates() {
     let postgres = SecurePostgres::start().await;
     let url = postgres.url("localhost", "verify-full");
-    let pool = event_store::pool(&url, SessionKind::Writer, 1).unwrap();
+    let pool = linkledger_event_store::pool(&url, SessionKind::Writer, 1).unwrap();
     assert!(is_encrypted(&pool).await);
 
     let cluster = postgres.server.cluster_dir();
     write_server(cluster, SECOND);
     postgres.reload().await;
     eventually("the server has another certificate", async || {
-        let refused = event_store::check_connection(&url).await.err()?;
+        let refused = linkledger_event_store::check_connection(&url).await.err()?;
         refused.to_string().contains("UnknownIssuer").then_some(())
     })
     .await;

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use linkledger_core::{
-    clock::{Clock as _, SystemClock, new_uuid},
-    event_store::{self, SessionKind},
-};
+use linkledger_core::clock::{Clock as _, SystemClock, new_uuid};
+use linkledger_event_store::SessionKind;
 use linkledger_testing::{eventually, eventually_within};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -63,7 +61,7 @@ async fn services_continue_after_read_only_server() {
     let stack = Stack::start(folder.path(), &[]);
     let http = stack.http();
     let url = &stack.environment()["DATABASE_URL"];
-    let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, 1).unwrap();
     let (before, during, after) = (creates(), creates(), creates());
     assert_created(&http, &before).await;
     eventually("all links are listed", async || {

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::rebuild::{self, CONNECTIONS_MAX, RebuildSettings, generation, rollback},
     progress::ProgressReport,
@@ -143,7 +143,7 @@ async fn reads_are_correct_during_swaps() {
         create(&http, number).await;
     }
     let url = &stack.environment()["DATABASE_URL"];
-    let pool = event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap();
+    let pool = linkledger_event_store::pool(url, SessionKind::Projector, CONNECTIONS_MAX).unwrap();
     let is_over = AtomicBool::new(false);
     let swaps = async {
         swap_and_roll_back(&pool).await;

@@ -1,4 +1,4 @@
-use linkledger_core::event_store::{self, SessionKind};
+use linkledger_event_store::SessionKind;
 use serde_json::json;
 
 use crate::process::{Stack, data_folder};
@@ -42,7 +42,7 @@ async fn restart_adds_scopes_that_demo_key_lacks() {
     assert_eq!(clicks.status, 200, "{clicks:?}");
     // The key of a release without clicks.
     let url = &stack.environment()["DATABASE_URL"];
-    let pool = event_store::pool(url, SessionKind::Reader, 1).unwrap();
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, 1).unwrap();
     sqlx::query("UPDATE event_store.api_keys SET scopes = '{link:links.write,link:links.read}'")
         .execute(&pool)
         .await

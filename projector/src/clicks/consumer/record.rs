@@ -1,9 +1,7 @@
 //! Reads a click from a record of the topic.
 
-use linkledger_core::{
-    click::{Click, ClickRecordError, RecordPlace, tally::PartitionRecord},
-    cloud_event::RecordKey,
-};
+use linkledger_clicks::{Click, ClickRecordError, RecordPlace, tally::PartitionRecord};
+use linkledger_core::cloud_event::RecordKey;
 use rdkafka::{
     Message as _,
     message::{BorrowedMessage, Headers as _},

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use linkledger_core::{
-    click::{CLICK_PARTITIONS, tally::AGE_MAX},
-    timestamp,
-};
+use linkledger_clicks::{CLICK_PARTITIONS, tally::AGE_MAX};
+use linkledger_core::timestamp;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use super::{RecountScope, topic::TopicReader};

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use linkledger_core::{
-    click::{CLICK_PARTITIONS, tally::PartitionRecord},
-    cloud_event::RecordKey,
+use linkledger_clicks::{CLICK_PARTITIONS, tally::PartitionRecord};
+use linkledger_core::cloud_event::RecordKey;
+use linkledger_service::{
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::KafkaErrors,
     kafka_leaders::once_led,

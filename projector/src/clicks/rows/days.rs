@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use linkledger_core::{
-    click::tally::DayCount,
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::tally::DayCount;
+use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
 use time::Date;
 use uuid::Uuid;
@@ -24,6 +22,7 @@ pub(super) async fn add_of_links_in_tx(
         let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
         let links: Vec<Uuid> = chunk.iter().map(|(key, _)| key.1.uuid()).collect();
         let days: Vec<Date> = chunk.iter().map(|(key, _)| key.2).collect();
+        let visited = with_new_visitors(chunk);
         let known = sqlx::query!(
             r#"
             SELECT account_id AS "account_id!", link_id AS "link_id!", day AS "day!",
@@ -32,9 +31,9 @@ pub(super) async fn add_of_links_in_tx(
             JOIN clicks.link_days AS t USING (account_id, link_id, day)
             WHERE t.visitors IS NOT NULL
             "#,
-            &accounts,
-            &links,
-            &days
+            &visited.iter().map(|key| key.0.uuid()).collect::<Vec<_>>(),
+            &visited.iter().map(|key| key.1.uuid()).collect::<Vec<_>>(),
+            &visited.iter().map(|key| key.2).collect::<Vec<_>>()
         )
         .fetch_all(&mut *tx)
         .await?;
@@ -76,6 +75,7 @@ pub(super) async fn add_of_accounts_in_tx(
     for chunk in rows.chunks(ROWS_MAX) {
         let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
         let days: Vec<Date> = chunk.iter().map(|(key, _)| key.1).collect();
+        let visited = with_new_visitors(chunk);
         let known = sqlx::query!(
             r#"
             SELECT account_id AS "account_id!", day AS "day!", t.visitors AS "visitors!"
@@ -84,9 +84,9 @@ pub(super) async fn add_of_accounts_in_tx(
             JOIN clicks.account_days AS t USING (account_id, day, partition)
             WHERE t.visitors IS NOT NULL
             "#,
-            &vec![i16::from(partition); days.len()],
-            &accounts,
-            &days
+            &vec![i16::from(partition); visited.len()],
+            &visited.iter().map(|key| key.0.uuid()).collect::<Vec<_>>(),
+            &visited.iter().map(|key| key.1).collect::<Vec<_>>()
         )
         .fetch_all(&mut *tx)
         .await?;
@@ -118,6 +118,12 @@ pub(super) async fn add_of_accounts_in_tx(
         .await?;
     }
     Ok(())
+}
+
+/// Returns the keys of the rows whose stored sketches are needed: a sketch may take 8 KiB.
+fn with_new_visitors<'a, K>(rows: &[(&'a K, &DayCount)]) -> Vec<&'a K> {
+    let visited = rows.iter().filter(|(_, count)| !count.visitors.is_empty());
+    visited.map(|(key, _)| *key).collect()
 }
 
 fn counts<'a, K>(

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{
-    click::tally::KindCount,
-    id::{AccountId, LinkId},
-};
+use linkledger_clicks::tally::KindCount;
+use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;

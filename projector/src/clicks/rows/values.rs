@@ -5,12 +5,10 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
-use linkledger_core::{
-    click::{
-        Dimension, dimension::OTHER_VALUES, dimension_counts::DimensionCounts, tally::ValueRow,
-    },
-    id::{AccountId, LinkId},
+use linkledger_clicks::{
+    Dimension, dimension::OTHER_VALUES, dimension_counts::DimensionCounts, tally::ValueRow,
 };
+use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
 use time::Date;
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! Stored sketches of visitors.
 
-use linkledger_core::click::sketch::VisitorSketch;
+use linkledger_clicks::sketch::VisitorSketch;
 
 /// Returns the stored sketch with more visitors; `None` if it is the same sketch. A damaged sketch is logged and
 /// begun anew, because it would delay all other figures otherwise.

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use linkledger_core::{
-    click::tally::PartitionRecord,
-    event_store::{
-        log_meta,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    shard::Shard,
+use linkledger_clicks::tally::PartitionRecord;
+use linkledger_core::shard::Shard;
+use linkledger_event_store::{
+    log_meta,
+    time_limit::{ANSWER_TIME_MAX, within},
 };
 use rdkafka::Offset;
 use tokio::time::Instant;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
-    metrics::CLICKS_LAG_RECORDS,
-};
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_service::metrics::CLICKS_LAG_RECORDS;
 use metrics::gauge;
 
 use super::CountingLoop;

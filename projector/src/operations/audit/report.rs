@@ -9,13 +9,15 @@ use std::{
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    databases::Databases,
-    event_store::{
-        log,
-        time_limit::{ANSWER_TIME_MAX, within},
-    },
-    metrics::{OPERATION_FAILED, REBUILD_REMAINING_EVENTS},
     shard::Shard,
+};
+use linkledger_event_store::{
+    log,
+    time_limit::{ANSWER_TIME_MAX, within},
+};
+use linkledger_service::{
+    databases::Databases,
+    metrics::{OPERATION_FAILED, REBUILD_REMAINING_EVENTS},
 };
 use metrics::gauge;
 use sqlx::PgPool;

@@ -1,7 +1,8 @@
 //! Retry of the waiting events of parked accounts.
 
 use anyhow::Context as _;
-use linkledger_core::{databases::Databases, id::AccountId, shard::Shard};
+use linkledger_core::{id::AccountId, shard::Shard};
+use linkledger_service::databases::Databases;
 use serde::Serialize;
 use sqlx::PgPool;
 use tokio::time;

@@ -1,13 +1,9 @@
 //! Skipping of an event for good.
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{
-    databases::Databases,
-    envelope::RecordedEvent,
-    event_store::{log, transaction::PoolTransaction},
-    id::AccountId,
-    shard::Position,
-};
+use linkledger_core::{envelope::RecordedEvent, id::AccountId, shard::Position};
+use linkledger_event_store::{log, transaction::PoolTransaction};
+use linkledger_service::databases::Databases;
 use serde::Serialize;
 
 use super::{PARKINGS_OF_ACCOUNT_MAX, list};

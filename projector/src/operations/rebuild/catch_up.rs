@@ -1,12 +1,9 @@
 //! Catching up: loads a generation up to the head of the log.
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{
-    databases::Databases,
-    event_store::log::{self, PerShard},
-    log_identity,
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::log::{self, PerShard};
+use linkledger_service::{databases::Databases, log_identity};
 
 use super::{GenerationBuild, loading::Loader};
 use crate::{

@@ -6,15 +6,12 @@
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    databases::Databases,
-    event_store::log::{
-        PerShard,
-        stored::{PositionRange, read_stored},
-    },
-    fail_point,
-    shard::{Position, Shard},
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::log::{
+    PerShard,
+    stored::{PositionRange, read_stored},
 };
+use linkledger_service::{databases::Databases, fail_point};
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 

@@ -1,10 +1,8 @@
 //! Plan of a rebuild: a new generation, or one that an earlier rebuild has begun.
 
 use anyhow::Context as _;
-use linkledger_core::{
-    databases::Databases,
-    event_store::log::{self, PerShard},
-};
+use linkledger_event_store::log::{self, PerShard};
+use linkledger_service::databases::Databases;
 
 use super::{
     GenerationBuild,

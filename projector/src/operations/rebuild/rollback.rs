@@ -3,7 +3,8 @@
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{databases::Databases, event_store::log_meta};
+use linkledger_event_store::log_meta;
+use linkledger_service::databases::Databases;
 
 use super::{
     GenerationBuild, RebuildReport, finish,

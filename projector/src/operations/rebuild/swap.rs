@@ -9,11 +9,9 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{
-    event_store::{log::PerShard, transaction::PoolTransaction},
-    fail_point,
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::{log::PerShard, transaction::PoolTransaction};
+use linkledger_service::fail_point;
 use sqlx::PgConnection;
 use tokio::time::{sleep, timeout};
 

@@ -1,12 +1,9 @@
 //! Live checkpoints, with the number of parked accounts and the owner of the shard.
 
 use anyhow::Context as _;
-use linkledger_core::{
-    databases::Databases,
-    event_store::log::{self, LogEnd, ReadFrom},
-    shard::Shard,
-    timestamp,
-};
+use linkledger_core::{shard::Shard, timestamp};
+use linkledger_event_store::log::{self, LogEnd, ReadFrom};
+use linkledger_service::databases::Databases;
 
 use super::{
     ages_s,

@@ -1,6 +1,7 @@
 //! Generations of the read models: phase, progress, and possible commands.
 
-use linkledger_core::{event_store::log::LogEnd, shard::Position, timestamp};
+use linkledger_core::{shard::Position, timestamp};
+use linkledger_event_store::log::LogEnd;
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -1,6 +1,7 @@
 //! State of one projection and of its shards. Pure.
 
-use linkledger_core::{event_store::log::LogEnd, shard::Position};
+use linkledger_core::shard::Position;
+use linkledger_event_store::log::LogEnd;
 use serde::Serialize;
 
 use super::{generations::GenerationStatus, operations::PausedBy};

@@ -1,10 +1,8 @@
 //! State of publishing, from the cursors of the relay.
 
 use anyhow::Context as _;
-use linkledger_core::{
-    event_store::log::{LogEnd, ReadFrom},
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::log::{LogEnd, ReadFrom};
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-pub use linkledger_core::doctor::snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots, read};
-use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
-    metrics::OLDEST_SNAPSHOT_AGE_SECONDS,
-};
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+pub use linkledger_service::doctor::snapshot::{AGE_MAX_S, HeldSnapshot, HeldSnapshots, read};
+use linkledger_service::metrics::OLDEST_SNAPSHOT_AGE_SECONDS;
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;

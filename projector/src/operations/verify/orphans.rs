@@ -4,7 +4,8 @@
 //! that the log, up to the checkpoint of its shard, holds the first event of the row.
 
 use anyhow::Context as _;
-use linkledger_core::{databases::Databases, id::AccountId};
+use linkledger_core::id::AccountId;
+use linkledger_service::databases::Databases;
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use linkledger_core::{
-    event_store::time_limit::{ANSWER_TIME_MAX, within},
-    metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES},
-    timestamp,
-};
+use linkledger_core::timestamp;
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_service::metrics::{VERIFIED_TIMESTAMP_SECONDS, VERIFY_MISMATCHES};
 use metrics::gauge;
 use serde::Serialize;
 use sqlx::PgPool;

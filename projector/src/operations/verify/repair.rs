@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail, ensure};
-use linkledger_core::{databases::Databases, event_store::log, log_identity, shard::Position};
+use linkledger_core::shard::Position;
+use linkledger_event_store::log;
+use linkledger_service::{databases::Databases, log_identity};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 

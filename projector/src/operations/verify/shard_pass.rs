@@ -10,10 +10,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
-use linkledger_core::{
-    databases::Databases,
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::{Position, Shard};
+use linkledger_service::databases::Databases;
 use uuid::Uuid;
 
 use super::{

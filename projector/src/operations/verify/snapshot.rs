@@ -1,15 +1,12 @@
 //! Snapshot of the database: the checkpoint of a shard together with the rows up to that checkpoint.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    databases::Databases,
-    event_store::{
-        log::{self, PerShard},
-        transaction::PoolTransaction,
-    },
-    log_identity,
-    shard::{Position, Shard},
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::{
+    log::{self, PerShard},
+    transaction::PoolTransaction,
 };
+use linkledger_service::{databases::Databases, log_identity};
 use serde::Serialize;
 use sqlx::{PgExecutor, PgPool};
 

@@ -2,7 +2,7 @@
 //! again after successes.
 
 use anyhow::Context as _;
-use linkledger_core::event_store::errors::sqlstate;
+use linkledger_event_store::errors::sqlstate;
 
 use crate::pipeline::retry::Retries;
 

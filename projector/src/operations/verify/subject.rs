@@ -7,12 +7,12 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    databases::Databases,
     event::Subject,
-    event_store::{accounts, links, log},
     id::{AccountId, LinkId},
     shard::{Position, Shard},
 };
+use linkledger_event_store::{accounts, links, log};
+use linkledger_service::databases::Databases;
 use sqlx::{AssertSqlSafe, FromRow, PgPool};
 
 use super::{

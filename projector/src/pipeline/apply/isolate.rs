@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use linkledger_core::{
-    envelope::RecordedEvent, event_store::transaction::PoolTransaction, projection::Projection,
-};
+use linkledger_core::{envelope::RecordedEvent, projection::Projection};
+use linkledger_event_store::transaction::PoolTransaction;
 use sqlx::PgPool;
 
 use super::{ShardBatch, apply};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linkledger_core::{
-    metrics::{PARKED_EVENTS_TOTAL, PROJECTION_EVENTS_APPLIED_TOTAL},
     projection::{PerProjection, Projection},
     shard::Position,
 };
+use linkledger_service::metrics::{PARKED_EVENTS_TOTAL, PROJECTION_EVENTS_APPLIED_TOTAL};
 use metrics::counter;
 
 use super::ShardBatch;

@@ -1,10 +1,10 @@
 //! Statements on all checkpoints of a generation at once, for rebuild and swap.
 
 use linkledger_core::{
-    event_store::log::PerShard,
     projection::Projection,
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::PerShard;
 use sqlx::{PgConnection, PgExecutor};
 
 use super::Role;

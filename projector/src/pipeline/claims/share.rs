@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linkledger_core::{event_store::log::PerShard, shard::Shard};
+use linkledger_core::shard::Shard;
+use linkledger_event_store::log::PerShard;
 use uuid::Uuid;
 
 /// Returns the shards that the process `own` claims: free shards up to its share, then shards of the process that has

@@ -1,6 +1,6 @@
 //! A consumer whose client has lost its brokers.
 
-use linkledger_core::{databases::DatabaseSettings, internal_listener::InternalHosts};
+use linkledger_service::{databases::DatabaseSettings, internal_listener::InternalHosts};
 use linkledger_testing::TestBroker;
 use rdkafka::{ClientContext as _, statistics::Statistics};
 

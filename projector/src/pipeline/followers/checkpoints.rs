@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use linkledger_core::{
-    event_store::log,
-    metrics::CHECKPOINTS_LOST_TOTAL,
-    shard::{Position, Shard},
-};
+use linkledger_core::shard::{Position, Shard};
+use linkledger_event_store::log;
+use linkledger_service::metrics::CHECKPOINTS_LOST_TOTAL;
 use metrics::counter;
 use tokio::time::Instant;
 

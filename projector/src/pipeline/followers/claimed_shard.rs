@@ -1,16 +1,16 @@
 //! A shard that this process has claimed: its followers, and what the topic has delivered to them.
 
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 use linkledger_core::{
     cloud_event::PublishedEvent,
-    event_store::log::{LogEnd, ReadFrom},
-    metrics::{
-        CATCH_UPS_TOTAL, GAPS_REPAIRED_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
-        PROJECTION_POSITION, RECORDS_RECEIVED_TOTAL,
-    },
     projection::{PerProjection, Projection},
     shard::{Position, Shard},
+};
+use linkledger_event_store::log::{LogEnd, ReadFrom};
+use linkledger_service::metrics::{
+    CATCH_UPS_TOTAL, GAPS_REPAIRED_TOTAL, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
+    PROJECTION_POSITION, RECORDS_RECEIVED_TOTAL,
 };
 use metrics::counter;
 use tokio::time::Instant;
@@ -20,9 +20,11 @@ use super::{
     parked::ReleaseAttempt,
     recent_events::{Continuation, RecentEvents},
     refusal::{Refusal, report_foreign, report_refused},
-    topic_delay::TopicDelay,
 };
 use crate::pipeline::checkpoint::Checkpoint;
+
+/// Time for the topic to deliver an event of the log.
+const TOPIC_DELAY_MAX: Duration = Duration::from_millis(300);
 
 pub(super) struct ClaimedShard {
     pub(super) shard: Shard,
@@ -222,10 +224,44 @@ impl Follower {
     }
 }
 
+/// Wait of the followers of a shard for the topic: decides when a follower stops waiting and reads the log.
+///
+/// The log is always ahead of the topic by the delay of the relay. The topic therefore has a moment to deliver what the
+/// log has; once it was late, the log is read at once until the topic delivers again.
+#[derive(Debug, Default)]
+struct TopicDelay {
+    /// Position of the log that a follower has not reached yet, and since when that is known.
+    awaited: Option<(Position, Instant)>,
+    /// True if the topic has not delivered an event in time, and none since.
+    is_late: bool,
+}
+
+impl TopicDelay {
+    /// Returns true if a follower at `position` has to read the log up to its `head`.
+    fn is_over(&mut self, position: Position, head: Position, now: Instant) -> bool {
+        let (awaited, since) = match self.awaited {
+            Some((awaited, since)) if position < awaited => (awaited, since),
+            _ => (head, now),
+        };
+        self.awaited = (position < head).then_some((awaited, since));
+        let is_over = position < head && (self.is_late || now - since >= TOPIC_DELAY_MAX);
+        self.is_late |= is_over;
+        is_over
+    }
+
+    /// The topic delivers.
+    fn end(&mut self) {
+        self.is_late = false;
+    }
+
+    /// No follower waits for the topic.
+    fn stop_waiting(&mut self) {
+        self.awaited = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use uuid::Uuid;
 
     use super::*;
@@ -284,5 +320,39 @@ mod tests {
         claimed.compare_with_end(&end, start);
         claimed.compare_with_end(&end, start + Duration::from_secs(9));
         assert_eq!((due(&claimed), claimed.read_until), (vec![], 0));
+    }
+
+    fn after(milliseconds: u64, start: Instant) -> Instant {
+        start + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn topic_has_a_moment_for_each_event() {
+        let (mut delay, start) = (TopicDelay::default(), Instant::now());
+        assert!(!delay.is_over(4, 5, start));
+        assert!(!delay.is_over(4, 9, after(200, start)));
+        // Event 5 has come, and event 9 is awaited from now on.
+        assert!(!delay.is_over(5, 9, after(400, start)));
+        assert!(!delay.is_over(5, 9, after(699, start)));
+        assert!(delay.is_over(5, 9, after(700, start)));
+    }
+
+    #[test]
+    fn log_is_read_at_once_until_topic_delivers() {
+        let (mut delay, start) = (TopicDelay::default(), Instant::now());
+        assert!(!delay.is_over(4, 5, start));
+        assert!(delay.is_over(4, 5, after(300, start)));
+        assert!(!delay.is_over(5, 5, after(400, start)));
+        assert!(delay.is_over(5, 6, after(500, start)));
+        delay.end();
+        assert!(!delay.is_over(6, 7, after(600, start)));
+    }
+
+    #[test]
+    fn follower_at_the_head_waits_for_nothing() {
+        let (mut delay, start) = (TopicDelay::default(), Instant::now());
+        assert!(!delay.is_over(5, 5, start));
+        assert!(!delay.is_over(5, 5, after(9_000, start)));
+        assert!(!delay.is_over(5, 6, after(9_001, start)));
     }
 }

@@ -1,11 +1,11 @@
 //! A follower: one projection in one shard.
 
 use linkledger_core::{
-    event_store::log::{EventPlace, LogEnd},
-    metrics::{PARKED_ACCOUNTS, PROJECTION_PAUSED},
     projection::Projection,
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::{EventPlace, LogEnd};
+use linkledger_service::metrics::{PARKED_ACCOUNTS, PROJECTION_PAUSED};
 use metrics::gauge;
 use tokio::time::Instant;
 

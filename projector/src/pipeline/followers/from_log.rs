@@ -6,13 +6,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use linkledger_core::{
-    envelope::RecordedEvent,
-    event_store::{
-        errors::is_of_stored_data,
-        log::{self, ReadFrom},
-    },
-    shard::Shard,
+use linkledger_core::{envelope::RecordedEvent, shard::Shard};
+use linkledger_event_store::{
+    errors::is_of_stored_data,
+    log::{self, ReadFrom},
 };
 
 use super::{CYCLE_EVENTS_MAX, Followers, claimed_shard::Group, first_rows, refusal::Refusal};

@@ -5,10 +5,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
-    event_store::log::{self, EventPlace, ReadFrom},
-    metrics::{PARKED_ACCOUNTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, PROJECTION_PAUSED},
     projection::Projection,
     shard::Shard,
+};
+use linkledger_event_store::log::{self, EventPlace, ReadFrom};
+use linkledger_service::metrics::{
+    PARKED_ACCOUNTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, PROJECTION_PAUSED,
 };
 use tokio::time::Instant;
 

@@ -9,11 +9,13 @@
 use std::time::Duration;
 
 use linkledger_core::{
-    event_store::log,
-    log_identity::{self, OtherLog},
-    metrics::{PROJECTION_REFUSED, RECORDS_FOREIGN_TOTAL},
     projection::Projection,
     shard::{Position, Shard},
+};
+use linkledger_event_store::log;
+use linkledger_service::{
+    log_identity::{self, OtherLog},
+    metrics::{PROJECTION_REFUSED, RECORDS_FOREIGN_TOTAL},
 };
 use metrics::{counter, gauge};
 use tokio::time::Instant;

@@ -4,12 +4,9 @@
 //! account wait as well during the release. The account is parked until no event waits.
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    databases::Databases,
-    envelope::RecordedEvent,
-    event_store::{log, transaction::PoolTransaction},
-    shard::Position,
-};
+use linkledger_core::{envelope::RecordedEvent, shard::Position};
+use linkledger_event_store::{log, transaction::PoolTransaction};
+use linkledger_service::databases::Databases;
 use sqlx::PgPool;
 
 use super::{ParkedAccount, Parking, ParkingCause, table};

@@ -4,19 +4,19 @@ use hyper::Method;
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     event::Event,
-    event_store::transaction::PoolTransaction,
     id::{AccountId, LinkId},
     link::{LinkCreated, LinkEvent},
     shard::Shard,
 };
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::operations::audit::{OperationOutcome, OperatorCommand, record_in_tx};
 use linkledger_testing::{self as testing, append_events};
 
 use super::{TestConsole, assert_lacks, assert_shows, older};
 use crate::{
     events::{adjusted, deleted, destination_changed, disabled, suspended},
+    fixture::Fixture,
     poisoned::{paint, rewrite},
-    stage::Stage,
 };
 
 /// Returns the number of rows in the tables of events.
@@ -47,11 +47,11 @@ fn hostile(account_id: AccountId) -> LinkCreated {
 
 #[tokio::test]
 async fn event_pages_lead_back_to_the_first() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     for name in ["one", "two", "three"] {
-        stage.account_with_links(name, 30).await;
+        fixture.account_with_links(name, 30).await;
     }
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
     let (mut path, mut shown, mut pages) = ("/events".to_owned(), 0, 0);
     loop {
         let page = console.page(&path).await;
@@ -63,21 +63,21 @@ async fn event_pages_lead_back_to_the_first() {
             None => break,
         }
     }
-    assert_eq!(shown, stage.log().await.len());
+    assert_eq!(shown, fixture.log().await.len());
     assert_eq!(pages, 4);
 }
 
 #[tokio::test]
 async fn events_filter_by_account_link_and_type() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("mine", 3).await;
-    let neighbour = stage.neighbour_with_links(account_id, "other", 4).await;
-    let link = stage.append_links(account_id, "moved", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("mine", 3).await;
+    let neighbour = fixture.neighbour_with_links(account_id, "other", 4).await;
+    let link = fixture.append_links(account_id, "moved", 1).await.remove(0);
     let moved = destination_changed(&link, "https://elsewhere.example/");
-    stage
+    fixture
         .append(account_id, &[moved, suspended(account_id, true)])
         .await;
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
 
     let all = console.page("/events").await;
     assert_eq!(rows(&all), 1 + 6 + 2 + 2 + 1 + 8);
@@ -104,16 +104,16 @@ async fn events_filter_by_account_link_and_type() {
 
 #[tokio::test]
 async fn client_data_is_shown_as_text() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("<b onclick=x>", 0).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("<b onclick=x>", 0).await;
     let (link, painted) = (hostile(account_id), hostile(account_id));
     let events = [&link, &painted].map(|it| Event::Link(LinkEvent::Created(it.clone())));
-    let positions = append_events(stage.database.pool(), account_id, &events).await;
+    let positions = append_events(fixture.database.pool(), account_id, &events).await;
     let change = "type = '<img src=y>', payload = '{\"colour\": \"<script>alert(4)</script>\"}'";
     let shard = Shard::of(account_id);
-    rewrite(stage.database.pool(), shard, positions[1], change).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    rewrite(fixture.database.pool(), shard, positions[1], change).await;
+    fixture.apply_log().await;
+    let console = TestConsole::start(&fixture.database).await;
     for path in [
         "/".to_owned(),
         "/events".to_owned(),
@@ -145,19 +145,19 @@ async fn client_data_is_shown_as_text() {
 
 #[tokio::test]
 async fn account_page_shows_state_and_ledger() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("Acme & Söhne", 0).await;
-    stage.append_links(account_id, "acme", 60).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("Acme & Söhne", 0).await;
+    fixture.append_links(account_id, "acme", 60).await;
     let events = [
         adjusted(account_id, -250, 999_690),
         suspended(account_id, false),
     ];
-    stage.append(account_id, &events).await;
+    fixture.append(account_id, &events).await;
     sqlx::query("UPDATE event_store.accounts SET status = 'suspended'")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
     let page = console.page(&format!("/accounts/{account_id}")).await;
     for text in [
         "Account <bdi>Acme &amp; Söhne</bdi>",
@@ -176,12 +176,12 @@ async fn account_page_shows_state_and_ledger() {
 
 #[tokio::test]
 async fn account_page_shows_parking_and_unreadable_event() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("parked", 2).await;
-    let log = stage.log().await;
-    paint(stage.database.pool(), &log[1]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("parked", 2).await;
+    let log = fixture.log().await;
+    paint(fixture.database.pool(), &log[1]).await;
+    fixture.apply_log().await;
+    let console = TestConsole::start(&fixture.database).await;
     for path in ["/".to_owned(), format!("/accounts/{account_id}")] {
         let page = console.page(&path).await;
         assert_shows(&page, "unknown event <code>LinkPainted</code> version 1");
@@ -196,28 +196,31 @@ async fn account_page_shows_parking_and_unreadable_event() {
 
 #[tokio::test]
 async fn link_page_shows_history_and_rows() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("links", 0).await;
-    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("links", 0).await;
+    let link = fixture
+        .append_links(account_id, "spring", 1)
+        .await
+        .remove(0);
     let events = [
         destination_changed(&link, "https://elsewhere.example/"),
         disabled(&link),
     ];
-    stage.append(account_id, &events).await;
-    let console = TestConsole::start(&stage.database).await;
+    fixture.append(account_id, &events).await;
+    let console = TestConsole::start(&fixture.database).await;
     let path = format!("/links/{}", link.link_id);
     let page = console.page(&path).await;
     assert_shows(&page, "✗ disabled by the operator: ");
     assert_eq!(rows(&page), 3);
     assert_lacks(&page, "✓ the same");
-    stage.append(account_id, &[deleted(&link)]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.append(account_id, &[deleted(&link)]).await;
+    fixture.apply_log().await;
     let page = console.page(&path).await;
     assert_shows(&page, "✗ deleted");
     assert_shows(&page, "✓ the same");
     let moved = "UPDATE read_model.redirects SET destination_url = 'https://evil.example/'";
     sqlx::query(moved)
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
     let page = console.page(&path).await;
@@ -226,17 +229,20 @@ async fn link_page_shows_history_and_rows() {
 
 #[tokio::test]
 async fn unreadable_read_tables_leave_the_history() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("history", 0).await;
-    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("history", 0).await;
+    let link = fixture
+        .append_links(account_id, "spring", 1)
+        .await
+        .remove(0);
     sqlx::raw_sql(
         "ALTER TABLE read_model.credit_balances RENAME TO moved_balances;
          ALTER TABLE read_model.links RENAME TO moved_links",
     )
-    .execute(stage.database.pool())
+    .execute(fixture.database.pool())
     .await
     .unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
     let page = console.page(&format!("/links/{}", link.link_id)).await;
     assert_shows(&page, "cannot be compared");
     assert_eq!(rows(&page), 1);
@@ -244,10 +250,13 @@ async fn unreadable_read_tables_leave_the_history() {
 
 #[tokio::test]
 async fn find_accepts_ids_slugs_and_short_links() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("find", 0).await;
-    let link = stage.append_links(account_id, "spring", 1).await.remove(0);
-    let console = TestConsole::start(&stage.database).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("find", 0).await;
+    let link = fixture
+        .append_links(account_id, "spring", 1)
+        .await
+        .remove(0);
+    let console = TestConsole::start(&fixture.database).await;
     let link_page = format!("/links/{}", link.link_id);
     for (query, page) in [
         (account_id.to_string(), format!("/accounts/{account_id}")),
@@ -277,8 +286,8 @@ async fn find_accepts_ids_slugs_and_short_links() {
 
 #[tokio::test]
 async fn find_leads_to_accounts_by_part_of_name() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let name = |account_id: AccountId, name: &'static str| async move {
         sqlx::query("UPDATE event_store.accounts SET name = $2 WHERE account_id = $1")
             .bind(account_id.uuid())
@@ -287,17 +296,17 @@ async fn find_leads_to_accounts_by_part_of_name() {
             .await
             .unwrap();
     };
-    let spring = stage.account_with_links("one", 0).await;
-    let acme = stage.account_with_links("two", 0).await;
+    let spring = fixture.account_with_links("one", 0).await;
+    let acme = fixture.account_with_links("two", 0).await;
     name(spring, "Spring <b>Ltd</b>").await;
     name(acme, "ACME Süd").await;
-    let link = stage.append_links(acme, "spring", 1).await.remove(0);
+    let link = fixture.append_links(acme, "spring", 1).await.remove(0);
     sqlx::query("UPDATE event_store.slugs SET slug_folded = 'spring' WHERE link_id = $1")
         .bind(link.link_id.uuid())
         .execute(pool)
         .await
         .unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
 
     let one = console
         .ask(Method::GET, "/find?q=acme+s", "localhost")
@@ -313,15 +322,15 @@ async fn find_leads_to_accounts_by_part_of_name() {
 
 #[tokio::test]
 async fn found_accounts_are_shown_page_by_page() {
-    let stage = Stage::set().await;
+    let fixture = Fixture::new().await;
     sqlx::query(
         "INSERT INTO event_store.accounts (account_id, shard, name, created_at)
          SELECT gen_random_uuid(), 0, 'Many ' || n, now() FROM generate_series(1, 51) AS n",
     )
-    .execute(stage.database.pool())
+    .execute(fixture.database.pool())
     .await
     .unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
     let first = console.page("/find?q=many+").await;
     assert_eq!(first.matches("href=\"/accounts/").count(), 50);
     let next = older(&first).expect("a next page");
@@ -332,8 +341,8 @@ async fn found_accounts_are_shown_page_by_page() {
 
 #[tokio::test]
 async fn overview_shows_command_subject_and_outcome_lines() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("mine", 1).await.to_string();
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("mine", 1).await.to_string();
     let command = OperatorCommand {
         name: "parked skip",
         projections: &[],
@@ -341,13 +350,15 @@ async fn overview_shows_command_subject_and_outcome_lines() {
         operator: "ada",
         reason: None,
     };
-    let mut tx = PoolTransaction::begin(stage.database.pool()).await.unwrap();
+    let mut tx = PoolTransaction::begin(fixture.database.pool())
+        .await
+        .unwrap();
     let detail = "left out\nrun `projector parked list`";
     record_in_tx(&mut tx, &command, OperationOutcome::Done, detail)
         .await
         .unwrap();
     tx.commit().await.unwrap();
-    let console = TestConsole::start(&stage.database).await;
+    let console = TestConsole::start(&fixture.database).await;
     let page = console.page("/").await;
     // The page may break an id between its letters.
     let command = format!("<b>parked skip</b> <span class=\"id\">{account_id}</span>");

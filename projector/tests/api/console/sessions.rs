@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, raw_sql};
 
 use super::{TestConsole, assert_lacks, assert_shows};
 use crate::{
+    fixture::Fixture,
     large_tables::{reads, sessions_have_ended},
-    stage::Stage,
 };
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
@@ -19,13 +19,16 @@ const ENTRIES_MAX: i64 = 20_000 + 16 * 2_000 + 5_000;
 
 #[tokio::test]
 async fn projector_grants_suffice_for_every_page() {
-    let stage = Stage::set().await;
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
-    let account_id = stage.account_with_links("granted", 0).await;
-    let link = stage.append_links(account_id, "link", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    raw_sql(ROLES)
+        .execute(fixture.database.pool())
+        .await
+        .unwrap();
+    let account_id = fixture.account_with_links("granted", 0).await;
+    let link = fixture.append_links(account_id, "link", 1).await.remove(0);
     let url = format!(
         "{}?options[role]=linkledger_projector",
-        stage.database.url()
+        fixture.database.url()
     );
     let console = TestConsole::start_on(&url).await;
     for path in [
@@ -41,7 +44,7 @@ async fn projector_grants_suffice_for_every_page() {
 }
 
 /// Adds events of many accounts.
-async fn fill(stage: &Stage, account_id: AccountId) {
+async fn fill(fixture: &Fixture, account_id: AccountId) {
     let (shard, of_its_shard, of_shard) = (
         Shard::of(account_id).number(),
         EVENTS_OF_ITS_SHARD,
@@ -61,17 +64,17 @@ async fn fill(stage: &Stage, account_id: AccountId) {
          FROM advanced, generate_series(0, added - 1) AS n"
     );
     raw_sql(AssertSqlSafe(statement))
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
 }
 
 #[tokio::test]
 async fn page_reads_a_bounded_part_of_the_log() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("bounded", 0).await;
-    let link = stage.append_links(account_id, "link", 1).await.remove(0);
-    let console = TestConsole::start(&stage.database).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("bounded", 0).await;
+    let link = fixture.append_links(account_id, "link", 1).await.remove(0);
+    let console = TestConsole::start(&fixture.database).await;
     let of_account = format!("/events?account={account_id}");
     let of_type = "/events?type=LinkPainted";
     let paths = [
@@ -84,8 +87,8 @@ async fn page_reads_a_bounded_part_of_the_log() {
     for path in paths.iter().chain([&of_account, &of_type.to_owned()]) {
         console.page(path).await;
     }
-    fill(&stage, account_id).await;
-    let before = reads(stage.database.pool()).await;
+    fill(&fixture, account_id).await;
+    let before = reads(fixture.database.pool()).await;
     for path in paths {
         assert_lacks(&console.page(&path).await, "cannot be compared");
     }
@@ -95,8 +98,8 @@ async fn page_reads_a_bounded_part_of_the_log() {
     assert_shows(&page, "None of the 32,000 events that were read");
 
     drop(console);
-    sessions_have_ended(stage.database.pool(), "linkledger").await;
-    let after = reads(stage.database.pool()).await;
+    sessions_have_ended(fixture.database.pool(), "linkledger").await;
+    let after = reads(fixture.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "rows read without an index");
     let entries = after.1 - before.1;
     assert!((50_000..ENTRIES_MAX).contains(&entries), "{entries}");

@@ -5,10 +5,8 @@ use std::{
     thread,
 };
 
-use linkledger_core::{
-    event_store::{self, SessionKind},
-    id::AccountId,
-};
+use linkledger_core::id::AccountId;
+use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
         parked::retry,
@@ -23,15 +21,15 @@ use super::{damage, findings, repair_all};
 use crate::{
     cycles::cycle_until_idle,
     events::{adjusted, deleted, destination_changed, disabled, resumed, suspended},
+    fixture::Fixture,
     poisoned::{paint, restore},
-    stage::Stage,
 };
 
 const ROUNDS: i64 = 12;
 
 /// Appends round `nth` of an account, from 0.
-async fn append_round(stage: &Stage, account_id: AccountId, name: &str, nth: i64) {
-    let links = stage
+async fn append_round(fixture: &Fixture, account_id: AccountId, name: &str, nth: i64) {
+    let links = fixture
         .append_links(account_id, &format!("{name}-{nth}"), 4)
         .await;
     let events = [
@@ -41,27 +39,27 @@ async fn append_round(stage: &Stage, account_id: AccountId, name: &str, nth: i64
         suspended(account_id, nth % 2 == 0),
         adjusted(account_id, -1, 1_000_000 - 5 * (nth + 1)),
     ];
-    stage.append(account_id, &events).await;
-    stage.append(account_id, &[resumed(account_id)]).await;
+    fixture.append(account_id, &events).await;
+    fixture.append(account_id, &[resumed(account_id)]).await;
 }
 
 #[tokio::test]
 async fn verify_beside_running_projector_finds_nothing() {
-    let stage = Stage::set().await;
-    let first = stage.account_with_links("first", 0).await;
-    let second = stage.neighbour_with_links(first, "second", 0).await;
-    let projector = stage.projector().await;
+    let fixture = Fixture::new().await;
+    let first = fixture.account_with_links("first", 0).await;
+    let second = fixture.neighbour_with_links(first, "second", 0).await;
+    let projector = fixture.projector().await;
     let is_over = AtomicBool::new(false);
     let appends = async {
         for round in 0..ROUNDS {
-            append_round(&stage, first, "first", round).await;
+            append_round(&fixture, first, "first", round).await;
             if round % 4 == 1 {
-                let unknown = stage.log().await.pop().unwrap();
-                paint(stage.database.pool(), &unknown).await;
-                append_round(&stage, second, "second", round / 4).await;
-                restore(stage.database.pool(), &unknown).await;
+                let unknown = fixture.log().await.pop().unwrap();
+                paint(fixture.database.pool(), &unknown).await;
+                append_round(&fixture, second, "second", round / 4).await;
+                restore(fixture.database.pool(), &unknown).await;
             }
-            retry(&stage.database.pool().clone().into(), None)
+            retry(&fixture.database.pool().clone().into(), None)
                 .await
                 .unwrap();
         }
@@ -69,25 +67,25 @@ async fn verify_beside_running_projector_finds_nothing() {
     };
     let verifications = async {
         while !is_over.load(Ordering::Relaxed) {
-            assert_eq!(findings(&stage).await, []);
+            assert_eq!(findings(&fixture).await, []);
         }
     };
     tokio::join!(appends, verifications);
-    retry(&stage.database.pool().clone().into(), None)
+    retry(&fixture.database.pool().clone().into(), None)
         .await
         .unwrap();
-    stage.eventually_complete().await;
+    fixture.eventually_complete().await;
     projector.stop().await;
-    assert_eq!(findings(&stage).await, []);
+    assert_eq!(findings(&fixture).await, []);
 }
 
 #[tokio::test]
 async fn repair_beside_running_projector_matches_the_log() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("owner", 8).await;
-    let projector = stage.projector().await;
-    stage.eventually_complete().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("owner", 8).await;
+    let projector = fixture.projector().await;
+    fixture.eventually_complete().await;
     for statement in [
         "UPDATE read_model.links SET destination_url = 'x', slug = 'x' WHERE slug = 'owner-1X'",
         "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_folded = 'owner-2x'",
@@ -100,40 +98,42 @@ async fn repair_beside_running_projector_matches_the_log() {
     let appends = async {
         for round in 0..ROUNDS {
             let name = format!("round-{round}");
-            stage.append_links(account_id, &name, 3).await;
+            fixture.append_links(account_id, &name, 3).await;
         }
     };
-    tokio::join!(appends, repair_all(&stage));
-    stage.eventually_complete().await;
+    tokio::join!(appends, repair_all(&fixture));
+    fixture.eventually_complete().await;
     projector.stop().await;
-    assert_eq!(findings(&stage).await, []);
+    assert_eq!(findings(&fixture).await, []);
 }
 
 #[tokio::test]
 async fn verify_compares_accounts_released_meanwhile() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let parked = stage.account_with_links("parked", 1).await;
-    let unknown = stage.log().await.pop().unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let parked = fixture.account_with_links("parked", 1).await;
+    let unknown = fixture.log().await.pop().unwrap();
     paint(pool, &unknown).await;
     // More than a bucket: the rows are compared long before the end.
-    stage.neighbour_with_links(parked, "neighbour", 2_600).await;
-    let mut followers = stage.followers();
-    followers.cycle(stage.log().await).await.unwrap();
+    fixture
+        .neighbour_with_links(parked, "neighbour", 2_600)
+        .await;
+    let mut followers = fixture.followers();
+    followers.cycle(fixture.log().await).await.unwrap();
     cycle_until_idle(&mut followers).await;
     restore(pool, &unknown).await;
 
     let is_released = AtomicBool::new(false);
     let release = |events| {
         if events == 5_000 && !is_released.swap(true, Ordering::Relaxed) {
-            let url = stage.database.url();
+            let url = fixture.database.url();
             thread::scope(|scope| scope.spawn(|| release_and_damage(url)).join().unwrap());
         }
     };
     let target = super::first_generation(Projection::Links);
     // The release blocks the thread while another snapshot is open: no timeout may end it.
-    let url = stage.database.url();
-    let session = event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();
+    let url = fixture.database.url();
+    let session = linkledger_event_store::pool(url, SessionKind::Reader, SESSIONS).unwrap();
     let verified = verify::verify_generation(&session.clone().into(), target, &release).await;
     let named = verified.unwrap().findings.named;
     assert!(is_released.into_inner());
@@ -143,7 +143,7 @@ async fn verify_compares_accounts_released_meanwhile() {
         (FindingKind::Different, parked)
     );
     // The tables are read by key without statistics too.
-    assert_eq!(findings(&stage).await.len(), 1);
+    assert_eq!(findings(&fixture).await.len(), 1);
 }
 
 fn release_and_damage(url: &str) {

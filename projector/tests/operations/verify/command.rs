@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use linkledger_core::event_store::transaction::PoolTransaction;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{operations::verify::outcome, read_models::Projection};
 use serde_json::Value;
 use sqlx::raw_sql;
@@ -10,16 +10,16 @@ use sqlx::raw_sql;
 use super::{damage, history};
 use crate::{
     contested::EXCHANGE,
+    fixture::Fixture,
     operation::run_elsewhere,
     rebuild::{NO_SWAP, rebuild_all, sessions},
-    stage::Stage,
     tables::Tables,
 };
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
-pub(super) async fn run(stage: &Stage, arguments: &[&str]) -> Output {
-    let url = stage.database.url();
+pub(super) async fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
+    let url = fixture.database.url();
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}options[role]=linkledger_operator");
     let mut command = Command::new(env!("CARGO_BIN_EXE_projector"));
@@ -40,21 +40,24 @@ pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-pub(super) async fn set_roles(stage: &Stage) {
-    raw_sql(ROLES).execute(stage.database.pool()).await.unwrap();
+pub(super) async fn set_roles(fixture: &Fixture) {
+    raw_sql(ROLES)
+        .execute(fixture.database.pool())
+        .await
+        .unwrap();
 }
 
-async fn set_up() -> Stage {
-    let stage = Stage::set().await;
-    set_roles(&stage).await;
-    history(&stage).await;
-    stage
+async fn set_up() -> Fixture {
+    let fixture = Fixture::new().await;
+    set_roles(&fixture).await;
+    history(&fixture).await;
+    fixture
 }
 
 #[tokio::test]
 async fn verify_reports_and_records_right_rows() {
-    let stage = set_up().await;
-    let verified = run(&stage, &[]).await;
+    let fixture = set_up().await;
+    let verified = run(&fixture, &[]).await;
     assert!(verified.status.success(), "{}", stderr(&verified));
     let text = stdout(&verified);
     let lines: Vec<&str> = text.lines().collect();
@@ -70,12 +73,12 @@ async fn verify_reports_and_records_right_rows() {
         "{text}"
     );
     for projection in Projection::ALL {
-        let last = outcome::last(stage.database.pool(), projection)
+        let last = outcome::last(fixture.database.pool(), projection)
             .await
             .unwrap();
         assert_eq!(last.unwrap().mismatches, 0);
     }
-    let unknown = run(&stage, &["links", "--generation", "7"]).await;
+    let unknown = run(&fixture, &["links", "--generation", "7"]).await;
     assert_eq!(unknown.status.code(), Some(1));
     let error = stderr(&unknown);
     assert!(
@@ -86,8 +89,8 @@ async fn verify_reports_and_records_right_rows() {
 
 #[tokio::test]
 async fn verify_names_and_repairs_wrong_rows() {
-    let stage = set_up().await;
-    let pool = stage.database.pool();
+    let fixture = set_up().await;
+    let pool = fixture.database.pool();
     let intact = Tables::read(pool).await;
     damage(
         pool,
@@ -96,7 +99,7 @@ async fn verify_names_and_repairs_wrong_rows() {
     .await;
     let damaged = Tables::read(pool).await;
 
-    let found = run(&stage, &["links"]).await;
+    let found = run(&fixture, &["links"]).await;
     assert_eq!(found.status.code(), Some(1));
     let text = stdout(&found);
     let line = text.lines().nth(1).unwrap();
@@ -119,7 +122,7 @@ async fn verify_names_and_repairs_wrong_rows() {
     let last = outcome::last(pool, Projection::Links).await.unwrap();
     assert_eq!(last.unwrap().mismatches, 1);
 
-    let planned = run(&stage, &["--repair", "--dry-run"]).await;
+    let planned = run(&fixture, &["--repair", "--dry-run"]).await;
     assert_eq!(planned.status.code(), Some(1));
     assert!(
         stdout(&planned).contains("Would repair 1 row; nothing was changed.\n"),
@@ -129,7 +132,7 @@ async fn verify_names_and_repairs_wrong_rows() {
     assert_eq!(Tables::read(pool).await, damaged);
 
     let repaired = run(
-        &stage,
+        &fixture,
         &["links", "--repair", "--reason", "tried", "--json"],
     )
     .await;
@@ -155,9 +158,9 @@ async fn verify_names_and_repairs_wrong_rows() {
 
 #[tokio::test]
 async fn repair_is_refused_during_a_rebuild() {
-    let stage = set_up().await;
-    let pool = stage.database.pool();
-    rebuild_all(&sessions(&stage), NO_SWAP).await;
+    let fixture = set_up().await;
+    let pool = fixture.database.pool();
+    rebuild_all(&sessions(&fixture), NO_SWAP).await;
     damage(
         pool,
         "UPDATE read_model.links SET destination_url = 'x'
@@ -172,7 +175,7 @@ async fn repair_is_refused_during_a_rebuild() {
     .await
     .unwrap();
     let _rebuild = run_elsewhere(pool, "links").await;
-    let refused = run(&stage, &["links", "--repair"]).await;
+    let refused = run(&fixture, &["links", "--repair"]).await;
     let error = stderr(&refused);
     assert!(error.contains("`rebuild links` by eve"), "{error}");
 
@@ -181,7 +184,7 @@ async fn repair_is_refused_during_a_rebuild() {
     raw_sql(EXCHANGE).execute(&mut *tx).await.unwrap();
     raw_sql(end).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
-    let repaired = run(&stage, &["links", "--repair", "--json"]).await;
+    let repaired = run(&fixture, &["links", "--repair", "--json"]).await;
     assert!(repaired.status.success(), "{}", stderr(&repaired));
     let json: Value = serde_json::from_slice(&repaired.stdout).unwrap();
     let of_links = &json["projections"][0];
@@ -193,8 +196,8 @@ async fn repair_is_refused_during_a_rebuild() {
 
 #[tokio::test]
 async fn repair_is_recorded_by_projection() {
-    let stage = set_up().await;
-    let pool = stage.database.pool();
+    let fixture = set_up().await;
+    let pool = fixture.database.pool();
     damage(
         pool,
         "UPDATE read_model.credit_entries SET balance_after = balance_after + 1
@@ -202,8 +205,8 @@ async fn repair_is_recorded_by_projection() {
                            WHERE version = 2 ORDER BY account_id LIMIT 1)",
     )
     .await;
-    let planned = stdout(&run(&stage, &["credits", "--repair", "--dry-run"]).await);
-    let repaired = stdout(&run(&stage, &["--repair"]).await);
+    let planned = stdout(&run(&fixture, &["credits", "--repair", "--dry-run"]).await);
+    let repaired = stdout(&run(&fixture, &["--repair"]).await);
     let (_, planned) = planned.split_once("Would repair ").unwrap();
     let (_, repaired) = repaired.split_once("Repaired: ").unwrap();
     let (planned, _) = planned.split_once(';').unwrap();

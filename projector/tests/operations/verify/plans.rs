@@ -2,7 +2,6 @@
 
 use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
-    databases::Databases,
     shard::Shard,
 };
 use linkledger_projector::{
@@ -12,14 +11,15 @@ use linkledger_projector::{
     },
     read_models::{Projection, description::IN_BUCKET, tables},
 };
+use linkledger_service::databases::Databases;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
 use crate::{
     events::{resumed, suspended},
+    fixture::Fixture,
     large_tables::{LARGE, apply, end, end_both, fill, measured, reads, sessions},
-    stage::Stage,
     verified::first_generation,
 };
 
@@ -41,17 +41,17 @@ async fn verify_all(sessions: &Databases) -> u64 {
 
 #[tokio::test]
 async fn plans_of_empty_tables_use_keys_later() {
-    let stage = Stage::set().await;
-    let session = sessions(&stage);
+    let fixture = Fixture::new().await;
+    let session = sessions(&fixture);
     assert_eq!(verify_all(&session).await, 0);
-    fill(stage.database.pool(), LARGE).await;
-    let before = reads(stage.database.pool()).await;
+    fill(fixture.database.pool(), LARGE).await;
+    let before = reads(fixture.database.pool()).await;
     assert_eq!(
         verify_all(&session).await,
         PROJECTIONS * u64::from(LARGE.unsigned_abs())
     );
-    end_both(&stage, session).await;
-    let after = reads(stage.database.pool()).await;
+    end_both(&fixture, session).await;
+    let after = reads(fixture.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "rows read without an index");
     let entries = after.1 - before.1;
     let events = i64::from(LARGE);
@@ -72,8 +72,8 @@ async fn run(session: &PgPool, statement: String) {
 
 #[tokio::test]
 async fn comparisons_planned_on_empty_tables_look_up_keys() {
-    let stage = Stage::set().await;
-    let session = measured(&stage);
+    let fixture = Fixture::new().await;
+    let session = measured(&fixture);
     let tables: Vec<_> = Projection::ALL.into_iter().flat_map(tables).collect();
     run(&session, "SET plan_cache_mode = force_generic_plan".into()).await;
     let uuids = format!("array_fill(gen_random_uuid(), ARRAY[{COMPARED}])");
@@ -85,7 +85,7 @@ async fn comparisons_planned_on_empty_tables_look_up_keys() {
         run(&session, format!("PREPARE {name} AS {}", compare(table))).await;
         run(&session, format!("EXECUTE {}", compared(name))).await;
     }
-    fill(stage.database.pool(), LARGE).await;
+    fill(fixture.database.pool(), LARGE).await;
     for table in &tables {
         let explain = format!(
             "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {}",
@@ -99,7 +99,7 @@ async fn comparisons_planned_on_empty_tables_look_up_keys() {
         let dropped = rows_dropped_by_joins(&plan[0]["Plan"]);
         assert!(dropped < 10_000.0, "{dropped} rows for `{}`", table.name);
     }
-    end(&stage, session).await;
+    end(&fixture, session).await;
 }
 
 /// More than a page of entries.
@@ -108,29 +108,29 @@ const STATUS_CHANGES: usize = 100;
 
 #[tokio::test]
 async fn statistics_of_one_large_account_keep_reads_linear() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("large", 0).await;
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("large", 0).await;
     // Each of them looks for the next one, far ahead for the last of these.
     for _ in 0..STATUS_CHANGES {
         let status_events = [suspended(account_id, true), resumed(account_id)];
-        stage.append(account_id, &status_events).await;
+        fixture.append(account_id, &status_events).await;
     }
-    stage.append_links(account_id, "large", LINKS).await;
-    stage
+    fixture.append_links(account_id, "large", LINKS).await;
+    fixture
         .append(account_id, &[suspended(account_id, true)])
         .await;
-    let log = stage.log().await;
-    apply(&stage, &log).await;
+    let log = fixture.log().await;
+    apply(&fixture, &log).await;
     sqlx::query("ANALYZE")
-        .execute(stage.database.pool())
+        .execute(fixture.database.pool())
         .await
         .unwrap();
-    let before = reads(stage.database.pool()).await;
-    let session = sessions(&stage);
+    let before = reads(fixture.database.pool()).await;
+    let session = sessions(&fixture);
     let events = log.len() as u64;
     assert_eq!(verify_all(&session).await, PROJECTIONS * events);
-    end_both(&stage, session).await;
-    let after = reads(stage.database.pool()).await;
+    end_both(&fixture, session).await;
+    let after = reads(fixture.database.pool()).await;
     assert_eq!(after.0 - before.0, 0, "rows read without an index");
     let entries = (after.1 - before.1).unsigned_abs();
     assert!(
@@ -152,9 +152,9 @@ fn rows_dropped_by_joins(plan: &Value) -> f64 {
 
 #[tokio::test]
 async fn parked_accounts_are_found_by_key_for_each_event() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("large", 1_000).await;
-    let session = sessions(&stage);
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("large", 1_000).await;
+    let session = sessions(&fixture);
     for table in Projection::ALL.into_iter().flat_map(tables) {
         let explain = format!(
             "EXPLAIN (ANALYZE, FORMAT JSON) {}",
@@ -177,5 +177,5 @@ async fn parked_accounts_are_found_by_key_for_each_event() {
         let dropped = rows_dropped_by_joins(&plan[0]["Plan"]);
         assert!(dropped < 10_000.0, "{dropped} rows for `{}`", table.name);
     }
-    end_both(&stage, session).await;
+    end_both(&fixture, session).await;
 }

@@ -7,14 +7,14 @@ use linkledger_projector::{
 
 use super::{damage, history};
 use crate::{
+    fixture::Fixture,
     rebuild::{self, TO_SWAP, rebuild_all},
-    stage::Stage,
     verified::{first_generation, sessions},
 };
 
 /// Verifies all projections, and records the results.
-async fn verify_and_record(stage: &Stage) {
-    let pool = sessions(stage);
+async fn verify_and_record(fixture: &Fixture) {
+    let pool = sessions(fixture);
     for target in Projection::ALL.map(first_generation) {
         let verified = verify::verify_generation(&pool, target, &|_| ())
             .await
@@ -24,25 +24,25 @@ async fn verify_and_record(stage: &Stage) {
     pool.close().await;
 }
 
-async fn last(stage: &Stage, projection: Projection) -> outcome::LastVerification {
-    let last = outcome::last(stage.database.pool(), projection).await;
+async fn last(fixture: &Fixture, projection: Projection) -> outcome::LastVerification {
+    let last = outcome::last(fixture.database.pool(), projection).await;
     last.unwrap().unwrap()
 }
 
 #[tokio::test]
 async fn rebuild_records_its_verification() {
-    let stage = Stage::set().await;
-    history(&stage).await;
+    let fixture = Fixture::new().await;
+    history(&fixture).await;
     damage(
-        stage.database.pool(),
+        fixture.database.pool(),
         "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'first-1X'",
     )
     .await;
-    verify_and_record(&stage).await;
-    let before = last(&stage, Projection::Links).await;
+    verify_and_record(&fixture).await;
+    let before = last(&fixture, Projection::Links).await;
     assert_eq!(before.mismatches, 1);
-    rebuild_all(&rebuild::sessions(&stage), TO_SWAP).await;
-    let after = last(&stage, Projection::Links).await;
+    rebuild_all(&rebuild::sessions(&fixture), TO_SWAP).await;
+    let after = last(&fixture, Projection::Links).await;
     assert_eq!(after.mismatches, 0);
     assert!(after.verified_at > before.verified_at);
 }

@@ -16,8 +16,8 @@ use super::{column_names, damage, findings, repair_all};
 use crate::{
     equivalence::{Owner, apply_in_batches, request},
     events::{adjusted, destination_changed},
+    fixture::Fixture,
     poisoned::{paint, restore},
-    stage::Stage,
     tables::{Tables, read_tables},
     verified::assert_nothing_is_wrong,
 };
@@ -51,29 +51,29 @@ proptest! {
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stage = Stage::set().await;
-            let pool = stage.database.pool();
-            let mut owner = Owner::set_up(&stage).await;
+            let fixture = Fixture::new().await;
+            let pool = fixture.database.pool();
+            let mut owner = Owner::set_up(&fixture).await;
             for request in requests {
-                owner.fulfil(&stage, request).await;
+                owner.fulfil(&fixture, request).await;
             }
-            let log = stage.log().await;
+            let log = fixture.log().await;
             let mut skipped = HashSet::new();
             for index in left_out {
                 let event = index.get(&log);
                 skip(pool, event).await;
                 skipped.insert(event.event.event_id.uuid());
             }
-            let tables = apply_in_batches(&stage, &log, &[7]).await;
+            let tables = apply_in_batches(&fixture, &log, &[7]).await;
             let expected = Tables::of_log_but(&log, |it| skipped.contains(&it.event.event_id.uuid()));
             assert_eq!(tables, expected);
-            assert_nothing_is_wrong(&stage).await;
+            assert_nothing_is_wrong(&fixture).await;
 
             // A repair restores all rows from the remaining events.
             for table in read_tables() {
                 super::execute(pool, &format!("DELETE FROM read_model.{table}")).await;
             }
-            repair_all(&stage).await;
+            repair_all(&fixture).await;
             assert_eq!(Tables::read(pool).await, expected);
         });
     }
@@ -81,21 +81,24 @@ proptest! {
 
 #[tokio::test]
 async fn parked_account_is_compared_up_to_waiting_event() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("other", 1).await;
-    let link = stage.append_links(account_id, "parked", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("other", 1).await;
+    let link = fixture
+        .append_links(account_id, "parked", 1)
+        .await
+        .remove(0);
     let events = [
         destination_changed(&link, "https://later.example/"),
         adjusted(account_id, 5, 1_000_003),
     ];
-    stage.append(account_id, &events).await;
-    let log = stage.log().await;
+    fixture.append(account_id, &events).await;
+    let log = fixture.log().await;
     let change = log.iter().rev().nth(1).unwrap();
     paint(pool, change).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     let parked = Tables::read(pool).await;
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 
     for (statement, columns) in [
         (
@@ -118,25 +121,25 @@ async fn parked_account_is_compared_up_to_waiting_event() {
         ),
     ] {
         damage(pool, statement).await;
-        let found = findings(&stage).await;
+        let found = findings(&fixture).await;
         assert_eq!(column_names(&found[0]), columns, "{statement}");
-        assert_eq!(repair_all(&stage).await, 1, "{statement}");
+        assert_eq!(repair_all(&fixture).await, 1, "{statement}");
         assert_eq!(Tables::read(pool).await, parked, "{statement}");
     }
 
     restore(pool, change).await;
     retry(&pool.clone().into(), None).await.unwrap();
     assert_eq!(Tables::read(pool).await, Tables::of_log(&log));
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 }
 
 #[tokio::test]
 async fn skip_excuses_no_other_event_there() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    stage.account_with_links("owner", 3).await;
-    let mut log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    fixture.account_with_links("owner", 3).await;
+    let mut log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     let charge = &mut log[4];
     let lost = format!(
         "DELETE FROM read_model.credit_entries WHERE entry_id = '{}'",
@@ -146,18 +149,18 @@ async fn skip_excuses_no_other_event_there() {
     // The skipped event is of the log before a restore.
     charge.event.event_id = EventId::from_uuid(new_uuid(SystemClock.now()));
     skip(pool, charge).await;
-    let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
+    let kinds: Vec<_> = findings(&fixture).await.iter().map(|it| it.kind).collect();
     assert_eq!(kinds, [FindingKind::Missing]);
 }
 
 #[tokio::test]
 async fn wrong_account_of_skipped_creation_is_an_orphan() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    stage.account_with_links("owner", 1).await;
-    let other = stage.account_with_links("other", 1).await;
-    let log = stage.log().await;
-    stage.followers().cycle(log.clone()).await.unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    fixture.account_with_links("owner", 1).await;
+    let other = fixture.account_with_links("other", 1).await;
+    let log = fixture.log().await;
+    fixture.followers().cycle(log.clone()).await.unwrap();
     let creation = log
         .iter()
         .find(|it| it.event.event_type == "LinkCreated" && it.event.account_id != other);
@@ -169,9 +172,9 @@ async fn wrong_account_of_skipped_creation_is_an_orphan() {
     );
     damage(pool, &wrong).await;
     damage(pool, "DELETE FROM read_model.links WHERE slug = 'owner-0X'").await;
-    let kinds: Vec<_> = findings(&stage).await.iter().map(|it| it.kind).collect();
+    let kinds: Vec<_> = findings(&fixture).await.iter().map(|it| it.kind).collect();
     // The two tags of the link, and its redirect.
     assert_eq!(kinds, [FindingKind::Orphan; 3]);
-    repair_all(&stage).await;
-    assert_nothing_is_wrong(&stage).await;
+    repair_all(&fixture).await;
+    assert_nothing_is_wrong(&fixture).await;
 }

@@ -12,7 +12,7 @@ use linkledger_projector::{
 };
 use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 async fn assert_prepares(pool: &PgPool, statement: &str) {
     let prepare = format!("PREPARE assembled AS {statement}; DEALLOCATE assembled");
@@ -22,8 +22,8 @@ async fn assert_prepares(pool: &PgPool, statement: &str) {
 
 #[tokio::test]
 async fn assembled_statements_prepare() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     for projection in Projection::ALL {
         for table in tables(projection) {
             for events in [IN_BUCKET, AT_POSITIONS] {
@@ -48,8 +48,8 @@ async fn assembled_statements_prepare() {
 
 #[tokio::test]
 async fn described_columns_are_those_of_the_catalogue() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
     let mut described = BTreeSet::new();
     for table in Projection::ALL.into_iter().flat_map(tables) {
         described.insert(table.name.to_owned());

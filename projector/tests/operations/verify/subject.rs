@@ -1,8 +1,7 @@
 //! `projector verify --link` and `--account`, with the rights of an operator.
 
-use linkledger_core::{
-    databases::Databases, event::Subject, event_store::log, id::AccountId, shard::Shard,
-};
+use linkledger_core::{event::Subject, id::AccountId, shard::Shard};
+use linkledger_event_store::log;
 use linkledger_projector::{
     operations::verify::{
         self,
@@ -10,6 +9,7 @@ use linkledger_projector::{
     },
     read_models::Projection,
 };
+use linkledger_service::databases::Databases;
 use serde_json::Value;
 use sqlx::PgPool;
 
@@ -21,8 +21,8 @@ use super::{
 use crate::{
     cache_changes::changes,
     events::{adjusted, deleted, destination_changed, resumed, suspended},
+    fixture::Fixture,
     poisoned::paint,
-    stage::Stage,
     tables::Tables,
     verified::{assert_nothing_is_wrong, first_generation},
 };
@@ -58,20 +58,20 @@ pub(crate) async fn repair_account(
 }
 
 /// An account with every type of event, beside another one, all applied.
-async fn large_account(stage: &Stage) -> (AccountId, Tables) {
-    set_roles(stage).await;
-    let account_id = stage.account_with_links("large", 0).await;
+async fn large_account(fixture: &Fixture) -> (AccountId, Tables) {
+    set_roles(fixture).await;
+    let account_id = fixture.account_with_links("large", 0).await;
     // Not the last status events of the account, and in an earlier part than the last one.
     let status_events = [suspended(account_id, true), resumed(account_id)];
-    stage.append(account_id, &status_events).await;
-    stage.append_links(account_id, "large", LINKS).await;
-    stage.append_every_change(account_id, "last").await;
-    stage
+    fixture.append(account_id, &status_events).await;
+    fixture.append_links(account_id, "large", LINKS).await;
+    fixture.append_every_change(account_id, "last").await;
+    fixture
         .append(account_id, &[suspended(account_id, true)])
         .await;
-    stage.account_with_links("other", 1).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    (account_id, Tables::read(stage.database.pool()).await)
+    fixture.account_with_links("other", 1).await;
+    fixture.apply_log().await;
+    (account_id, Tables::read(fixture.database.pool()).await)
 }
 
 async fn damage_all(pool: &PgPool) {
@@ -90,10 +90,10 @@ async fn damage_all(pool: &PgPool) {
 
 #[tokio::test]
 async fn account_is_verified_and_repaired_as_a_whole() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let (account_id, intact) = large_account(&stage).await;
-    let right = run(&stage, &["--account", &account_id.to_string()]).await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let (account_id, intact) = large_account(&fixture).await;
+    let right = run(&fixture, &["--account", &account_id.to_string()]).await;
     assert!(right.status.success(), "{}", stderr(&right));
     damage_all(pool).await;
     let other = "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'other-0X'";
@@ -101,7 +101,7 @@ async fn account_is_verified_and_repaired_as_a_whole() {
     let damaged = Tables::read(pool).await;
     let account = account_id.to_string();
 
-    let planned = run(&stage, &["--account", &account, "--repair", "--dry-run"]).await;
+    let planned = run(&fixture, &["--account", &account, "--repair", "--dry-run"]).await;
     assert_eq!(planned.status.code(), Some(1));
     let text = stdout(&planned);
     for line in [
@@ -113,7 +113,7 @@ async fn account_is_verified_and_repaired_as_a_whole() {
     assert_eq!(Tables::read(pool).await, damaged);
 
     let last_change = changes(pool).await.into_iter().map(|row| row.0).max();
-    let repaired = run(&stage, &["--account", &account, "--repair", "--json"]).await;
+    let repaired = run(&fixture, &["--account", &account, "--repair", "--json"]).await;
     assert!(repaired.status.success(), "{}", stderr(&repaired));
     let repaired: Value = serde_json::from_slice(&repaired.stdout).unwrap();
     assert_eq!(repaired["subject"], account.as_str());
@@ -126,7 +126,7 @@ async fn account_is_verified_and_repaired_as_a_whole() {
     // Only the row of the other account is left.
     assert_eq!(execute(pool, "UPDATE read_model.links SET destination_url = 'https://example.com/' WHERE slug = 'other-0X'").await, 1);
     assert_eq!(Tables::read(pool).await, intact);
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
     let told = changes(pool).await.into_iter();
     let told = told.filter(|row| Some(row.0) > last_change).count();
     assert_eq!(told, 3, "two slugs and the account");
@@ -142,20 +142,20 @@ async fn account_is_verified_and_repaired_as_a_whole() {
 
 #[tokio::test]
 async fn rows_of_a_link_are_shown_beside_the_log() {
-    let stage = Stage::set().await;
-    set_roles(&stage).await;
-    let account_id = stage.account_with_links("mine", 2).await;
-    let link = stage.append_links(account_id, "why", 1).await.remove(0);
+    let fixture = Fixture::new().await;
+    set_roles(&fixture).await;
+    let account_id = fixture.account_with_links("mine", 2).await;
+    let link = fixture.append_links(account_id, "why", 1).await.remove(0);
     let moved = destination_changed(&link, "https://b.example/");
-    stage
+    fixture
         .append(account_id, &[moved, adjusted(account_id, 1, 999_998)])
         .await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     let id = link.link_id.to_string();
-    let right = run(&stage, &["--link", &id]).await;
+    let right = run(&fixture, &["--link", &id]).await;
     assert!(right.status.success(), "{}", stderr(&right));
     let text = stdout(&right);
-    let heads = log::heads(stage.database.pool()).await.unwrap();
+    let heads = log::heads(fixture.database.pool()).await.unwrap();
     let (shard, head) = (Shard::of(account_id), heads[Shard::of(account_id).index()]);
     let first = format!("{id} of {account_id}: shard {shard}, whose log ends at {head}.");
     assert_eq!(text.lines().next(), Some(first.as_str()));
@@ -174,13 +174,13 @@ async fn rows_of_a_link_are_shown_beside_the_log() {
     assert!(!text.contains("credit_balances"), "{text}");
     for name in ["WHY-0x", "127.0.0.1:8081/why-0x"] {
         assert_eq!(
-            stdout(&run(&stage, &["--link", name]).await),
+            stdout(&run(&fixture, &["--link", name]).await),
             text,
             "{name}"
         );
     }
 
-    let pool = stage.database.pool();
+    let pool = fixture.database.pool();
     damage(
         pool,
         "UPDATE read_model.links SET title = NULL WHERE slug = 'why-0X'",
@@ -191,7 +191,7 @@ async fn rows_of_a_link_are_shown_beside_the_log() {
         "DELETE FROM read_model.redirects WHERE slug_folded = 'why-0x'",
     )
     .await;
-    let wrong = run(&stage, &["--link", &id]).await;
+    let wrong = run(&fixture, &["--link", &id]).await;
     assert_eq!(wrong.status.code(), Some(1));
     let text = stdout(&wrong);
     assert!(text.contains("(title: log Spring offers, row -)"), "{text}");
@@ -199,19 +199,19 @@ async fn rows_of_a_link_are_shown_beside_the_log() {
     let has = |row: &str| text.lines().any(|line| cells(line) == row);
     assert!(has("links title Spring offers -"), "{text}");
     assert!(has("redirects state active no row"), "{text}");
-    let repaired = run(&stage, &["--link", &id, "--repair"]).await;
+    let repaired = run(&fixture, &["--link", &id, "--repair"]).await;
     assert!(repaired.status.success(), "{}", stderr(&repaired));
-    assert_nothing_is_wrong(&stage).await;
+    assert_nothing_is_wrong(&fixture).await;
 }
 
 #[tokio::test]
 async fn deleted_link_has_a_redirect_and_no_row() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("gone", 0).await;
-    let link = stage.append_links(account_id, "gone", 1).await.remove(0);
-    stage.append(account_id, &[deleted(&link)]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let databases = stage.database.databases();
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("gone", 0).await;
+    let link = fixture.append_links(account_id, "gone", 1).await.remove(0);
+    fixture.append(account_id, &[deleted(&link)]).await;
+    fixture.apply_log().await;
+    let databases = fixture.database.databases();
     let subject = Subject::Link(link.link_id);
     let links = report(&databases, Projection::Links, subject).await;
     assert!(links.found.findings.is_empty());
@@ -231,19 +231,22 @@ async fn deleted_link_has_a_redirect_and_no_row() {
 
 #[tokio::test]
 async fn delays_are_named_and_are_no_mismatch() {
-    let stage = Stage::set().await;
-    set_roles(&stage).await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("parked", 0).await;
-    let link = stage.append_links(account_id, "parked", 1).await.remove(0);
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let fixture = Fixture::new().await;
+    set_roles(&fixture).await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("parked", 0).await;
+    let link = fixture
+        .append_links(account_id, "parked", 1)
+        .await
+        .remove(0);
+    fixture.apply_log().await;
     let events = [
         adjusted(account_id, 1, 1_000_000),
         destination_changed(&link, "https://b.example/"),
     ];
-    stage.append(account_id, &events).await;
-    paint(pool, &stage.log().await[3]).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.append(account_id, &events).await;
+    paint(pool, &fixture.log().await[3]).await;
+    fixture.apply_log().await;
     execute(
         pool,
         "UPDATE read_model.checkpoints SET paused_at = now() WHERE projection = 'redirects'",
@@ -254,7 +257,7 @@ async fn delays_are_named_and_are_no_mismatch() {
         "UPDATE event_store.accounts SET status = 'suspended', redirects_stopped = true",
     )
     .await;
-    let parked = run(&stage, &["--link", &link.link_id.to_string()]).await;
+    let parked = run(&fixture, &["--link", &link.link_id.to_string()]).await;
     assert!(parked.status.success(), "{}", stderr(&parked));
     let text = stdout(&parked);
     for line in [
@@ -265,7 +268,7 @@ async fn delays_are_named_and_are_no_mismatch() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    let databases = stage.database.databases();
+    let databases = fixture.database.databases();
     let links = report(&databases, Projection::Links, Subject::Link(link.link_id)).await;
     let row = links.rows.iter().find(|row| row.table == "links").unwrap();
     let destination = row.columns.iter().find(|it| it.name == "destination_url");
@@ -277,28 +280,28 @@ async fn delays_are_named_and_are_no_mismatch() {
 
 #[tokio::test]
 async fn lagging_link_is_compared_up_to_the_checkpoint() {
-    let stage = Stage::set().await;
-    let account_id = stage.account_with_links("lags", 0).await;
-    let link = stage.append_links(account_id, "lags", 1).await.remove(0);
-    let databases = stage.database.databases();
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("lags", 0).await;
+    let link = fixture.append_links(account_id, "lags", 1).await.remove(0);
+    let databases = fixture.database.databases();
     let subject = Subject::Link(link.link_id);
     let unseen = report(&databases, Projection::Links, subject).await;
     assert_eq!((unseen.applied_up_to, unseen.found.events), (0, 0));
     assert!(unseen.found.findings.is_empty(), "{unseen:?}");
 
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     for n in 0..40 {
         let there = format!("https://{n}.example/");
         let moved = destination_changed(&link, &there);
-        stage.append(account_id, &[moved]).await;
+        fixture.append(account_id, &[moved]).await;
     }
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     // The checkpoint and the row are set back by thirty events.
     for statement in [
         "UPDATE read_model.checkpoints SET position = 13 WHERE position > 13",
         "UPDATE read_model.links SET destination_url = 'https://9.example/', version = 11",
     ] {
-        execute(stage.database.pool(), statement).await;
+        execute(fixture.database.pool(), statement).await;
     }
     let lagging = report(&databases, Projection::Links, subject).await;
     assert_eq!(lagging.applied_up_to, 13);
@@ -307,18 +310,18 @@ async fn lagging_link_is_compared_up_to_the_checkpoint() {
 
 #[tokio::test]
 async fn link_whose_charge_waits_is_repaired() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("parked", 2).await;
-    let log = stage.log().await;
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("parked", 2).await;
+    let log = fixture.log().await;
     paint(pool, log.last().unwrap()).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    fixture.apply_log().await;
     let intact = Tables::read(pool).await;
     for table in ["links", "redirects"] {
         let lost = format!("DELETE FROM read_model.{table}");
         assert_eq!(execute(pool, &lost).await, 2);
     }
-    let databases = stage.database.databases();
+    let databases = fixture.database.databases();
     for projection in Projection::ALL {
         repair_account(&databases, projection, account_id).await;
     }
@@ -327,16 +330,19 @@ async fn link_whose_charge_waits_is_repaired() {
 
 #[tokio::test]
 async fn skipped_last_event_of_a_link_is_passed_over() {
-    let stage = Stage::set().await;
-    let pool = stage.database.pool();
-    let account_id = stage.account_with_links("skipped", 0).await;
-    let link = stage.append_links(account_id, "skipped", 1).await.remove(0);
-    stage.followers().cycle(stage.log().await).await.unwrap();
+    let fixture = Fixture::new().await;
+    let pool = fixture.database.pool();
+    let account_id = fixture.account_with_links("skipped", 0).await;
+    let link = fixture
+        .append_links(account_id, "skipped", 1)
+        .await
+        .remove(0);
+    fixture.apply_log().await;
     let moved = destination_changed(&link, "https://b.example/");
-    stage.append(account_id, &[moved]).await;
-    skip(pool, stage.log().await.last().unwrap()).await;
-    stage.followers().cycle(stage.log().await).await.unwrap();
-    let databases = stage.database.databases();
+    fixture.append(account_id, &[moved]).await;
+    skip(pool, fixture.log().await.last().unwrap()).await;
+    fixture.apply_log().await;
+    let databases = fixture.database.databases();
     let subject = Subject::Link(link.link_id);
     let links = report(&databases, Projection::Links, subject).await;
     assert_eq!(links.found.rows_expected, 3, "the link and its two tags");
@@ -348,8 +354,8 @@ async fn skipped_last_event_of_a_link_is_passed_over() {
 
 #[tokio::test]
 async fn unknown_link_or_account_is_refused() {
-    let stage = Stage::set().await;
-    set_roles(&stage).await;
+    let fixture = Fixture::new().await;
+    set_roles(&fixture).await;
     for (option, id, what) in [
         (
             "--link",
@@ -362,13 +368,13 @@ async fn unknown_link_or_account_is_refused() {
             "there is no such account",
         ),
     ] {
-        let output = run(&stage, &[option, id]).await;
+        let output = run(&fixture, &[option, id]).await;
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             stderr(&output),
             format!("error: {id} does not exist: {what}\n")
         );
     }
-    let output = run(&stage, &["--link", "lnk x"]).await;
+    let output = run(&fixture, &["--link", "lnk x"]).await;
     assert_eq!(output.status.code(), Some(2));
 }

@@ -1,9 +1,7 @@
 //! Tests of the outbox against its bounds, and of its order.
 
-use linkledger_core::{
-    click::{ClickDetails, ClickKind},
-    id::AccountId,
-};
+use linkledger_clicks::{ClickDetails, ClickKind};
+use linkledger_core::id::AccountId;
 use proptest::prelude::*;
 use uuid::Uuid;
 

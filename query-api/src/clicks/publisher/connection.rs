@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use linkledger_core::{
-    click::CLICK_PARTITIONS,
+use linkledger_clicks::CLICK_PARTITIONS;
+use linkledger_service::{
     kafka_close,
     kafka_config::{KafkaConfig, TopicName},
     kafka_errors::{KafkaErrors, STATISTICS_INTERVAL},

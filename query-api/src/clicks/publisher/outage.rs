@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_core::{kafka_errors::KafkaErrors, metrics::CLICKS_HELD_UP_SECONDS};
+use linkledger_service::{kafka_errors::KafkaErrors, metrics::CLICKS_STALLED_SECONDS};
 use metrics::gauge;
 
 use crate::clicks::outbox::Outbox;
@@ -31,9 +31,9 @@ impl PublisherOutage {
     /// Looks for clicks that wait without any failure, as while no broker can be reached, and for the end of
     /// an outage.
     pub(super) fn observe(&mut self, outbox: &Outbox, errors: &KafkaErrors, now: Instant) {
-        let held_up = outbox.held_up(now);
-        gauge!(CLICKS_HELD_UP_SECONDS).set(held_up.as_secs_f64());
-        if held_up > SILENCE_MAX {
+        let stalled = outbox.stalled(now);
+        gauge!(CLICKS_STALLED_SECONDS).set(stalled.as_secs_f64());
+        if stalled > SILENCE_MAX {
             let reason = errors.most_specific();
             self.log(reason.as_deref().unwrap_or("the broker does not answer"));
         } else if self.is_logged && self.has_acknowledged {

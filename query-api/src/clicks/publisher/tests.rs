@@ -1,10 +1,8 @@
 //! A producer that waits for ever, on a broker inside the process.
 
-use linkledger_core::{
-    click::{Click, ClickDetails, ClickKind},
-    id::{AccountId, LinkId},
-    kafka_errors::STATISTICS_INTERVAL,
-};
+use linkledger_clicks::{Click, ClickDetails, ClickKind};
+use linkledger_core::id::{AccountId, LinkId};
+use linkledger_service::kafka_errors::STATISTICS_INTERVAL;
 use linkledger_testing::{FixedClock, TestBroker, eventually};
 use rdkafka::{ClientContext as _, statistics::Statistics};
 use time::OffsetDateTime;

@@ -3,14 +3,12 @@
 use std::{collections::HashMap, ops::Range};
 
 use futures::TryStreamExt as _;
-use linkledger_core::{
-    click::{
-        Dimension,
-        figures::stored_sketch,
-        value_figures::{Top, TopItem, ValueFigures},
-    },
-    id::{AccountId, LinkId},
+use linkledger_clicks::{
+    Dimension,
+    figures::stored_sketch,
+    value_figures::{Top, TopItem, ValueFigures},
 };
+use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
 use time::Date;
 use tokio::task::yield_now;
@@ -103,7 +101,7 @@ impl FigureQuery for TopLinksQuery {
     async fn read(&self, session: &mut PgConnection) -> Result<Top<LinkId>, FiguresError> {
         let rows = sqlx::query!(
             r#"
-        SELECT link_id AS "link_id!: LinkId", sum(clicks)::bigint AS "clicks!",
+        SELECT link_id AS "link_id!", sum(clicks)::bigint AS "clicks!",
                sum(sum(clicks)) OVER ()::bigint AS "all_clicks!"
         FROM clicks.link_days
         WHERE account_id = $1 AND day >= $2 AND day < $3
@@ -119,7 +117,7 @@ impl FigureQuery for TopLinksQuery {
         )
         .fetch_all(&mut *session)
         .await?;
-        let link_ids: Vec<Uuid> = rows.iter().map(|row| row.link_id.uuid()).collect();
+        let link_ids: Vec<Uuid> = rows.iter().map(|row| row.link_id).collect();
         let visitors = self.visitors(session, &link_ids).await?;
         // The sum of the clicks of all links, beyond the limit too.
         let mut other = unsigned(rows.first().map_or(0, |row| row.all_clicks))?;
@@ -127,9 +125,9 @@ impl FigureQuery for TopLinksQuery {
         for row in rows {
             let clicks = unsigned(row.clicks)?;
             other = other.saturating_sub(clicks);
-            let estimate = visitors.get(&row.link_id.uuid());
+            let estimate = visitors.get(&row.link_id);
             items.push(TopItem {
-                key: row.link_id,
+                key: LinkId::from_uuid(row.link_id),
                 clicks,
                 visitors: estimate.copied().unwrap_or_default(),
             });

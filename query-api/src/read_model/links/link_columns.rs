@@ -3,11 +3,11 @@
 use std::iter::zip;
 
 use linkledger_core::{
-    http::link_body::LinkParts,
     id::LinkId,
     link::{Destination, DisabledBy, Expiry, LinkDetails, Tags},
     shard::Position,
 };
+use linkledger_http::link_body::LinkParts;
 use time::OffsetDateTime;
 use uuid::Uuid;
 

@@ -1,6 +1,7 @@
 //! Answers with clicks over time.
 
-use linkledger_core::{click::figures::ClickFigures, id::LinkId, timestamp};
+use linkledger_clicks::figures::ClickFigures;
+use linkledger_core::{id::LinkId, timestamp};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;

@@ -3,10 +3,12 @@
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use axum::http::{HeaderMap, Uri};
-use linkledger_core::{
-    http::request::{MediaType, accepted},
+use linkledger_core::qr_code::{
+    CONTRAST_MIN, Color, ErrorCorrection, MARGIN_MAX, QrStyle, SIZE_MAX, SIZE_MIN,
+};
+use linkledger_http::{
     problem::Problem,
-    qr_code::{CONTRAST_MIN, Color, ErrorCorrection, MARGIN_MAX, QrStyle, SIZE_MAX, SIZE_MIN},
+    request::{MediaType, accepted},
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -169,7 +171,7 @@ fn check_contrast(style: &QrStyle) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderValue, header::ACCEPT};
-    use linkledger_core::problem::Code;
+    use linkledger_http::problem::Code;
 
     use super::*;
 

@@ -5,16 +5,15 @@
 //! of its own there if an index serves the filter.
 
 use linkledger_core::{
-    event_store::slugs,
     field::FieldCode,
     id::{AccountId, LinkId},
     link::{
         Destination, DestinationHost, DestinationRules, Slug, SlugPrefix, Tags,
         details::parse_external_id, parse_tag, tag::TAGS_MAX,
     },
-    openapi::ExternalId,
-    problem::Problem,
 };
+use linkledger_event_store::slugs;
+use linkledger_http::{openapi::ExternalId, problem::Problem};
 use serde_json::json;
 use sqlx::PgPool;
 use time::OffsetDateTime;

@@ -1,45 +1,45 @@
 //! Details of a click, and what must never be in a record.
 
-use linkledger_core::click::Device;
+use linkledger_clicks::Device;
 use linkledger_testing::{
     TestDatabase,
     record::{self, Secret},
 };
 
-use super::stage::{ClickStage, FIREFOX};
+use super::fixture::{ClickFixture, FIREFOX};
 
 const VISITOR: &str = "2001:db8:7:7:7:7:7:7";
 const REFERRER: &str = "https://News.Example:8080/secret-path?token=secret";
 
 /// Returns the visitors of the records, in order.
-async fn visitors(stage: ClickStage) -> Vec<Option<u64>> {
-    let (_database, received) = stage.stop().await;
+async fn visitors(fixture: ClickFixture) -> Vec<Option<u64>> {
+    let (_database, received) = fixture.stop().await;
     let clicks = received.iter().map(|it| &it.click);
     clicks.map(|click| click.details.visitor).collect()
 }
 
-async fn stage_with_salt(proxies: &'static str) -> ClickStage {
+async fn fixture_with_salt(proxies: &'static str) -> ClickFixture {
     let database = TestDatabase::create().await;
-    ClickStage::insert_salt(&database).await;
-    let stage = ClickStage::start_with(database, |settings| {
+    ClickFixture::insert_salt(&database).await;
+    let fixture = ClickFixture::start_with(database, |settings| {
         let proxies = proxies.split_whitespace();
         settings.trusted_proxies = proxies.map(|it| it.parse().unwrap()).collect();
     })
     .await;
-    stage.link("spring").await;
-    stage
+    fixture.link("spring").await;
+    fixture
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn record_has_families_and_no_personal_data() {
     record::logs();
-    let stage = stage_with_salt("").await;
+    let fixture = fixture_with_salt("").await;
     record::secret(Secret::ClientAddress, VISITOR);
     record::secret(Secret::UserAgent, FIREFOX);
     record::secret(Secret::Referrer, REFERRER);
     let headers = [("user-agent", FIREFOX), ("referer", REFERRER)];
-    stage.visit_from(VISITOR, "spring", &headers).await;
-    let (database, received) = stage.stop().await;
+    fixture.visit_from(VISITOR, "spring", &headers).await;
+    let (database, received) = fixture.stop().await;
     let [only] = &received[..] else {
         panic!("{received:?}");
     };
@@ -66,15 +66,15 @@ async fn record_has_families_and_no_personal_data() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn visitor_is_one_address_and_agent() {
-    let stage = stage_with_salt("").await;
+    let fixture = fixture_with_salt("").await;
     let agent = [("user-agent", FIREFOX)];
-    stage.visit("spring", &agent).await;
-    stage.visit("spring", &agent).await;
-    stage.visit_from("198.51.100.8", "spring", &agent).await;
+    fixture.visit("spring", &agent).await;
+    fixture.visit("spring", &agent).await;
+    fixture.visit_from("198.51.100.8", "spring", &agent).await;
     let other = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:144.0) Gecko/20100101 Firefox/144.0";
     let other = [("user-agent", other)];
-    stage.visit("spring", &other).await;
-    let visitors = visitors(stage).await;
+    fixture.visit("spring", &other).await;
+    let visitors = visitors(fixture).await;
     let [one, again, other_address, other_agent] = visitors[..] else {
         panic!("{visitors:?}");
     };
@@ -85,41 +85,41 @@ async fn visitor_is_one_address_and_agent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privacy_signals_prevent_a_visitor() {
-    let stage = stage_with_salt("").await;
+    let fixture = fixture_with_salt("").await;
     for signal in [("dnt", "1"), ("sec-gpc", "1")] {
-        stage
+        fixture
             .visit("spring", &[("user-agent", FIREFOX), signal])
             .await;
     }
-    assert_eq!(visitors(stage).await, [None, None]);
+    assert_eq!(visitors(fixture).await, [None, None]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn visitor_needs_a_salt() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    stage.visit("spring", &[("user-agent", FIREFOX)]).await;
-    assert_eq!(visitors(stage).await, [None]);
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    fixture.visit("spring", &[("user-agent", FIREFOX)]).await;
+    assert_eq!(visitors(fixture).await, [None]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_trusted_proxies_report_the_client() {
-    let stage = stage_with_salt("10.0.0.0/8").await;
+    let fixture = fixture_with_salt("10.0.0.0/8").await;
     let agent = ("user-agent", FIREFOX);
     let client = |address| [agent, ("x-forwarded-for", address)];
-    stage
+    fixture
         .visit_from("10.1.1.1", "spring", &client("198.51.100.1"))
         .await;
-    stage
+    fixture
         .visit_from("10.2.2.2", "spring", &client("198.51.100.1"))
         .await;
-    stage
+    fixture
         .visit_from("198.51.100.1", "spring", &client("198.51.100.9"))
         .await;
-    stage
+    fixture
         .visit_from("10.1.1.1", "spring", &client("198.51.100.9"))
         .await;
-    let visitors = visitors(stage).await;
+    let visitors = visitors(fixture).await;
     let [by_proxy, by_other_proxy, direct, other] = visitors[..] else {
         panic!("{visitors:?}");
     };
@@ -159,19 +159,19 @@ async fn country_is_that_of_the_client_address() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("countries.mmdb");
     std::fs::write(&path, countries()).unwrap();
-    let stage = ClickStage::start_with(TestDatabase::create().await, |settings| {
+    let fixture = ClickFixture::start_with(TestDatabase::create().await, |settings| {
         settings.geoip_database = Some(path);
         settings.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
     })
     .await;
-    stage.link("spring").await;
+    fixture.link("spring").await;
     let agent = ("user-agent", FIREFOX);
-    stage.visit_from("198.51.100.1", "spring", &[agent]).await;
-    stage.visit_from("203.0.113.1", "spring", &[agent]).await;
-    stage.visit_from("2001:db8::1", "spring", &[agent]).await;
+    fixture.visit_from("198.51.100.1", "spring", &[agent]).await;
+    fixture.visit_from("203.0.113.1", "spring", &[agent]).await;
+    fixture.visit_from("2001:db8::1", "spring", &[agent]).await;
     let by_proxy = [agent, ("x-forwarded-for", "198.51.100.1")];
-    stage.visit_from("10.1.1.1", "spring", &by_proxy).await;
-    let (_database, received) = stage.stop().await;
+    fixture.visit_from("10.1.1.1", "spring", &by_proxy).await;
+    let (_database, received) = fixture.stop().await;
     let countries = received.iter().map(|it| &it.click.details.country);
     let countries: Vec<_> = countries.map(Option::as_deref).collect();
     assert_eq!(countries, [Some("DE"), None, None, Some("DE")]);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use linkledger_core::{
-    click::click_partition, clock::Clock as _, event_store::transaction::PoolTransaction,
-};
+use linkledger_clicks::click_partition;
+use linkledger_core::clock::Clock as _;
+use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_testing as testing;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-use super::stage::{ClickStage, FIREFOX, Received};
+use super::fixture::{ClickFixture, FIREFOX, Received};
 
 const AGENT: [(&str, &str); 1] = [("user-agent", FIREFOX)];
 
@@ -38,11 +38,11 @@ async fn count_to(pool: &PgPool, partition: u8, sequence: i64) {
 }
 
 /// Advances the clock, and waits for a heartbeat of the new time.
-async fn beat(stage: &ClickStage) {
-    stage.service.clock.advance(Duration::from_secs(1));
-    let now = stage.service.clock.now();
+async fn beat(fixture: &ClickFixture) {
+    fixture.service.clock.advance(Duration::from_secs(1));
+    let now = fixture.service.clock.now();
     testing::eventually("a heartbeat of now", async || {
-        let newest = heartbeats(stage.service.pool()).await.pop()?;
+        let newest = heartbeats(fixture.service.pool()).await.pop()?;
         (newest.0 == now).then_some(())
     })
     .await;
@@ -50,60 +50,60 @@ async fn beat(stage: &ClickStage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recorder_is_registered_before_first_request() {
-    let stage = ClickStage::start().await;
+    let fixture = ClickFixture::start().await;
     let recorders: Vec<(OffsetDateTime, bool)> =
         sqlx::query_as("SELECT started_at, ended_at IS NULL FROM clicks.recorders")
-            .fetch_all(stage.service.pool())
+            .fetch_all(fixture.service.pool())
             .await
             .unwrap();
-    assert_eq!(recorders, [(stage.service.clock.now(), true)]);
+    assert_eq!(recorders, [(fixture.service.clock.now(), true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_have_the_last_sequences() {
-    let stage = ClickStage::start().await;
-    let link = stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    let link = fixture.link("spring").await;
     let partition = click_partition(link.link.link_id);
     for _ in 0..3 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
-    stage.received(3).await;
-    beat(&stage).await;
+    fixture.received(3).await;
+    beat(&fixture).await;
     let mut expected = vec![0; 16];
     expected[usize::from(partition)] = 3;
-    let newest = heartbeats(stage.service.pool()).await.pop().unwrap();
+    let newest = heartbeats(fixture.service.pool()).await.pop().unwrap();
     assert_eq!(newest.1, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_before_the_counted_one_are_deleted() {
-    let stage = ClickStage::start().await;
-    let link = stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    let link = fixture.link("spring").await;
     let partition = click_partition(link.link.link_id);
     for _ in 0..3 {
-        stage.visit("spring", &AGENT).await;
-        beat(&stage).await;
+        fixture.visit("spring", &AGENT).await;
+        beat(&fixture).await;
     }
-    assert!(heartbeats(stage.service.pool()).await.len() >= 3);
-    count_to(stage.service.pool(), partition, 2).await;
-    beat(&stage).await;
+    assert!(heartbeats(fixture.service.pool()).await.len() >= 3);
+    count_to(fixture.service.pool(), partition, 2).await;
+    beat(&fixture).await;
     let index = usize::from(partition);
-    let kept = heartbeats(stage.service.pool()).await;
+    let kept = heartbeats(fixture.service.pool()).await;
     assert_eq!(kept[0].1[index], 2, "{kept:?}");
-    count_to(stage.service.pool(), partition, 3).await;
-    beat(&stage).await;
-    beat(&stage).await;
-    let kept = heartbeats(stage.service.pool()).await;
+    count_to(fixture.service.pool(), partition, 3).await;
+    beat(&fixture).await;
+    beat(&fixture).await;
+    let kept = heartbeats(fixture.service.pool()).await;
     assert!(kept.len() <= 2, "{kept:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn number_of_heartbeats_is_bounded() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    stage.visit("spring", &AGENT).await;
-    stage.received(1).await;
-    beat(&stage).await;
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    fixture.visit("spring", &AGENT).await;
+    fixture.received(1).await;
+    beat(&fixture).await;
     // A counting that lags has passed only the oldest of these. The next heartbeat is later than all: an
     // earlier one would withdraw them.
     sqlx::query(
@@ -111,14 +111,14 @@ async fn number_of_heartbeats_is_bounded() {
          SELECT recorder_id, started_at + n * interval '1 ms', array_fill((n > 1)::int::bigint, ARRAY[16])
          FROM clicks.recorders, generate_series(1, 200) AS n",
     )
-    .execute(stage.service.pool())
+    .execute(fixture.service.pool())
     .await
     .unwrap();
-    let oldest = stage.service.clock.now() - Duration::from_millis(999);
+    let oldest = fixture.service.clock.now() - Duration::from_millis(999);
     for _ in 0..3 {
-        beat(&stage).await;
+        beat(&fixture).await;
     }
-    let kept = heartbeats(stage.service.pool()).await;
+    let kept = heartbeats(fixture.service.pool()).await;
     assert!(kept.len() <= 100, "{}", kept.len());
     assert_eq!(kept[0], (oldest, vec![0; 16]));
     assert!(kept[1].0 < oldest + Duration::from_millis(10), "{kept:?}");
@@ -126,13 +126,13 @@ async fn number_of_heartbeats_is_bounded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orderly_end_is_recorded_with_all_sequences() {
-    let stage = ClickStage::start().await;
-    let link = stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    let link = fixture.link("spring").await;
     for _ in 0..7 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
-    stage.service.clock.advance(Duration::from_secs(1));
-    let (database, received) = stage.stop().await;
+    fixture.service.clock.advance(Duration::from_secs(1));
+    let (database, received) = fixture.stop().await;
     assert_eq!(received.len(), 7);
     let newest = heartbeats(database.pool()).await.pop().unwrap();
     assert_eq!(newest.1[usize::from(click_partition(link.link.link_id))], 7);
@@ -145,10 +145,14 @@ async fn orderly_end_is_recorded_with_all_sequences() {
 }
 
 /// Panics if a click that is not counted is before `complete_until`, and returns the latter.
-async fn assert_promise(stage: &ClickStage, received: &[Received], counted: u64) -> OffsetDateTime {
+async fn assert_promise(
+    fixture: &ClickFixture,
+    received: &[Received],
+    counted: u64,
+) -> OffsetDateTime {
     let statement = "SELECT clicks.complete_until()";
     let until: OffsetDateTime = sqlx::query_scalar(statement)
-        .fetch_one(stage.service.pool())
+        .fetch_one(fixture.service.pool())
         .await
         .unwrap();
     for it in received.iter().filter(|it| it.place.sequence > counted) {
@@ -160,21 +164,21 @@ async fn assert_promise(stage: &ClickStage, received: &[Received], counted: u64)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn set_back_clock_never_claims_uncounted_clicks() {
-    let stage = ClickStage::start().await;
-    let pool = stage.service.pool();
-    let link = stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    let pool = fixture.service.pool();
+    let link = fixture.link("spring").await;
     let partition = click_partition(link.link.link_id);
     sqlx::query("UPDATE clicks.positions SET read_to_end_at = '2026-11-20T08:00:00Z'")
         .execute(pool)
         .await
         .unwrap();
-    let before = stage.service.clock.now();
-    stage.service.clock.advance(Duration::from_hours(1));
-    stage.visit("spring", &AGENT).await;
-    stage.received(1).await;
-    beat(&stage).await;
+    let before = fixture.service.clock.now();
+    fixture.service.clock.advance(Duration::from_hours(1));
+    fixture.visit("spring", &AGENT).await;
+    fixture.received(1).await;
+    beat(&fixture).await;
     count_to(pool, partition, 1).await;
-    let ahead = assert_promise(&stage, &[], 0).await;
+    let ahead = assert_promise(&fixture, &[], 0).await;
     assert_eq!(ahead, before + Duration::from_secs(3_601));
     // No heartbeat can be written after the step back.
     let mut outage = PoolTransaction::begin(pool).await.unwrap();
@@ -182,28 +186,28 @@ async fn set_back_clock_never_claims_uncounted_clicks() {
         .execute(&mut *outage)
         .await
         .unwrap();
-    stage.service.clock.set_back(Duration::from_hours(1));
+    fixture.service.clock.set_back(Duration::from_hours(1));
     for clicks in 2..8 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
         // The next click comes after another drain.
-        stage.received(clicks).await;
+        fixture.received(clicks).await;
     }
-    stage.visit("spring", &AGENT).await;
-    let received = stage.received(8).await;
-    assert_eq!(assert_promise(&stage, &received, 1).await, ahead);
+    fixture.visit("spring", &AGENT).await;
+    let received = fixture.received(8).await;
+    assert_eq!(assert_promise(&fixture, &received, 1).await, ahead);
     outage.commit().await.unwrap();
-    beat(&stage).await;
-    let now = stage.service.clock.now();
-    let corrected = assert_promise(&stage, &received, 1).await;
+    beat(&fixture).await;
+    let now = fixture.service.clock.now();
+    let corrected = assert_promise(&fixture, &received, 1).await;
     assert!(before < corrected && corrected <= now, "{corrected}");
     // Clicks have the corrected time again.
     let is_corrected = async || {
-        stage.visit("spring", &AGENT).await;
-        let received = stage.received(9).await;
+        fixture.visit("spring", &AGENT).await;
+        let received = fixture.received(9).await;
         let last = received.into_iter().max_by_key(|it| it.place.sequence)?;
         (last.click.clicked_at == now).then_some(())
     };
     testing::eventually("clicks follow the clock that was set back", is_corrected).await;
-    let all = stage.received(9).await;
-    assert_promise(&stage, &all, 1).await;
+    let all = fixture.received(9).await;
+    assert_promise(&fixture, &all, 1).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::click::ClickKind;
+use linkledger_clicks::ClickKind;
 use linkledger_testing::{self as testing, TestDatabase};
 use rdkafka::{
     mocking::MockCluster,
@@ -15,7 +15,7 @@ use rdkafka::{
     },
 };
 
-use super::stage::{ClickStage, FIREFOX, assert_complete, count, without_repeats};
+use super::fixture::{ClickFixture, FIREFOX, assert_complete, count, without_repeats};
 
 const AGENT: [(&str, &str); 1] = [("user-agent", FIREFOX)];
 
@@ -25,21 +25,21 @@ fn refuse(cluster: &MockCluster<'_, DefaultProducerContext>, errors: &[RDKafkaRe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn returned_broker_gets_every_click() {
-    let stage = ClickStage::start().await;
+    let fixture = ClickFixture::start().await;
     for number in 0..10 {
-        stage.link(&format!("link-{number}")).await;
-        stage.visit(&format!("link-{number}"), &AGENT).await;
+        fixture.link(&format!("link-{number}")).await;
+        fixture.visit(&format!("link-{number}"), &AGENT).await;
     }
-    stage.received(10).await;
-    stage.broker.cluster().broker_down(1).unwrap();
+    fixture.received(10).await;
+    fixture.broker.cluster().broker_down(1).unwrap();
     for _ in 0..50 {
         for number in 0..10 {
-            stage.visit(&format!("link-{number}"), &AGENT).await;
+            fixture.visit(&format!("link-{number}"), &AGENT).await;
         }
     }
-    stage.broker.cluster().broker_up(1).unwrap();
-    stage.received(510).await;
-    let (_database, received) = stage.stop().await;
+    fixture.broker.cluster().broker_up(1).unwrap();
+    fixture.received(510).await;
+    let (_database, received) = fixture.stop().await;
     let received = without_repeats(received);
     assert_complete(&received);
     assert_eq!((received.len(), count(&received)), (510, 510));
@@ -47,23 +47,25 @@ async fn returned_broker_gets_every_click() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn full_outbox_folds_with_exact_total() {
-    let stage = ClickStage::start_with(TestDatabase::create().await, |settings| {
+    let fixture = ClickFixture::start_with(TestDatabase::create().await, |settings| {
         settings.click_buffer_mib = 1;
     })
     .await;
-    stage.link("spring").await;
-    stage.link("summer").await;
-    stage.broker.cluster().broker_down(1).unwrap();
+    fixture.link("spring").await;
+    fixture.link("summer").await;
+    fixture.broker.cluster().broker_down(1).unwrap();
     for _ in 0..3_000 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
     for _ in 0..100 {
-        stage.visit("spring", &[("user-agent", "curl/8.5.0")]).await;
-        stage.visit("summer", &AGENT).await;
+        fixture
+            .visit("spring", &[("user-agent", "curl/8.5.0")])
+            .await;
+        fixture.visit("summer", &AGENT).await;
     }
-    stage.broker.cluster().broker_up(1).unwrap();
-    stage.received(3_200).await;
-    let (_database, received) = stage.stop().await;
+    fixture.broker.cluster().broker_up(1).unwrap();
+    fixture.received(3_200).await;
+    let (_database, received) = fixture.stop().await;
     let received = without_repeats(received);
     assert_complete(&received);
     assert_eq!(count(&received), 3_200);
@@ -76,22 +78,22 @@ async fn full_outbox_folds_with_exact_total() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fatal_error_resends_in_order() {
-    let stage = ClickStage::start().await;
+    let fixture = ClickFixture::start().await;
     for number in 0..10 {
-        stage.link(&format!("link-{number}")).await;
+        fixture.link(&format!("link-{number}")).await;
     }
     // Not about a record: nothing is lost.
     let errors = [RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 2];
     for _ in 0..5 {
-        refuse(stage.broker.cluster(), &errors);
+        refuse(fixture.broker.cluster(), &errors);
         for _ in 0..20 {
             for number in 0..10 {
-                stage.visit(&format!("link-{number}"), &AGENT).await;
+                fixture.visit(&format!("link-{number}"), &AGENT).await;
             }
         }
     }
-    stage.received(1_000).await;
-    let (_database, received) = stage.stop().await;
+    fixture.received(1_000).await;
+    let (_database, received) = fixture.stop().await;
     let received = without_repeats(received);
     assert_complete(&received);
     assert_eq!(count(&received), 1_000);
@@ -99,14 +101,17 @@ async fn fatal_error_resends_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_record_leaves_a_gap() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    refuse(stage.broker.cluster(), &[RD_KAFKA_RESP_ERR_INVALID_RECORD]);
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    refuse(
+        fixture.broker.cluster(),
+        &[RD_KAFKA_RESP_ERR_INVALID_RECORD],
+    );
     for _ in 0..10 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
-    stage.received(9).await;
-    let (_database, received) = stage.stop().await;
+    fixture.received(9).await;
+    let (_database, received) = fixture.stop().await;
     let received = without_repeats(received);
     let sequences: Vec<_> = received.iter().map(|it| it.place.sequence).collect();
     assert_eq!(sequences, (2..=10).collect::<Vec<u64>>());
@@ -114,23 +119,23 @@ async fn refused_record_leaves_a_gap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_flushes_clicks_of_the_last_moment() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
     for _ in 0..500 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
-    let (_database, received) = stage.stop().await;
+    let (_database, received) = fixture.stop().await;
     assert_complete(&received);
     assert_eq!(count(&received), 500);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stop_without_broker_is_no_orderly_end() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    stage.broker.cluster().broker_down(1).unwrap();
-    stage.visit("spring", &AGENT).await;
-    let database = stage.service.shut_down().await.unwrap();
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    fixture.broker.cluster().broker_down(1).unwrap();
+    fixture.visit("spring", &AGENT).await;
+    let database = fixture.service.shut_down().await.unwrap();
     let ended: Vec<bool> = sqlx::query_scalar("SELECT ended_at IS NOT NULL FROM clicks.recorders")
         .fetch_all(database.pool())
         .await
@@ -140,27 +145,27 @@ async fn stop_without_broker_is_no_orderly_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_are_recorded_while_heartbeats_fail() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
     let rename = async |from: &str, to: &str| {
         let sql = format!("ALTER TABLE clicks.{from} RENAME TO {to}");
-        let renamed = sqlx::query(sqlx::AssertSqlSafe(sql)).execute(stage.service.pool());
+        let renamed = sqlx::query(sqlx::AssertSqlSafe(sql)).execute(fixture.service.pool());
         renamed.await.unwrap();
     };
     rename("heartbeats", "out_of_reach").await;
     for _ in 0..10 {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
-    stage.received(10).await;
+    fixture.received(10).await;
     rename("out_of_reach", "heartbeats").await;
-    stage.service.clock.advance(Duration::from_secs(1));
+    fixture.service.clock.advance(Duration::from_secs(1));
     testing::eventually("a heartbeat has all clicks", async || {
         let sequences: i64 = sqlx::query_scalar(
             "SELECT coalesce(sum(sequence), 0)::bigint
              FROM clicks.heartbeats, unnest(sequences) AS sequence
              WHERE recorded_until = (SELECT max(recorded_until) FROM clicks.heartbeats)",
         )
-        .fetch_one(stage.service.pool())
+        .fetch_one(fixture.service.pool())
         .await
         .unwrap();
         (sequences == 10).then_some(())

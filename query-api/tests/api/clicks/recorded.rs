@@ -1,11 +1,12 @@
 //! Requests that are clicks; each arrives once and in order.
 
 use axum::http::Method;
-use linkledger_core::{click::ClickKind, kafka_config::ClicksConfig};
+use linkledger_clicks::ClickKind;
 use linkledger_query_api::ClickSettings;
+use linkledger_service::kafka_config::ClicksConfig;
 use linkledger_testing::TestDatabase;
 
-use super::stage::{ClickStage, FIREFOX, PEER, assert_complete, count};
+use super::fixture::{ClickFixture, FIREFOX, PEER, assert_complete, count};
 use crate::{
     process::serve_command,
     read_tables::update_redirect,
@@ -14,20 +15,20 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_arrive_once_in_order() {
-    let stage = ClickStage::start().await;
+    let fixture = ClickFixture::start().await;
     for number in 0..20 {
-        stage.link(&format!("link-{number}")).await;
+        fixture.link(&format!("link-{number}")).await;
     }
     for round in 0..30 {
         for number in 0..20 {
             // One visitor after another, so that the order is known.
             let referer = format!("https://page-{round}.example/");
             let headers = [("user-agent", FIREFOX), ("referer", &referer)];
-            stage.visit(&format!("link-{number}"), &headers).await;
+            fixture.visit(&format!("link-{number}"), &headers).await;
         }
     }
-    stage.received(600).await;
-    let (_database, received) = stage.stop().await;
+    fixture.received(600).await;
+    let (_database, received) = fixture.stop().await;
     assert_complete(&received);
     assert_eq!((received.len(), count(&received)), (600, 600));
     let first = received[0].click.link_id;
@@ -44,22 +45,22 @@ async fn clicks_arrive_once_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_redirects_are_clicks() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    stage.link("gone").await;
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    fixture.link("gone").await;
     update_redirect(
-        stage.service.pool(),
+        fixture.service.pool(),
         "gone",
         "https://example.com/",
         "disabled",
     )
     .await;
-    stage.link("over").await;
+    fixture.link("over").await;
     sqlx::query(
         "UPDATE read_model.redirects SET expires_at = '2001-01-01', expired_url = 'https://example.org/'
          WHERE slug_folded = 'over'",
     )
-    .execute(stage.service.pool())
+    .execute(fixture.service.pool())
     .await
     .unwrap();
     let headers = [("user-agent", FIREFOX)];
@@ -74,10 +75,10 @@ async fn only_redirects_are_clicks() {
         (Method::HEAD, "/spring", 302),
         (Method::GET, "/SPRING", 302),
     ] {
-        let answer = stage.service.visit(method, path, PEER, &headers).await;
+        let answer = fixture.service.visit(method, path, PEER, &headers).await;
         assert_eq!(answer.status.as_u16(), status, "{path}");
     }
-    let (_database, received) = stage.stop().await;
+    let (_database, received) = fixture.stop().await;
     assert_complete(&received);
     let kinds: Vec<_> = received.iter().map(|it| it.click.kind).collect();
     assert_eq!(kinds, [ClickKind::Bot, ClickKind::Human]);
@@ -86,8 +87,8 @@ async fn only_redirects_are_clicks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prefetches_and_programs_are_bots() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
     let browser = ("user-agent", FIREFOX);
     for headers in [
         &[][..],
@@ -98,9 +99,9 @@ async fn prefetches_and_programs_are_bots() {
         &[browser, ("x-moz", "prefetch")],
         &[browser, ("x-purpose", "Preview")],
     ] {
-        stage.visit("spring", headers).await;
+        fixture.visit("spring", headers).await;
     }
-    let (_database, received) = stage.stop().await;
+    let (_database, received) = fixture.stop().await;
     assert_eq!(received.len(), 7);
     for it in received {
         assert_eq!(it.click.kind, ClickKind::Bot, "{}", it.text);
@@ -110,11 +111,11 @@ async fn prefetches_and_programs_are_bots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_headers_never_fail_a_redirect() {
-    let stage = ClickStage::start_with(TestDatabase::create().await, |settings| {
+    let fixture = ClickFixture::start_with(TestDatabase::create().await, |settings| {
         settings.trusted_proxies = vec![PEER.parse().unwrap()];
     })
     .await;
-    stage.link("spring").await;
+    fixture.link("spring").await;
     let (long, commas) = ("x".repeat(4_000), ",".repeat(4_000));
     let nested = format!("for=\"{}", "[".repeat(2_000));
     let address = format!("https://{}", "a.".repeat(1_900));
@@ -134,10 +135,10 @@ async fn hostile_headers_never_fail_a_redirect() {
             "dnt",
             "sec-purpose",
         ] {
-            stage.visit("spring", &[(name, value)]).await;
+            fixture.visit("spring", &[(name, value)]).await;
         }
     }
-    let (_database, received) = stage.stop().await;
+    let (_database, received) = fixture.stop().await;
     assert_complete(&received);
     assert_eq!(received.len(), 36);
     assert!(received.iter().all(|it| it.text.len() < 2_000));

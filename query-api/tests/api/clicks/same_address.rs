@@ -6,18 +6,18 @@ use linkledger_testing as testing;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::stage::{ClickStage, FIREFOX, PEER};
+use super::fixture::{ClickFixture, FIREFOX, PEER};
 
 const AGENT: [(&str, &str); 1] = [("user-agent", FIREFOX)];
 /// Number of clicks in a row from which on one address is suspicious.
 const SUSPICIOUS_MIN: usize = 1_000;
 
 /// Runs `query-api doctor`, and returns verdict and state of the check of addresses.
-async fn client_addresses(stage: &ClickStage) -> (String, String) {
+async fn client_addresses(fixture: &ClickFixture) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_query-api"))
         .args(["doctor", "--json"])
-        .env("DATABASE_URL", stage.service.database.url())
-        .env("KAFKA_BROKERS", stage.broker.bootstrap_servers())
+        .env("DATABASE_URL", fixture.service.database.url())
+        .env("KAFKA_BROKERS", fixture.broker.bootstrap_servers())
         .stdin(Stdio::null())
         .output()
         .await
@@ -31,14 +31,14 @@ async fn client_addresses(stage: &ClickStage) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_warns_of_clicks_with_one_address() {
-    let stage = ClickStage::start().await;
-    stage.link("spring").await;
-    assert_eq!(client_addresses(&stage).await.0, "ok");
+    let fixture = ClickFixture::start().await;
+    fixture.link("spring").await;
+    assert_eq!(client_addresses(&fixture).await.0, "ok");
     for _ in 0..SUSPICIOUS_MIN {
-        stage.visit("spring", &AGENT).await;
+        fixture.visit("spring", &AGENT).await;
     }
     let is = testing::eventually("doctor warns", async || {
-        let (verdict, is) = client_addresses(&stage).await;
+        let (verdict, is) = client_addresses(&fixture).await;
         (verdict == "warning").then_some(is)
     })
     .await;
@@ -48,9 +48,9 @@ async fn doctor_warns_of_clicks_with_one_address() {
     );
     assert!(!is.contains(PEER));
 
-    stage.visit_from("203.0.113.9", "spring", &AGENT).await;
+    fixture.visit_from("203.0.113.9", "spring", &AGENT).await;
     testing::eventually("doctor is content again", async || {
-        (client_addresses(&stage).await.0 == "ok").then_some(())
+        (client_addresses(&fixture).await.0 == "ok").then_some(())
     })
     .await;
 }

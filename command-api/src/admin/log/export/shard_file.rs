@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use linkledger_core::{
-    event_store::log::{self, ReadFrom},
     id::EventId,
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::{self, ReadFrom};
 use serde::Deserialize;
 use sqlx::PgPool;
 

@@ -12,15 +12,15 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::Metadata,
     event::Event,
-    event_store::{
-        accounts::AccountAtHead,
-        external_ids::ExternalIdsAtHead,
-        log::{ShardExtent, stored::StoredEvent},
-    },
     id::{AccountId, LinkId},
     link::LinkEvent,
     segment::Segment,
     shard::{Position, Shard},
+};
+use linkledger_event_store::{
+    accounts::AccountAtHead,
+    external_ids::ExternalIdsAtHead,
+    log::{ShardExtent, stored::StoredEvent},
 };
 
 use accounts::Accounts;

@@ -6,15 +6,11 @@
 use std::mem;
 
 use anyhow::Context as _;
-use linkledger_core::{
-    event_store::{
-        accounts, external_ids,
-        log::{self, PerShard},
-        log_meta, segments,
-    },
-    id::AccountId,
-    segment::Segment,
-    shard::Shard,
+use linkledger_core::{id::AccountId, segment::Segment, shard::Shard};
+use linkledger_event_store::{
+    accounts, external_ids,
+    log::{self, PerShard},
+    log_meta, segments,
 };
 use sqlx::PgPool;
 use uuid::Uuid;

@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, thread::available_parallelism, time::Duration};
 
 use anyhow::Context as _;
-use linkledger_core::metrics::{
+use linkledger_servers::free_address;
+use linkledger_service::metrics::{
     CACHE_REQUESTS_TOTAL, CLICKS_FOLDED_TOTAL, CLICKS_LOST_TOTAL, CLICKS_RECORDED_TOTAL,
     CLICKS_UNACKNOWLEDGED,
 };
-use linkledger_servers::free_address;
 use tokio::time::{sleep, timeout};
 
 use crate::{bench::BenchContext, metrics, service_process::ServiceProcess, stack::StackProcess};

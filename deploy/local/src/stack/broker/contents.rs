@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use linkledger_core::{
     cloud_event::SEQUENCE,
-    event_store::log::{self, PerShard},
-    kafka_close::ClosedInTime,
-    kafka_config::KafkaConfig,
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::{self, PerShard};
+use linkledger_service::{kafka_close::ClosedInTime, kafka_config::KafkaConfig};
 use rdkafka::{
     ClientConfig, Message as _, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},

@@ -10,8 +10,8 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::{
+    fixture::Fixture,
     nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams},
-    stage::Stage,
     stub::{
         Behaviour::{Answers, AnswersLongHeader, BreaksOff},
         LONG_HEADER_BYTES, Stub,
@@ -26,10 +26,10 @@ fn method(name: &str) -> Method {
 
 #[tokio::test]
 async fn ingress_routes_by_method() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
-    let client = stage.nginx.client();
+    let client = fixture.nginx.client();
     for (name, reached) in [
         ("POST", [1, 0, 0]),
         ("PATCH", [1, 0, 0]),
@@ -43,20 +43,24 @@ async fn ingress_routes_by_method() {
         ("TRACE", [0, 1, 0]),
     ] {
         for path in ["/v1/links", "/v1/links/lnk_1", "/"] {
-            let url = format!("{}{path}", stage.nginx.api_url);
+            let url = format!("{}{path}", fixture.nginx.api_url);
             let answer = client.request(method(name), url).send().await.unwrap();
             assert_eq!(answer.status(), 200, "{name} {path}");
-            assert_eq!(stage.reached().map(|it| it.len()), reached, "{name} {path}");
+            assert_eq!(
+                fixture.reached().map(|it| it.len()),
+                reached,
+                "{name} {path}"
+            );
         }
-        let url = format!("{}/Spring", stage.nginx.short_url);
+        let url = format!("{}/Spring", fixture.nginx.short_url);
         client.request(method(name), url).send().await.unwrap();
-        assert_eq!(stage.reached().map(|it| it.len()), [0, 0, 1], "{name}");
+        assert_eq!(fixture.reached().map(|it| it.len()), [0, 0, 1], "{name}");
     }
 }
 
 #[tokio::test]
 async fn ingress_replaces_headers_and_keeps_the_path() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let client_headers = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.7\r\nX_Forwarded_For: 6.6.6.8\r\n\
@@ -75,9 +79,9 @@ async fn ingress_replaces_headers_and_keeps_the_path() {
     ] {
         for (name, nth) in [("GET", 1), ("PATCH", 0)] {
             let sent = format!("{name} {path} HTTP/1.1\r\nHost: localhost\r\n{client_headers}\r\n");
-            let answer = stage.exchange(&sent).await;
+            let answer = fixture.exchange(&sent).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-            let request = stage.reached()[nth].remove(0);
+            let request = fixture.reached()[nth].remove(0);
             assert!(
                 request.starts_with(&format!("{name} {path} HTTP/1.1\r\n")),
                 "{request}"
@@ -111,11 +115,11 @@ async fn ingress_replaces_headers_and_keeps_the_path() {
 
 #[tokio::test]
 async fn short_host_names_the_client_but_does_not_log_it() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
-    let client = stage.nginx.client();
-    for url in [&stage.nginx.api_url, &stage.nginx.short_url] {
+    let client = fixture.nginx.client();
+    for url in [&fixture.nginx.api_url, &fixture.nginx.short_url] {
         let request = client.get(format!("{url}/spring"));
         let request = request
             .header("forwarded", "for=6.6.6.6")
@@ -124,7 +128,7 @@ async fn short_host_names_the_client_but_does_not_log_it() {
             .header("referer", "https://spied.example/");
         assert_eq!(request.send().await.unwrap().status(), 200);
     }
-    let [_, _, visits] = stage.reached();
+    let [_, _, visits] = fixture.reached();
     let visit = visits[0].to_lowercase();
     for header in ["x-forwarded-for: 127.0.0.1", "forwarded: for=127.0.0.1;"] {
         let header = format!("\r\n{header}");
@@ -132,7 +136,7 @@ async fn short_host_names_the_client_but_does_not_log_it() {
     }
     assert!(!visit.contains("6.6.6.6"), "{visit}");
     let [api, short] = eventually("both requests are logged", async || {
-        <[Value; 2]>::try_from(stage.nginx.access_log()).ok()
+        <[Value; 2]>::try_from(fixture.nginx.access_log()).ok()
     })
     .await;
     assert_eq!(api["client"], "127.0.0.1");
@@ -217,11 +221,11 @@ async fn ingress_skips_unreachable_processes() {
 
 #[tokio::test]
 async fn ingress_keeps_strong_etags() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
-    let client = stage.nginx.client();
-    let url = format!("{}/v1/links/lnk_1", stage.nginx.api_url);
+    let client = fixture.nginx.client();
+    let url = format!("{}/v1/links/lnk_1", fixture.nginx.api_url);
     let answer = client
         .get(url)
         .header("accept-encoding", "gzip")
@@ -234,23 +238,23 @@ async fn ingress_keeps_strong_etags() {
 
 #[tokio::test]
 async fn ingress_passes_long_header() {
-    let Some(stage) = Stage::set(AnswersLongHeader, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(AnswersLongHeader, NO_LIMITS).await else {
         return;
     };
-    let url = format!("{}/v1/links", stage.nginx.api_url);
-    let answer = stage.nginx.client().get(url).send().await.unwrap();
+    let url = format!("{}/v1/links", fixture.nginx.api_url);
+    let answer = fixture.nginx.client().get(url).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["link"].len(), LONG_HEADER_BYTES);
 }
 
 #[tokio::test]
 async fn short_host_errors_are_html_pages() {
-    let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(BreaksOff, NO_LIMITS).await else {
         return;
     };
-    let client = stage.nginx.client();
+    let client = fixture.nginx.client();
     let follow = async |accept: &str| {
-        let request = client.get(format!("{}/Spring", stage.nginx.short_url));
+        let request = client.get(format!("{}/Spring", fixture.nginx.short_url));
         let answer = request.header("accept", accept).send().await.unwrap();
         assert_eq!(answer.status(), 503);
         answer.headers()["content-type"]
@@ -264,26 +268,26 @@ async fn short_host_errors_are_html_pages() {
 
 #[tokio::test]
 async fn errors_of_short_host_are_not_logged() {
-    let Some(stage) = Stage::set(BreaksOff, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(BreaksOff, NO_LIMITS).await else {
         return;
     };
-    let client = stage.nginx.client();
-    for url in [&stage.nginx.short_url, &stage.nginx.api_url] {
+    let client = fixture.nginx.client();
+    for url in [&fixture.nginx.short_url, &fixture.nginx.api_url] {
         let request = client.get(format!("{url}/spring"));
         let request = request.header("referer", format!("{url}/spied"));
         assert_eq!(request.send().await.unwrap().status(), 503);
     }
-    let log = stage.nginx.error_log();
+    let log = fixture.nginx.error_log();
     assert!(
-        log.contains(&format!("{}/spied", stage.nginx.api_url)),
+        log.contains(&format!("{}/spied", fixture.nginx.api_url)),
         "{log}"
     );
-    assert!(!log.contains(&stage.nginx.short_url), "{log}");
+    assert!(!log.contains(&fixture.nginx.short_url), "{log}");
 }
 
 #[tokio::test]
 async fn unreadable_request_without_tls_gets_a_page() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let get = |path: &str, headers: &str| {
@@ -302,7 +306,7 @@ async fn unreadable_request_without_tls_gets_a_page() {
             "<h1>There are no links at this address",
         ),
     ] {
-        let answer = stage.exchange_with_short_host(&sent).await;
+        let answer = fixture.exchange_with_short_host(&sent).await;
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{answer}"
@@ -316,20 +320,20 @@ async fn unreadable_request_without_tls_gets_a_page() {
         assert!(answer.contains(shown), "{answer}");
     }
     let json = "Host: other.example\r\nAccept: application/json\r\n";
-    let answer = stage.exchange_with_short_host(&get("/", json)).await;
+    let answer = fixture.exchange_with_short_host(&get("/", json)).await;
     assert!(answer.contains("\"code\":\"host_not_served\""), "{answer}");
-    assert!(stage.reached().iter().all(Vec::is_empty));
+    assert!(fixture.reached().iter().all(Vec::is_empty));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn renewed_certificate_fails_no_request() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let is_renewed = AtomicBool::new(false);
     let ask = async {
-        let client = stage.nginx.client();
-        let url = format!("{}/v1/links", stage.nginx.api_url);
+        let client = fixture.nginx.client();
+        let url = format!("{}/v1/links", fixture.nginx.api_url);
         let mut answers = 0_u32;
         while !is_renewed.load(Ordering::Relaxed) {
             assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
@@ -339,9 +343,9 @@ async fn renewed_certificate_fails_no_request() {
     };
     let renew = async {
         for name in ["second", "third"] {
-            stage.nginx.renew_certificate(name);
+            fixture.nginx.renew_certificate(name);
             eventually("the certificate is the new one", async || {
-                subject(&stage.nginx).contains(name).then_some(())
+                subject(&fixture.nginx).contains(name).then_some(())
             })
             .await;
         }
@@ -349,7 +353,7 @@ async fn renewed_certificate_fails_no_request() {
     };
     let (answers, ()) = tokio::join!(ask, renew);
     assert!(answers > 0);
-    assert!(!stage.nginx.error_log().contains("[emerg]"));
+    assert!(!fixture.nginx.error_log().contains("[emerg]"));
 }
 
 /// Subject of the certificate that a new connection gets.

@@ -1,10 +1,10 @@
 //! Requests of hostile and of faulty clients.
 
-use linkledger_core::problem::Code;
+use linkledger_http::problem::Code;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::{nginx::NO_LIMITS, stage::Stage, stub::Behaviour::Answers};
+use super::{fixture::Fixture, nginx::NO_LIMITS, stub::Behaviour::Answers};
 
 /// Asserts that the response is a documented problem.
 fn assert_is_problem(answer: &str, code: &str) {
@@ -34,7 +34,7 @@ fn assert_is_problem(answer: &str, code: &str) {
 
 #[tokio::test]
 async fn ingress_errors_are_documented_problems() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let get = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
@@ -75,14 +75,14 @@ async fn ingress_errors_are_documented_problems() {
     let other_host = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     cases.push((other_host.to_owned(), "host_not_served"));
     for (sent, code) in cases {
-        assert_is_problem(&stage.exchange(&sent).await, code);
+        assert_is_problem(&fixture.exchange(&sent).await, code);
     }
-    assert!(stage.reached().iter().all(Vec::is_empty));
+    assert!(fixture.reached().iter().all(Vec::is_empty));
 }
 
 #[tokio::test]
 async fn request_smuggling_is_impossible() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let post = "POST /v1/links HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
@@ -109,8 +109,8 @@ async fn request_smuggling_is_impossible() {
             "{post}Transfer-Encoding: chunked\r\n\r\n{length:x};a=\"\r\n\"\r\n{inner}\r\n0\r\n\r\n"
         ),
     ] {
-        stage.exchange(&sent).await;
-        let [commands, reads, _] = stage.reached();
+        fixture.exchange(&sent).await;
+        let [commands, reads, _] = fixture.reached();
         assert_eq!(reads, [] as [String; 0], "{sent}");
         assert!(commands.len() <= 1, "{sent}: {commands:?}");
         let framings = |it: &String| {
@@ -126,14 +126,14 @@ async fn request_smuggling_is_impossible() {
 
 #[tokio::test]
 async fn slow_client_is_cut_off_at_the_ingress() {
-    let Some(stage) = Stage::set(Answers, NO_LIMITS).await else {
+    let Some(fixture) = Fixture::new(Answers, NO_LIMITS).await else {
         return;
     };
     let head = "POST /v1/links HTTP/1.1\r\nHost: localhost\r\n";
     let body = format!("{head}Content-Length: 9\r\n\r\nhalf");
-    let (no_head, no_body) = tokio::join!(stage.exchange(head), stage.exchange(&body));
+    let (no_head, no_body) = tokio::join!(fixture.exchange(head), fixture.exchange(&body));
     assert_eq!((no_head.as_str(), no_body.as_str()), ("", ""));
-    assert!(stage.reached().iter().all(Vec::is_empty));
+    assert!(fixture.reached().iter().all(Vec::is_empty));
 }
 
 #[tokio::test]
@@ -142,14 +142,14 @@ async fn rate_limit_by_network_sends_retry_after() {
         "zone=api_requests:1m rate=100000r/s",
         "zone=api_requests:1m rate=1r/m",
     );
-    let Some(stage) = Stage::set(Answers, &few).await else {
+    let Some(fixture) = Fixture::new(Answers, &few).await else {
         return;
     };
-    let client = stage.nginx.client();
+    let client = fixture.nginx.client();
     let mut refused = 0;
     // The burst is 400.
     for nth in 0..410 {
-        let url = format!("{}/v1/links", stage.nginx.api_url);
+        let url = format!("{}/v1/links", fixture.nginx.api_url);
         let spoofed = format!("10.0.0.{}", nth % 250);
         let answer = client
             .get(url)
@@ -164,5 +164,5 @@ async fn rate_limit_by_network_sends_retry_after() {
     }
     assert!((8..=9).contains(&refused), "{refused}");
     let sent = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_is_problem(&stage.exchange(sent).await, "rate_limited");
+    assert_is_problem(&fixture.exchange(sent).await, "rate_limited");
 }

@@ -6,8 +6,8 @@ use std::{
     process::Command,
 };
 
-use linkledger_core::kafka_config::{KafkaConfig, KafkaSecurity, SecurityProtocol};
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
+use linkledger_service::kafka_config::{KafkaConfig, KafkaSecurity, SecurityProtocol};
 use tokio::sync::OnceCell;
 
 use crate::certificates::openssl;

@@ -1,7 +1,7 @@
 //! Creation, analysis and removal of the tables of a generation, by functions of the migrations.
 
 use anyhow::{Context as _, bail};
-use linkledger_core::{event_store, fail_point};
+use linkledger_service::fail_point;
 use sqlx::PgPool;
 use tokio::time::sleep;
 
@@ -92,7 +92,7 @@ async fn with_lock<T>(attempt: impl AsyncFn() -> sqlx::Result<T>) -> anyhow::Res
     let mut backoff = Backoff::default();
     for _ in 0..LOCK_ATTEMPTS_MAX {
         match attempt().await {
-            Err(error) if event_store::errors::is_lock_timeout(&error) => {
+            Err(error) if linkledger_event_store::errors::is_lock_timeout(&error) => {
                 sleep(backoff.next_delay()).await;
             }
             result => return Ok(result?),

@@ -7,10 +7,10 @@ use linkledger_core::{
     account::AccountStatus,
     credits::CreditsEvent,
     event::Event,
-    event_store::{accounts::AccountAtHead, log::stored::StoredEvent},
     id::AccountId,
     shard::{Position, Shard},
 };
+use linkledger_event_store::{accounts::AccountAtHead, log::stored::StoredEvent};
 
 use super::findings::Findings;
 

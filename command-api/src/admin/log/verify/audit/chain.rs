@@ -3,10 +3,10 @@
 use std::{iter::Peekable, vec::IntoIter};
 
 use linkledger_core::{
-    event_store::log::stored::StoredEvent,
     segment::{NO_SEGMENT_BEFORE, Segment, SegmentHash, SegmentHasher},
     shard::{Position, Shard},
 };
+use linkledger_event_store::log::stored::StoredEvent;
 
 use super::findings::Findings;
 

@@ -10,13 +10,13 @@ use std::{
 };
 
 use linkledger_core::{
-    event_store::{
-        external_ids::{ExternalIdEffect, ExternalIdsAtHead},
-        log::stored::StoredEvent,
-    },
     id::{AccountId, LinkId},
     link::{LinkEvent, LinkState},
     shard::Position,
+};
+use linkledger_event_store::{
+    external_ids::{ExternalIdEffect, ExternalIdsAtHead},
+    log::stored::StoredEvent,
 };
 
 use super::findings::Findings;

@@ -9,10 +9,10 @@ use std::{
 };
 
 use linkledger_core::{
-    event_store::log::stored::StoredEvent,
     id::AccountId,
     link::{LinkEvent, LinkState},
 };
+use linkledger_event_store::log::stored::StoredEvent;
 
 use super::accounts::follows;
 

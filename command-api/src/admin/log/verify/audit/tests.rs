@@ -4,10 +4,10 @@ use linkledger_core::{
     account::AccountStatus,
     credits::{Credits, CreditsGranted},
     envelope::Metadata,
-    event_store::accounts::AccountAtHead,
     id::EventId,
     link::{DisabledBy, LinkCreated, LinkDeleted, LinkDisabled, LinkState},
 };
+use linkledger_event_store::accounts::AccountAtHead;
 use linkledger_testing as testing;
 use time::OffsetDateTime;
 use uuid::Uuid;

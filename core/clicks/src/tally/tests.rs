@@ -1,0 +1,238 @@
+use proptest::prelude::*;
+use time::macros::{date, datetime};
+use uuid::Uuid;
+
+use super::*;
+use crate::{ClickDetails, ClickKind, Device, Dimension};
+use linkledger_core::id::{AccountId, LinkId};
+
+const NOW: OffsetDateTime = datetime!(2026-11-23 09:51:00 UTC);
+const UNLIMITED: TallyLimits = TallyLimits {
+    records_max: usize::MAX,
+    rows_max: usize::MAX,
+};
+const RECORDER: RecorderId = RecorderId(Uuid::from_u128(7));
+
+fn click(link: u128, clicked_at: OffsetDateTime, kind: ClickKind) -> Click {
+    Click {
+        link_id: LinkId::from_uuid(Uuid::from_u128(link)),
+        account_id: AccountId::from_uuid(Uuid::from_u128(link % 2)),
+        slug: "spring".to_owned(),
+        clicked_at,
+        kind,
+        count: 1,
+        details: ClickDetails {
+            visitor: Some(7),
+            country: Some("DE".to_owned()),
+            device: Some(Device::Mobile),
+            ..ClickDetails::default()
+        },
+    }
+}
+
+fn records(clicks: impl IntoIterator<Item = Click>) -> Vec<PartitionRecord> {
+    let record = |(offset, click)| PartitionRecord {
+        offset,
+        record_id: Some(format!("id-{offset}").into()),
+        place: Some((RECORDER, offset.cast_unsigned() + 1)),
+        click: Some(click),
+    };
+    (0..).zip(clicks).map(record).collect()
+}
+
+fn tally(records: &[PartitionRecord]) -> Tally {
+    Tally::of(records, Sequences::default(), NOW, UNLIMITED)
+}
+
+#[test]
+fn clicks_fall_into_quarters_and_utc_days() {
+    let clicks = [
+        datetime!(2026-11-22 23:59:59.999 UTC),
+        datetime!(2026-11-23 00:00 UTC),
+        datetime!(2026-11-23 02:14:59 +02:00),
+        datetime!(2026-11-23 00:15 UTC),
+    ];
+    let records = records(clicks.map(|at| click(1, at, ClickKind::Human)));
+    let tally = tally(&records);
+    let rows = &tally.figures.totals;
+    let quarters: Vec<_> = rows
+        .link_quarters
+        .iter()
+        .map(|((_, _, quarter), count)| (*quarter, count.clicks))
+        .collect();
+    assert_eq!(
+        quarters,
+        [
+            (datetime!(2026-11-22 23:45 UTC), 1),
+            (datetime!(2026-11-23 00:00 UTC), 2),
+            (datetime!(2026-11-23 00:15 UTC), 1),
+        ]
+    );
+    let days = rows.account_days.iter();
+    let days: Vec<_> = days.map(|((_, day), it)| (*day, it.count.clicks)).collect();
+    assert_eq!(
+        days,
+        [(date!(2026 - 11 - 22), 1), (date!(2026 - 11 - 23), 3)]
+    );
+}
+
+#[test]
+fn bots_count_apart_without_visitors_and_values() {
+    let records = records([
+        click(1, NOW, ClickKind::Bot),
+        click(1, NOW, ClickKind::Human),
+    ]);
+    let tally = tally(&records);
+    let day = tally.figures.totals.link_days.values().next().unwrap();
+    assert_eq!(day.count, KindCount { clicks: 1, bots: 1 });
+    assert_eq!(day.visitors, [7]);
+    assert_eq!(tally.clicks, 2);
+    assert!(
+        tally
+            .figures
+            .values
+            .links
+            .values()
+            .flat_map(|row| row.of(Dimension::Device))
+            .all(|(_, count)| count.clicks == 1)
+    );
+}
+
+#[test]
+fn folded_record_counts_without_values() {
+    let mut folded = click(1, NOW, ClickKind::Human);
+    folded.count = 40;
+    folded.details = ClickDetails::default();
+    let tally = tally(&records([folded]));
+    let row = tally.figures.values.accounts.values().next().unwrap();
+    for dimension in Dimension::ALL {
+        let values = row.of(dimension);
+        assert_eq!(values.len(), 1);
+        assert!(values[0].0.is_empty() && values[0].1.clicks == 40);
+    }
+}
+
+#[test]
+fn repeats_are_dropped_and_gaps_are_missing() {
+    let mut records = records([1, 2, 3, 4].map(|link| click(link, NOW, ClickKind::Human)));
+    let sequences = [5, 5, 4, 9];
+    for (record, sequence) in records.iter_mut().zip(sequences) {
+        record.place = Some((RECORDER, sequence));
+    }
+    let counted = Sequences::counted([(RECORDER, 4)]);
+    let tally = Tally::of(&records, counted, NOW, UNLIMITED);
+    assert_eq!((tally.records, tally.clicks, tally.unreadable), (4, 2, 0));
+    let change = SequenceChange {
+        recorder_id: RECORDER,
+        sequence: 9,
+        missing: 3,
+    };
+    assert_eq!(tally.sequences.changes().collect::<Vec<_>>(), [change]);
+    assert_eq!(tally.next_offset, 4);
+    assert_eq!(tally.last_record_id.as_deref(), Some("id-3"));
+}
+
+#[test]
+fn uncountable_records_advance_sequences() {
+    let instants = [
+        NOW - Duration::days(801),
+        NOW - Duration::days(799),
+        NOW + Duration::hours(23),
+        NOW + Duration::hours(25),
+    ];
+    let mut records = records(instants.map(|at| click(1, at, ClickKind::Human)));
+    records.push(PartitionRecord {
+        offset: 4,
+        record_id: None,
+        place: Some((RECORDER, 5)),
+        click: None,
+    });
+    let tally = tally(&records);
+    assert_eq!((tally.clicks, tally.unreadable), (2, 3));
+    assert_eq!(tally.sequences.missing(), 0);
+    // Quarters of the old click are not kept.
+    assert_eq!(tally.figures.totals.link_quarters.len(), 1);
+    assert_eq!(tally.figures.totals.link_days.len(), 2);
+    assert_eq!(tally.last_record_id, None);
+}
+
+#[test]
+fn limits_end_a_tally_between_records() {
+    let records = records((1..=10).map(|link| click(link, NOW, ClickKind::Human)));
+    let of = |records_max, rows_max| {
+        let limits = TallyLimits {
+            records_max,
+            rows_max,
+        };
+        let tally = Tally::of(&records, Sequences::default(), NOW, limits);
+        (tally.records, tally.next_offset)
+    };
+    assert_eq!(of(3, usize::MAX), (3, 3));
+    // A link has three rows, its account three more.
+    assert_eq!(of(usize::MAX, 12), (2, 2));
+    assert_eq!(of(0, 0), (1, 1));
+}
+
+#[test]
+fn values_are_in_order_of_first_clicks() {
+    let countries = ["FR", "DE", "FR", "AT", "DE"];
+    let clicks = countries.map(|country| {
+        let mut click = click(1, NOW, ClickKind::Human);
+        click.details.country = Some(country.to_owned());
+        click
+    });
+    let tally = tally(&records(clicks));
+    let row = tally.figures.values.links.values().next().unwrap();
+    let counted = row.of(Dimension::Country).into_iter();
+    let counted: Vec<_> = counted.map(|(value, it)| (value, it.clicks)).collect();
+    assert_eq!(counted, [("FR", 2), ("DE", 2), ("AT", 1)]);
+}
+
+fn any_click() -> impl Strategy<Value = Click> {
+    (0_u128..6, 0_i64..200_000, any::<bool>(), 1_u32..4, 0_u64..9).prop_map(
+        |(link, seconds_ago, is_bot, count, visitor)| {
+            let kind = if is_bot {
+                ClickKind::Bot
+            } else {
+                ClickKind::Human
+            };
+            let mut click = click(link, NOW - Duration::seconds(seconds_ago), kind);
+            click.count = count;
+            click.details.visitor = (count == 1).then_some(visitor);
+            click
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn figures_add_up_however_records_are_divided(
+        clicks in proptest::collection::vec(any_click(), 1..60),
+        records_max in 1_usize..20,
+        rows_max in 1_usize..40,
+    ) {
+        let records = records(clicks.clone());
+        let limits = TallyLimits { records_max, rows_max };
+        let (mut humans, mut bots, mut taken) = (0, 0, 0);
+        let mut counted = Sequences::default();
+        while taken < records.len() {
+            // Every tally meets the records of the one before again.
+            let from = taken.saturating_sub(2);
+            let limits = TallyLimits { records_max: limits.records_max + taken - from, ..limits };
+            let tally = Tally::of(&records[from..], counted, NOW, limits);
+            for day in tally.figures.totals.account_days.values() {
+                humans += day.count.clicks;
+                bots += day.count.bots;
+            }
+            taken = from + tally.records;
+            counted = Sequences::counted(
+                tally.sequences.changes().map(|it| (it.recorder_id, it.sequence)),
+            );
+            if tally.records == 0 { break; }
+        }
+        let of_kind = |kind| -> u64 {
+            clicks.iter().filter(|it| it.kind == kind).map(|it| u64::from(it.count)).sum()
+        };
+        prop_assert_eq!((humans, bots), (of_kind(ClickKind::Human), of_kind(ClickKind::Bot)));
+    }
+}

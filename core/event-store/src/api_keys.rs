@@ -1,0 +1,364 @@
+//! Stored API keys: found by their hash, with scopes and an expiry.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{time_limit::read_on_live_session, transaction::PoolTransaction};
+use linkledger_core::{
+    api_key::{ApiKey, Scope},
+    id::{AccountId, KeyId},
+    timestamp,
+};
+
+/// A stored API key.
+#[derive(Debug, Clone)]
+pub struct StoredKey {
+    /// Public id of the key.
+    pub key_id: KeyId,
+    /// Account that the key acts for.
+    pub account_id: AccountId,
+    /// True if the account is suspended.
+    pub account_is_suspended: bool,
+    /// Scopes of the key.
+    pub scopes: Vec<Scope>,
+    /// Expiry: the key is refused from this time on.
+    pub expires_at: Option<OffsetDateTime>,
+    /// Revocation: the key is refused from this time on. May be in the future, so that a rotation
+    /// of keys overlaps.
+    pub revoked_at: Option<OffsetDateTime>,
+    /// True if the key is revoked by the clock of the database.
+    pub is_revoked: bool,
+}
+
+/// SHA-256 of the secret of an API key: all that is stored of the secret.
+pub type KeyHash = [u8; 32];
+
+/// Finds a key by its hash.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find(pool: &PgPool, key: &ApiKey) -> sqlx::Result<Option<StoredKey>> {
+    let hash = [key.sha256()];
+    let mut found = read_on_live_session(|| find_each(pool, &hash)).await?;
+    Ok(found.pop().flatten())
+}
+
+/// Finds the key of each hash, in the order of the hashes.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_each(pool: &PgPool, hashes: &[KeyHash]) -> sqlx::Result<Vec<Option<StoredKey>>> {
+    let hashes: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
+    let rows = sqlx::query_as!(
+        KeyRow,
+        r#"
+        SELECT k.key_id AS "key_id?", k.account_id AS "account_id?", k.scopes AS "scopes?",
+               k.expires_at, k.revoked_at, coalesce(k.revoked_at <= now(), false) AS "is_revoked!",
+               k.status AS "status?"
+        FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (sha256, nth)
+        -- Not a join: planned on empty tables, it would read all keys.
+        LEFT JOIN LATERAL (
+            SELECT key_id, account_id, scopes, expires_at, revoked_at, (
+                SELECT status FROM event_store.accounts
+                WHERE account_id = stored.account_id
+            ) AS status
+            FROM event_store.api_keys AS stored
+            WHERE sha256 = wanted.sha256
+            LIMIT 1
+        ) AS k ON true
+        ORDER BY wanted.nth
+        "#,
+        &hashes as &[&[u8]]
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(KeyRow::into_key).collect())
+}
+
+/// Row of a look-up; nothing but NULL if there is no such key.
+struct KeyRow {
+    key_id: Option<Uuid>,
+    account_id: Option<Uuid>,
+    scopes: Option<Vec<String>>,
+    expires_at: Option<OffsetDateTime>,
+    revoked_at: Option<OffsetDateTime>,
+    is_revoked: bool,
+    status: Option<String>,
+}
+
+impl KeyRow {
+    fn into_key(self) -> Option<StoredKey> {
+        let scopes = self.scopes?;
+        Some(StoredKey {
+            key_id: KeyId::from_uuid(self.key_id?),
+            account_id: AccountId::from_uuid(self.account_id?),
+            account_is_suspended: self.status? != "active",
+            // Unknown scopes of later releases grant no permission.
+            scopes: scopes
+                .iter()
+                .filter_map(|name| Scope::of_name(name))
+                .collect(),
+            expires_at: self.expires_at,
+            revoked_at: self.revoked_at,
+            is_revoked: self.is_revoked,
+        })
+    }
+}
+
+/// A key to be stored.
+#[derive(Debug)]
+pub struct NewKey<'a> {
+    /// Public id of the key.
+    pub key_id: KeyId,
+    /// Account that the key will act for.
+    pub account_id: AccountId,
+    /// The secret, of which only the hash is stored.
+    pub secret: &'a ApiKey,
+    /// Display name of the key.
+    pub name: &'a str,
+    /// Scopes of the key.
+    pub scopes: &'a [Scope],
+    /// Expiry: the key is refused from this time on.
+    pub expires_at: Option<OffsetDateTime>,
+    /// Time at which the key was issued.
+    pub created_at: OffsetDateTime,
+}
+
+/// Stores a new key.
+///
+/// # Errors
+/// Returns an error if the database fails or the account does not exist
+/// (`api_keys_account_id_fkey`).
+pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
+    let scopes: Vec<String> = key
+        .scopes
+        .iter()
+        .map(|scope| scope.name().to_owned())
+        .collect();
+    sqlx::query!(
+        "
+        INSERT INTO event_store.api_keys
+            (key_id, account_id, sha256, prefix, name, scopes, created_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ",
+        key.key_id.uuid(),
+        key.account_id.uuid(),
+        &key.secret.sha256()[..],
+        key.secret.shown_prefix(),
+        key.name,
+        &scopes,
+        key.created_at,
+        key.expires_at
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// A stored API key, as shown to operators.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListedKey {
+    /// Public id of the key.
+    pub key_id: KeyId,
+    /// Account that the key acts for.
+    #[serde(skip)]
+    pub account_id: AccountId,
+    /// Display name of the key.
+    pub name: String,
+    /// First characters of the secret.
+    pub prefix: String,
+    /// Names of the scopes, as stored.
+    pub scopes: Vec<String>,
+    /// Time at which the key was issued.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub created_at: OffsetDateTime,
+    /// Expiry: the key is refused from this time on.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub expires_at: Option<OffsetDateTime>,
+    /// Revocation: the key is refused from this time on.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub revoked_at: Option<OffsetDateTime>,
+    /// Time of the last use, accurate to about two minutes; `None` if the key was never used.
+    #[serde(serialize_with = "timestamp::serialize")]
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+/// Lists the keys of an account, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<ListedKey>> {
+    sqlx::query_as!(
+        ListedKey,
+        r#"
+        SELECT key_id, account_id, name, prefix, scopes,
+               created_at, expires_at, revoked_at, last_used_at
+        FROM event_store.api_keys
+        WHERE account_id = $1
+        ORDER BY key_id
+        "#,
+        account_id.uuid()
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Numbers of keys of an account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyCount {
+    /// Keys ever issued.
+    pub issued: i64,
+    /// Keys that are neither revoked nor expired.
+    pub valid: i64,
+}
+
+/// Counts the keys of accounts, as of `at`. Accounts without keys are missing in the result.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn count(
+    pool: &PgPool,
+    account_ids: &[AccountId],
+    at: OffsetDateTime,
+) -> sqlx::Result<HashMap<AccountId, KeyCount>> {
+    let account_ids: Vec<Uuid> = account_ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"
+        SELECT account_id, count(*) AS "issued!",
+               count(*) FILTER (
+                   WHERE (revoked_at IS NULL OR revoked_at > $2)
+                     AND (expires_at IS NULL OR expires_at > $2)
+               ) AS "valid!"
+        FROM event_store.api_keys
+        WHERE account_id = ANY($1)
+        GROUP BY account_id
+        "#,
+        &account_ids,
+        at
+    )
+    .fetch_all(pool)
+    .await?;
+    let counts = rows.into_iter().map(|row| {
+        let (issued, valid) = (row.issued, row.valid);
+        (row.account_id.into(), KeyCount { issued, valid })
+    });
+    Ok(counts.collect())
+}
+
+/// Reads the key with this public id.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn get(pool: &PgPool, key_id: KeyId) -> sqlx::Result<Option<ListedKey>> {
+    sqlx::query_as!(
+        ListedKey,
+        r#"
+        SELECT key_id, account_id, name, prefix, scopes,
+               created_at, expires_at, revoked_at, last_used_at
+        FROM event_store.api_keys
+        WHERE key_id = $1
+        "#,
+        key_id.uuid()
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Settings of a transaction that may be lost: the commit does not wait for the disk or a standby, and a
+/// process that stands still does not keep its locks.
+const SET_UNIMPORTANT: &str =
+    "SET LOCAL synchronous_commit = off; SET LOCAL idle_in_transaction_session_timeout = '3s'";
+
+/// Records the times at which keys were used, at most once a minute for each key across all
+/// processes. Skips keys that another session has locked, so that no session waits.
+///
+/// A commit that waited for a missing synchronous standby would outlive its client: each batch would leave
+/// another session behind, until Postgres accepts no more.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -> sqlx::Result<()> {
+    let (key_ids, used_at): (Vec<Uuid>, Vec<OffsetDateTime>) =
+        uses.iter().map(|(key_id, at)| (key_id.uuid(), *at)).unzip();
+    let mut tx = PoolTransaction::begin(pool).await?;
+    sqlx::raw_sql(SET_UNIMPORTANT).execute(&mut *tx).await?;
+    sqlx::query!(
+        r#"
+        WITH due AS (
+            SELECT k.key_id, used.used_at
+            FROM unnest($1::uuid[], $2::timestamptz[]) AS used (key_id, used_at)
+            JOIN event_store.api_keys AS k USING (key_id)
+            WHERE k.last_used_at IS NULL OR k.last_used_at <= used.used_at - interval '1 minute'
+            FOR NO KEY UPDATE OF k SKIP LOCKED
+        )
+        UPDATE event_store.api_keys AS k
+        SET last_used_at = due.used_at
+        FROM due
+        WHERE k.key_id = due.key_id
+        "#,
+        &key_ids,
+        &used_at
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await
+}
+
+/// Adds scopes to a key that is valid at `at`. Returns the scopes of the key; `None` if there is no such key.
+/// A scope that the key has is not added again.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn add_scopes(
+    pool: &PgPool,
+    key_id: KeyId,
+    scopes: &[Scope],
+    at: OffsetDateTime,
+) -> sqlx::Result<Option<Vec<String>>> {
+    let names: Vec<String> = scopes.iter().map(|scope| scope.name().to_owned()).collect();
+    sqlx::query_scalar!(
+        "
+        UPDATE event_store.api_keys
+        SET scopes = scopes || ARRAY(
+                SELECT DISTINCT name FROM unnest($2::text[]) AS name WHERE name <> ALL (scopes)
+            )
+        WHERE key_id = $1
+          AND (revoked_at IS NULL OR revoked_at > $3)
+          AND (expires_at IS NULL OR expires_at > $3)
+        RETURNING scopes
+        ",
+        key_id.uuid(),
+        &names,
+        at
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Revokes a key after `overlap_hours`, by the clock of the database, or earlier if the key is already
+/// revoked earlier. Returns the time of the revocation, or `None` if the key does not exist.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn revoke(
+    pool: &PgPool,
+    key_id: KeyId,
+    overlap_hours: u16,
+) -> sqlx::Result<Option<OffsetDateTime>> {
+    sqlx::query_scalar!(
+        r#"
+        UPDATE event_store.api_keys
+        SET revoked_at = least(revoked_at, now() + make_interval(hours => $2))
+        WHERE key_id = $1
+        RETURNING revoked_at AS "revoked_at!"
+        "#,
+        key_id.uuid(),
+        i32::from(overlap_hours)
+    )
+    .fetch_optional(pool)
+    .await
+}

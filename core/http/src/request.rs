@@ -1,0 +1,255 @@
+//! Properties of a request's head: id, trace, accepted types and content.
+
+mod accept;
+mod body;
+mod context;
+mod query;
+
+use axum::http::{
+    HeaderMap, HeaderName, Method, Request, Uri,
+    header::{AUTHORIZATION, HOST},
+    request::Parts,
+    uri::Authority,
+};
+
+use super::route_table;
+use crate::problem::Problem;
+use linkledger_core::{id::LinkId, link::Slug};
+
+pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
+pub use body::AcceptedBody;
+pub use context::RequestContext;
+pub use query::{BadlyEncoded, check_no_query, query_parameters};
+
+/// Maximal length of the path with its query, in bytes.
+const URI_LENGTH_MAX: usize = 8 * 1024;
+/// Maximal number of headers of a request.
+const HEADERS_MAX: usize = 64;
+/// Maximal length of the names and values of all headers together, in bytes.
+const HEADERS_LENGTH_MAX: usize = 16 * 1024;
+
+/// Method, target and headers of a request: implemented for an owned [`Request`] and a borrowed
+/// [`Parts`].
+pub trait RequestHead {
+    /// Returns the method.
+    fn method(&self) -> &Method;
+    /// Returns the target.
+    fn uri(&self) -> &Uri;
+    /// Returns the headers.
+    fn headers(&self) -> &HeaderMap;
+}
+
+impl<B> RequestHead for Request<B> {
+    fn method(&self) -> &Method {
+        self.method()
+    }
+    fn uri(&self) -> &Uri {
+        self.uri()
+    }
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
+    }
+}
+
+impl RequestHead for &Parts {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+    fn uri(&self) -> &Uri {
+        &self.uri
+    }
+    fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+}
+
+/// Returns the value of a header as text, if the header occurs exactly once.
+pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        None
+    } else {
+        value.to_str().ok()
+    }
+}
+
+/// Checks the head: bounded length, exactly one valid `Host`, and at most one `Authorization`. Two
+/// readers of a request must never disagree about it.
+///
+/// # Errors
+/// Returns `uri_too_long`, `headers_too_large` or `invalid_header`.
+pub fn check_framing(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    check_lengths(headers, uri)?;
+    let count = |name| headers.get_all(name).iter().count();
+    let (header, detail) = match (count(HOST), count(AUTHORIZATION)) {
+        (1, 0 | 1) if names_host(headers) => return Ok(()),
+        (1, 0 | 1) => (
+            "Host",
+            "The Host header must be a host name, perhaps with a port.",
+        ),
+        // Also if the target is an absolute address (RFC 9112, 3.2).
+        (0, _) => ("Host", "The Host header is missing."),
+        (1, _) => (
+            "Authorization",
+            "The Authorization header occurs more than once.",
+        ),
+        (_, _) => ("Host", "The Host header occurs more than once."),
+    };
+    Err(Problem::invalid_header(header, detail))
+}
+
+/// Returns true for a host and perhaps a port, without a user name (RFC 9112, 3.2).
+fn names_host(headers: &HeaderMap) -> bool {
+    let Some(host) = single(headers, &HOST) else {
+        return false;
+    };
+    // Fast path: nearly every host is plain and need not be parsed.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    if !host.is_empty() && host.bytes().all(is_plain) {
+        return true;
+    }
+    let authority = host.parse::<Authority>();
+    authority
+        .is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+}
+
+fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let uri_length = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if uri_length > URI_LENGTH_MAX {
+        return Err(Problem::uri_too_long(URI_LENGTH_MAX));
+    }
+    let lengths = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    if headers.len() > HEADERS_MAX || lengths.sum::<usize>() > HEADERS_LENGTH_MAX {
+        return Err(Problem::headers_too_large(HEADERS_MAX, HEADERS_LENGTH_MAX));
+    }
+    Ok(())
+}
+
+/// Parses the part of the path after `/v1/links/` as a link id. Ids have one spelling and contain no
+/// percent sign, so the part is not decoded.
+///
+/// # Errors
+/// Returns `link_not_found` if the part is no id.
+pub fn link_id(uri: &Uri) -> Result<LinkId, Problem> {
+    let text = text_of_link_id(uri).unwrap_or_default();
+    text.parse().map_err(|_| {
+        let is_mistyped_id = text
+            .get(..4)
+            .is_some_and(|begin| begin.eq_ignore_ascii_case("lnk_"));
+        match Slug::parse_stored(text) {
+            Ok(slug) if !is_mistyped_id => Problem::slug_in_place_of_id(slug.as_str()),
+            _ => Problem::link_not_found(),
+        }
+    })
+}
+
+fn text_of_link_id(uri: &Uri) -> Option<&str> {
+    let rest = uri.path().strip_prefix(route_table::LINKS)?;
+    rest.strip_prefix('/')?.split('/').next()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+    use crate::problem::Code;
+
+    pub(crate) fn headers(entries: &[(HeaderName, &str)]) -> HeaderMap {
+        let value = |text: &str| HeaderValue::from_str(text).unwrap();
+        entries
+            .iter()
+            .map(|(name, text)| (name.clone(), value(text)))
+            .collect()
+    }
+
+    #[test]
+    fn repeated_authorization_header_is_refused() {
+        let mut doubled = headers(&[(HOST, "h"), (AUTHORIZATION, "Bearer a")]);
+        let uri = Uri::from_static("/v1/links");
+        assert!(check_framing(&doubled, &uri).is_ok());
+        doubled.append(AUTHORIZATION, HeaderValue::from_static("Bearer a"));
+        assert!(check_framing(&doubled, &uri).is_err());
+        assert!(check_framing(&headers(&[]), &uri).is_err());
+        assert!(check_framing(&headers(&[]), &Uri::from_static("http://h/")).is_err());
+    }
+
+    #[test]
+    fn host_is_name_or_address_with_port() {
+        for (host, is_host) in [
+            ("h", true),
+            ("api.example.com:8080", true),
+            ("127.0.0.1", true),
+            ("[::1]:8080", true),
+            ("", false),
+            (":8080", false),
+            ("a b", false),
+            ("a, b", false),
+            ("u:p@h", false),
+            ("h/", false),
+            ("http://h", false),
+        ] {
+            let checked = check_framing(&headers(&[(HOST, host)]), &Uri::from_static("/"));
+            assert_eq!(checked.is_ok(), is_host, "{host}");
+        }
+    }
+
+    #[test]
+    fn slug_in_place_of_id_is_told() {
+        let id = LinkId::from_uuid(uuid::Uuid::from_u128(7)).to_string();
+        let parse = |text: &str| link_id(&format!("/v1/links/{text}/clicks").parse().unwrap());
+        assert_eq!(parse(&id).unwrap().to_string(), id);
+        for slug in ["spring-sale", "Spring_Sale", "lnk-1", "acc_1"] {
+            let problem = parse(slug).unwrap_err();
+            assert_eq!(problem.code, Code::LinkNotFound);
+            let finds = format!("GET /v1/links?slug={slug} ");
+            assert!(problem.detail.contains(&finds), "{}", problem.detail);
+        }
+        // What no slug can be, and an id with a mistake, is answered as an unknown id.
+        for text in [
+            "",
+            "-x",
+            "a%20b",
+            &id.to_uppercase(),
+            &id[..id.len() - 1],
+            "lnk_",
+        ] {
+            assert_eq!(parse(text), Err(Problem::link_not_found()), "{text}");
+        }
+    }
+
+    #[test]
+    fn request_heads_are_bounded() {
+        let check = |headers: &HeaderMap, path: &str| {
+            let checked = check_framing(headers, &path.parse().unwrap());
+            checked.map_err(|problem| problem.code)
+        };
+        let path = |length: usize| format!("/{}", "x".repeat(length - 1));
+        let plain = headers(&[(HOST, "h")]);
+        assert_eq!(check(&plain, &path(8_192)), Ok(()));
+        assert_eq!(check(&plain, &path(8_193)), Err(Code::UriTooLong));
+
+        let mut many = plain.clone();
+        for number in 0..63 {
+            let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+            many.insert(name, HeaderValue::from_static(""));
+        }
+        assert_eq!(check(&many, "/"), Ok(()));
+        many.append("x-0", HeaderValue::from_static(""));
+        assert_eq!(check(&many, "/"), Err(Code::HeadersTooLarge));
+
+        let long = |length: usize| {
+            let value = "x".repeat(length - "hosth".len() - "x-long".len());
+            let mut headers = plain.clone();
+            headers.insert("x-long", value.parse().unwrap());
+            headers
+        };
+        assert_eq!(check(&long(16_384), "/"), Ok(()));
+        assert_eq!(check(&long(16_385), "/"), Err(Code::HeadersTooLarge));
+    }
+}

@@ -1,4 +1,0 @@
-//! Surfaces for operators: the command line and the console.
-
-pub mod cli;
-pub mod console;
