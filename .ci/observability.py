@@ -41,7 +41,7 @@ def metrics():
 
 
 def values_in_the_code():
-    sources = pathlib.Path().glob("*/src/**/*.rs")
+    sources = [file for folder in ("*/src", "core/*/src") for file in pathlib.Path().glob(folder + "/**/*.rs")]
     return set(re.findall(r'"([a-z][a-z0-9_.-]*)"', "\n".join(path.read_text() for path in sources)))
 
 
