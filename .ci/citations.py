@@ -45,11 +45,9 @@ ABSENT_PATHS = (
 )
 # Identifiers that are cited on purpose although the code does not have them: name -> reason.
 ABSENT_NAMES = {
-    "rd_kafka_mock_msgset_find": "a function of librdkafka",
     "set_real_ip_from": "a setting of nginx",
     "real_ip_header": "a setting of nginx",
     "worker_rlimit_nofile": "a setting of nginx",
-    "local_reply_config": "a setting of Envoy",
     "local_ratelimit": "a filter of Envoy",
     "tcp_orphan_retries": "a setting of Linux",
     "ProducerAppendInfo": "a class of Apache Kafka",
@@ -62,7 +60,6 @@ ABSENT_NAMES = {
     "SyncRep": "a wait event of Postgres",
     "pg_waldump": "a program of Postgres",
     "pg_rewind": "a program of Postgres",
-    "pg_test_fsync": "a program of Postgres",
     "pg_upgrade": "a program of Postgres",
     "try_init": "a function of tracing-subscriber",
 }

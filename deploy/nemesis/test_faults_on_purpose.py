@@ -23,6 +23,12 @@ class FaultsOnPurpose(unittest.TestCase):
         checked = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 
+    def test_each_file_names_the_switch_by_a_path_that_its_crate_has(self):
+        for part in PATCH.read_text().split("diff --git a/")[1:]:
+            added = "\n".join(line for line in part.splitlines() if line.startswith("+"))
+            foreign = "linkledger_core::" if part.startswith("core/src/") else "crate::has_fault"
+            self.assertNotIn(foreign, added, part.split()[0])
+
     def test_each_fault_is_in_the_patch(self):
         added = [line for line in PATCH.read_text().splitlines() if line.startswith("+")]
         names = set(re.findall(r'has_fault\("(\w+)"\)', "\n".join(added)))

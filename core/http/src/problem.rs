@@ -1,6 +1,6 @@
 //! Problem details (RFC 9457): one occurrence of an error of the catalogue (`docs/api.md#errors`).
 //!
-//! Pure; `http::answer` renders a [`Problem`] as a response.
+//! Pure; [`crate::answer`] renders a [`Problem`] as a response.
 
 mod code;
 mod example;

@@ -62,7 +62,7 @@ metrics! {
     QUERY_API:
     CLICKS_FOLDED_TOTAL = Counter "clicks_folded_total" [] "Clicks whose details were dropped because unpublished clicks needed too much memory; they are counted.";
     CLICKS_HEARTBEAT_AGE_SECONDS = Gauge "clicks_heartbeat_age_seconds" [] "Time since the recorder of clicks last wrote to the database until when it has recorded.";
-    CLICKS_STALLED_SECONDS = Gauge "clicks_stalled_seconds" [] "Longest time for which clicks of a partition wait without an acknowledgement of the broker; 0 while none wait.";
+    CLICKS_UNACKNOWLEDGED_SECONDS = Gauge "clicks_unacknowledged_seconds" [] "Longest time for which clicks of a partition wait without an acknowledgement of the broker; 0 while none wait.";
     CLICKS_LOST_TOTAL = Counter "clicks_lost_total" ["reason"] "Clicks that are counted nowhere: no memory was left (`memory`), the recorder emptied a buffer too late (`stalled`), the broker refused the record (`refused`), or the process stopped before the acknowledgement (`shutdown`).";
     CLICKS_RECORDED_TOTAL = Counter "clicks_recorded_total" ["kind"] "Recorded clicks, by kind: human, bot.";
     CLICKS_SAME_ADDRESS = Gauge "clicks_same_address" [] "1 while the last 1,000 clicks have one client address, or private addresses of peers that send `Forwarded` or `X-Forwarded-For`: a proxy is missing in `TRUSTED_PROXIES`.";

@@ -15,7 +15,7 @@ async fn items_count_for_the_rate_limit() {
     let limited = TestApp::start_on(app.database.share(), &url, 50).await;
     let (_, key) = app.account(500).await;
     let some: Vec<_> = (0..60).map(|_| (fresh_key(), destination())).collect();
-    // A burst has 100 items, and the limit republishs with 50 per second.
+    // A burst has 100 items, and the limit refills with 50 per second.
     let batches = (0..20).map(|_| send(&limited.router, batch(&key, "partial", &some)));
     let (refused, accepted): (Vec<_>, Vec<_>) = join_all(batches)
         .await

@@ -35,8 +35,8 @@ use super::{ConnectionLimits, Serve, progress::Progress};
 use watched::{Message, WatchedBody, WatchedStream};
 
 /// Maximal length of a request's head, and of buffered input, in bytes. For longer heads, or more
-/// than 100 headers, the HTTP library answers 431. `http::request` refuses far shorter heads with a
-/// problem.
+/// than 100 headers, the HTTP library answers 431. `linkledger_http::request` refuses far shorter
+/// heads with a problem.
 const HEAD_LENGTH_MAX: usize = 64 * 1024;
 
 /// Progress of a connection, shared by stream, bodies and timer.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linkledger_service::{kafka_errors::KafkaErrors, metrics::CLICKS_STALLED_SECONDS};
+use linkledger_service::{kafka_errors::KafkaErrors, metrics::CLICKS_UNACKNOWLEDGED_SECONDS};
 use metrics::gauge;
 
 use crate::clicks::outbox::Outbox;
@@ -32,7 +32,7 @@ impl PublisherOutage {
     /// an outage.
     pub(super) fn observe(&mut self, outbox: &Outbox, errors: &KafkaErrors, now: Instant) {
         let stalled = outbox.stalled(now);
-        gauge!(CLICKS_STALLED_SECONDS).set(stalled.as_secs_f64());
+        gauge!(CLICKS_UNACKNOWLEDGED_SECONDS).set(stalled.as_secs_f64());
         if stalled > SILENCE_MAX {
             let reason = errors.most_specific();
             self.log(reason.as_deref().unwrap_or("the broker does not answer"));
