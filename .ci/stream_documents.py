@@ -7,7 +7,7 @@ import sys
 
 from jsonschema import Draft7Validator, Draft202012Validator
 
-GOLDEN = [pathlib.Path("core/tests/events"), pathlib.Path("core/tests/clicks")]
+GOLDEN = [pathlib.Path("core/tests/events"), pathlib.Path("core/clicks/tests/records")]
 SCHEMAS = pathlib.Path("docs/schemas")
 DOCUMENT = pathlib.Path("docs/asyncapi.json")
 

@@ -1,7 +1,8 @@
 //! All SQL statements of query-api on the read tables.
 //!
 //! Each statement selects the active generation itself, so that a swap between two statements cannot mix generations. Rows and
-//! the checkpoint that says how current the rows are come from the same database snapshot.
+//! the checkpoint that says how current the rows are come from the same database snapshot; the one exception reads the
+//! checkpoint before the rows ([`redirects::VisibilityOf`]), which can only be newer.
 
 pub(crate) mod clicks;
 pub(crate) mod credits;

@@ -17,16 +17,24 @@ use super::{cursor::Cursor, refusal::RelayRefusal, topic::tail::Record};
 /// # Errors
 /// Returns the refusal to publish, or an error if the database fails.
 pub(super) async fn check_cursors(pool: &PgPool, cursors: &PerShard<Cursor>) -> anyhow::Result<()> {
-    // Lost events come first: a new epoch is needed, and a republish before would be in vain.
-    for (shard, cursor) in Shard::all().zip(cursors) {
-        if let Some(epoch) = lost_epoch(cursor) {
-            record_lost(pool, shard, epoch).await?;
-            return Err(RelayRefusal::events_lost(shard, epoch).into());
-        }
+    if let Some((shard, epoch)) = lost(cursors) {
+        record_lost(pool, shard, epoch).await?;
     }
+    refusal(cursors).map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Returns the reason against publishing. Lost events come first: a new epoch is needed, and a republish before would be
+/// in vain.
+fn refusal(cursors: &PerShard<Cursor>) -> Option<RelayRefusal> {
+    let lost = lost(cursors).map(|(shard, epoch)| RelayRefusal::events_lost(shard, epoch));
     let mut shards = Shard::all().zip(cursors);
-    let refusal = shards.find_map(|(shard, cursor)| other_epoch(shard, cursor));
-    refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+    lost.or_else(|| shards.find_map(|(shard, cursor)| other_epoch(shard, cursor)))
+}
+
+/// Returns the first shard of which the log lacks published events, and their epoch.
+fn lost(cursors: &PerShard<Cursor>) -> Option<(Shard, i32)> {
+    let mut shards = Shard::all().zip(cursors);
+    shards.find_map(|(shard, cursor)| Some((shard, lost_epoch(cursor)?)))
 }
 
 /// Returns the epoch whose published events the log lacks.
@@ -166,8 +174,12 @@ mod tests {
         lost_epoch: Option<i32>,
         (head, log_epoch): (Position, i32),
     ) -> Option<&'static str> {
-        let shard = Shard::new(3).unwrap();
-        let cursor = Cursor {
+        let mut cursors = PerShard::<Cursor>::default();
+        for cursor in &mut cursors {
+            cursor.log_epoch = log_epoch;
+            cursor.epoch = log_epoch;
+        }
+        cursors[3] = Cursor {
             position,
             epoch,
             lost_epoch,
@@ -175,9 +187,7 @@ mod tests {
             log_epoch,
             ..Cursor::default()
         };
-        let lost = super::lost_epoch(&cursor).map(|epoch| RelayRefusal::events_lost(shard, epoch));
-        let refusal = lost.or_else(|| other_epoch(shard, &cursor));
-        refusal.map(|refusal| refusal.reason)
+        refusal(&cursors).map(|refusal| refusal.reason)
     }
 
     #[test]

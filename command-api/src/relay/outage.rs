@@ -15,22 +15,29 @@ use super::backlog::Backlog;
 /// Interval between two log lines about the same outage.
 pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Outages of the relay, and the lines that were logged.
+/// Outage of the relay, and the lines that were logged.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    present: Option<PresentOutage>,
+    state: OutageState,
     logged_at: Option<Instant>,
     /// Reason of the last line at the interval; none after another reason was logged.
     logged_reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct PresentOutage {
-    /// Start of the outage, or of the publishing of the events that have waited.
-    since: Instant,
-    is_logged: bool,
-    /// Number of published events that have waited; none while nothing is published.
-    drained: Option<usize>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum OutageState {
+    #[default]
+    Publishing,
+    Stalled {
+        since: Instant,
+        is_logged: bool,
+    },
+    /// The relay publishes the events that have waited.
+    Draining {
+        since: Instant,
+        is_logged: bool,
+        events: usize,
+    },
 }
 
 /// Line for the log.
@@ -46,15 +53,15 @@ impl Outage {
     pub(super) fn stalled(&mut self, begun: Instant, backlog: Backlog, reason: &str) {
         let now = Instant::now();
         let line = self.advance_stalled(begun, now, reason);
-        if let Some(outage) = self.present {
-            gauge!(RELAY_STALLED_SECONDS).set(now - outage.since);
+        if let OutageState::Stalled { since, .. } = self.state {
+            gauge!(RELAY_STALLED_SECONDS).set(now - since);
         }
         log(line, backlog, reason);
     }
 
     /// Records that `events` were published; 0 means that no event waits.
     pub(super) fn published(&mut self, backlog: Backlog, events: usize) {
-        if self.present.is_none() {
+        if self.state == OutageState::Publishing {
             return;
         }
         let now = Instant::now();
@@ -64,18 +71,18 @@ impl Outage {
     }
 
     fn advance_stalled(&mut self, begun: Instant, now: Instant, reason: &str) -> Option<Line> {
-        let stalled = self.present.filter(|outage| outage.drained.is_none());
-        let (since, was_logged) =
-            stalled.map_or((begun, false), |outage| (outage.since, outage.is_logged));
+        let (since, was_logged) = match self.state {
+            OutageState::Stalled { since, is_logged } => (since, is_logged),
+            OutageState::Publishing | OutageState::Draining { .. } => (begun, false),
+        };
         let is_time = self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL);
         let logged = self.logged_reason.as_deref().filter(|_| was_logged);
         let is_news = logged.is_some_and(|logged| !reason.contains(logged));
         let is_due = is_time || is_news;
-        self.present = Some(PresentOutage {
+        self.state = OutageState::Stalled {
             since,
             is_logged: was_logged || is_due,
-            drained: None,
-        });
+        };
         if is_time {
             self.logged_at = Some(now);
             self.logged_reason = Some(reason.to_owned());
@@ -86,26 +93,33 @@ impl Outage {
     }
 
     fn advance_to_draining(&mut self, now: Instant) -> Option<Line> {
-        let outage = self.present.as_mut()?;
-        if outage.drained.is_some() {
+        let OutageState::Stalled { since, is_logged } = self.state else {
             return None;
-        }
-        let line = Line::PublishesAgain(now - outage.since);
-        (outage.since, outage.drained) = (now, Some(0));
-        outage.is_logged.then_some(line)
+        };
+        self.state = OutageState::Draining {
+            since: now,
+            is_logged,
+            events: 0,
+        };
+        is_logged.then_some(Line::PublishesAgain(now - since))
     }
 
     fn advance_draining(&mut self, now: Instant, published: usize) -> Option<Line> {
-        let outage = self.present.as_mut()?;
-        let events = outage.drained.as_mut()?;
+        let OutageState::Draining {
+            since,
+            is_logged,
+            events,
+        } = &mut self.state
+        else {
+            return None;
+        };
         if published > 0 {
             *events += published;
             return None;
         }
-        let line = Line::CaughtUp(*events, now - outage.since);
-        let is_logged = outage.is_logged;
-        self.present = None;
-        is_logged.then_some(line)
+        let line = is_logged.then_some(Line::CaughtUp(*events, now - *since));
+        self.state = OutageState::Publishing;
+        line
     }
 }
 
@@ -171,7 +185,7 @@ mod tests {
             Some(Line::CaughtUp(5_000, SECOND))
         );
         assert_eq!(outage.advance_draining(back + SECOND, 0), None);
-        assert!(outage.present.is_none());
+        assert_eq!(outage.state, OutageState::Publishing);
     }
 
     #[test]

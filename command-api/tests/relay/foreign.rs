@@ -7,11 +7,9 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_event_store::log::{self, ReadFrom};
+use linkledger_service::kafka_headers;
 use linkledger_testing::{TestBroker, TestDatabase, stream::Stream};
-use rdkafka::{
-    message::{Header, OwnedHeaders},
-    producer::{FutureProducer, FutureRecord},
-};
+use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use crate::{
     fixture::{relay, step_until_stored, with_links, with_links_of},
@@ -21,16 +19,9 @@ use crate::{
 /// Writes a record to the topic.
 async fn write(broker: &TestBroker, record: &PublishedEvent) {
     let producer: FutureProducer = broker.client().create().unwrap();
-    let headers = record.headers();
-    let headers = headers
-        .iter()
-        .map(|(key, value)| (*key, Some(value)))
-        .fold(OwnedHeaders::new(), |headers, (key, value)| {
-            headers.insert(Header { key, value })
-        });
     let record = FutureRecord::<str, str>::to(broker.topic())
         .partition(record.event.shard.number().into())
-        .headers(headers)
+        .headers(kafka_headers(record.headers()))
         .payload(&record.event.payload);
     producer.send(record, Duration::from_mins(2)).await.unwrap();
 }

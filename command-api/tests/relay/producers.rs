@@ -1,4 +1,4 @@
-//! Who is noted as having a producer, until when, and what a republish makes of it.
+//! Registrations of producers: their beginning, their end, and a republish that waits for them.
 
 use futures::FutureExt as _;
 use linkledger_command_api::relay::{

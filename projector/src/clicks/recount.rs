@@ -95,15 +95,16 @@ impl<'a> Recount<'a> {
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
     pub async fn preview(&mut self) -> anyhow::Result<Recounted> {
         let mut tx = PoolTransaction::begin_with(self.pool, BEGIN).await?;
+        let read_only = sqlx::query("SET TRANSACTION READ ONLY");
+        read_only.execute(&mut *tx).await?;
         let (ranges, before) = self.plan(&mut tx).await?;
         tx.rollback().await?;
-        let now = position::clock(self.pool).await?;
         let mut recounted = Recounted {
             clicks_before: before.values().sum(),
             ..Recounted::default()
         };
         for range in &ranges {
-            self.read(range, now, None, &mut recounted).await?;
+            self.read(range, None, &mut recounted).await?;
         }
         Ok(recounted)
     }
@@ -134,7 +135,7 @@ impl<'a> Recount<'a> {
         figures::delete_in_tx(tx, self.scope.from).await?;
         figures::set_scans_in_tx(tx, false).await?;
         for range in &ranges {
-            self.read(range, now, Some(&mut *tx), &mut recounted)
+            self.read(range, Some((&mut *tx, now)), &mut recounted)
                 .await?;
         }
         figures::set_scans_in_tx(tx, true).await?;
@@ -162,13 +163,12 @@ impl<'a> Recount<'a> {
         Ok((ranges, before))
     }
 
-    /// Reads the records of a partition, adds their numbers, and counts them in the transaction, if there is one. Reads
-    /// to the end of the topic: a counting must not drop later clicks that the recount has deleted.
+    /// Reads the records of a partition, adds their numbers, and counts them in the transaction that began at the given
+    /// instant, if there is one. Reads to the end of the topic: a counting must not drop later clicks that the recount has deleted.
     async fn read(
         &mut self,
         range: &PartitionRange,
-        now: OffsetDateTime,
-        mut tx: Option<&mut PgConnection>,
+        mut counting: Option<(&mut PgConnection, OffsetDateTime)>,
         recounted: &mut Recounted,
     ) -> anyhow::Result<()> {
         let (partition, mut sequences) = (range.partition, Sequences::default());
@@ -182,11 +182,11 @@ impl<'a> Recount<'a> {
             keep_clicks_since(self.scope.from, &mut records);
             let end = records.partition_point(|it| it.offset < range.next_offset);
             let (counted, later) = records.split_at(end);
-            if let Some(tx) = &mut tx {
+            if let Some((tx, now)) = &mut counting {
                 ensure_days(&mut self.days, self.pool, days_of(&records)).await?;
                 let mut rest = counted;
                 while !rest.is_empty() {
-                    let before = (&sequences, now);
+                    let before = (&sequences, *now);
                     let added = batch::add_first_in_tx(tx, partition, rest, before, &mut limits);
                     let tally = added.await?;
                     limits = widened(limits);

@@ -173,12 +173,12 @@ pub async fn advance_in_tx(
     )
     .fetch_all(tx)
     .await?;
-    let is_locked = |advance: &&CheckpointAdvance| {
+    let is_advanced = |advance: &&CheckpointAdvance| {
         rows.iter().any(|row| {
             row.projection == advance.projection.name() && row.shard == advance.shard.number()
         })
     };
-    let moved = advances.iter().filter(|advance| !is_locked(advance));
+    let moved = advances.iter().filter(|advance| !is_advanced(advance));
     let moved: BTreeSet<Shard> = moved.map(|advance| advance.shard).collect();
     Ok(if !moved.is_empty() {
         Err(ApplyConflict::CheckpointMoved(moved))

@@ -20,11 +20,12 @@ use linkledger_service::{
     databases::{DatabaseSettings, Databases},
     internal_listener::InternalHosts,
     kafka_config::ClicksConfig,
+    kafka_headers,
     lifecycle::Tasks,
 };
 use linkledger_testing::{TestBroker, TestDatabase, append_events, append_links, eventually};
 use rdkafka::{
-    message::{Header, OwnedHeaders},
+    message::OwnedHeaders,
     producer::{FutureProducer, FutureRecord},
 };
 use tokio_util::sync::CancellationToken;
@@ -191,15 +192,7 @@ impl Fixture {
     /// Publishes the events in the given order.
     pub(crate) async fn publish(&self, events: &[PublishedEvent]) {
         for published in events {
-            let headers = published.headers();
-            let headers = headers
-                .iter()
-                .fold(OwnedHeaders::new(), |headers, (key, value)| {
-                    headers.insert(Header {
-                        key,
-                        value: Some(value),
-                    })
-                });
+            let headers = kafka_headers(published.headers());
             self.publish_record(published.event.shard, headers, &published.event.payload)
                 .await;
         }

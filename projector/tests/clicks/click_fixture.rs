@@ -16,11 +16,9 @@ use linkledger_projector::{
     clicks::{CountingEnd, CountingLoop},
     pipeline::claims::ClaimedShards,
 };
+use linkledger_service::kafka_headers;
 use linkledger_testing::{TestBroker, in_background};
-use rdkafka::{
-    message::{Header, OwnedHeaders},
-    producer::{FutureProducer, FutureRecord},
-};
+use rdkafka::producer::{FutureProducer, FutureRecord};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
@@ -124,14 +122,7 @@ impl ClickFixture {
         value: &[u8],
     ) {
         let topic = self.fixture.broker.clicks().clicks_topic;
-        let headers = headers
-            .iter()
-            .fold(OwnedHeaders::new(), |headers, (key, value)| {
-                headers.insert(Header {
-                    key,
-                    value: Some(value),
-                })
-            });
+        let headers = kafka_headers(headers.iter().map(|(key, value)| (*key, value)));
         let record = FutureRecord::<str, [u8]>::to(topic.as_str())
             .partition(partition.into())
             .headers(headers)

@@ -20,9 +20,9 @@ const GOLDEN: [&str; 2] = ["LinkClicked.v1.json", "LinkClicked.v1.folded.json"];
 
 fn golden() -> [Value; 2] {
     GOLDEN.map(|name| {
-        let path = file("core/tests/clicks").join(name);
-        let text =
-            fs::read_to_string(path).unwrap_or_else(|e| panic!("core/tests/clicks/{name}: {e}"));
+        let path = file("core/clicks/tests/records").join(name);
+        let text = fs::read_to_string(path)
+            .unwrap_or_else(|e| panic!("core/clicks/tests/records/{name}: {e}"));
         serde_json::from_str(&text).expect("JSON")
     })
 }
