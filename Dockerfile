@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
-# The images of the three services, one target each: command-api, projector, query-api.
+# The images of the three services, one target each: command-api, projector, query-api; and `operator`, for jobs.
 #   docker buildx build --target command-api --tag linkledger/command-api:0.1.0 --sbom=true --provenance=mode=max .
-# In each: one program, its bill of materials, the libraries that it needs, a user without rights, no
-# shell. It writes no file, so its root can be read-only.
+# In each of the services: one program, its bill of materials, the libraries that it needs, a user without rights,
+# no shell. It writes no file, so its root can be read-only.
 
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
@@ -25,6 +25,20 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && install -D command-api/bill.json /out/command-api.cdx.json \
     && install -D projector/bill.json /out/projector.cdx.json \
     && install -D query-api/bill.json /out/query-api.cdx.json
+
+# Operators' commands in scripts: command-api with bash and curl, for the job deploy/kubernetes/admin-key.yaml.
+FROM buildpack-deps:bookworm-curl AS operator
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="linkledger" \
+      org.opencontainers.image.title="linkledger operator" \
+      org.opencontainers.image.description="Operators' commands of command-api, with a shell"
+COPY LICENSE /usr/share/doc/linkledger/LICENSE
+COPY --from=build /out/command-api /usr/local/bin/command-api
+COPY --from=build /out/command-api.cdx.json /usr/share/doc/linkledger/
+USER 65532:65532
+CMD ["/bin/bash"]
 
 # glibc, libgcc, OpenSSL 3 and the certificates of authorities; its user `nonroot` is 65532.
 FROM gcr.io/distroless/cc-debian12:nonroot AS runtime
@@ -54,7 +68,6 @@ LABEL org.opencontainers.image.title="linkledger projector" \
       org.opencontainers.image.description="Keeps the read tables up to date with the event log"
 COPY --from=build /out/projector /usr/local/bin/projector
 COPY --from=build /out/projector.cdx.json /usr/share/doc/linkledger/
-# Whoever reaches this port sees the operators' console: publish it to nobody.
 ENV PROJECTOR_INTERNAL_LISTEN=0.0.0.0:9102
 EXPOSE 9102
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \

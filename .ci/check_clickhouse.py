@@ -1,5 +1,5 @@
 """Runs the schema and the queries of deploy/clickhouse on chDB, with clicks of an archive that are delivered twice,
-and compares the figures with a plain count; with --api also with those of `GET /v1/clicks`.
+and compares the statistics with a plain count; with --api also with those of `GET /v1/clicks`.
 
 usage: check_clickhouse.py ARCHIVE [--api], with API_URL and API_KEY in the environment for --api
 """
@@ -124,8 +124,8 @@ def instant(click):
     return datetime.datetime.fromisoformat(click["clicked_at"])
 
 
-class Figures:
-    """Figures of some clicks, counted one by one."""
+class Statistics:
+    """Statistics of some clicks, counted one by one."""
 
     def __init__(self, clicks):
         self.numbers, self.seen = collections.Counter(), set()
@@ -148,17 +148,17 @@ def grouped(clicks, key):
     groups = collections.defaultdict(list)
     for click in clicks:
         groups[key(click)].append(click)
-    return {key: Figures(clicks) for key, clicks in sorted(groups.items())}
+    return {key: Statistics(clicks) for key, clicks in sorted(groups.items())}
 
 
-def quarter(click):
+def slot(click):
     at = instant(click)
     return at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def top(clicks, key, limit):
     humans = grouped([click for click in clicks if click["kind"] == "human"], key)
-    rows = [(value, figures.clicks(), figures.visitors()) for value, figures in humans.items()]
+    rows = [(value, statistics.clicks(), statistics.visitors()) for value, statistics in humans.items()]
     return sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
 
@@ -175,14 +175,14 @@ def compare_account(clickhouse, account, clicks):
         expected = [(day, it.clicks(), it.bots(), it.visitors()) for day, it in days.items()]
         equal(f"days of {account}, {zone}", clickhouse.rows("series", timezone=zone, **ask), expected)
     for link, of_link in grouped_clicks(clicks, "link_id").items():
-        expected = [(at, it.clicks(), it.bots()) for at, it in grouped(of_link, quarter).items()]
-        equal(f"quarters of {link}", clickhouse.rows("series of a link", link=link, **ask), expected)
+        expected = [(at, it.clicks(), it.bots()) for at, it in grouped(of_link, slot).items()]
+        equal(f"slots of {link}", clickhouse.rows("series of a link", link=link, **ask), expected)
     expected = top(clicks, lambda click: click.get("country", ""), 3)
     equal(f"countries of {account}", clickhouse.rows("top countries", limit=3, **ask), expected)
     expected = top(clicks, lambda click: click["link_id"], 100)
     equal(f"links of {account}", clickhouse.rows("top links", limit=100, **ask), expected)
     [(exact, estimate)] = clickhouse.rows("visitors", **ask)
-    visitors = Figures(clicks).visitors()
+    visitors = Statistics(clicks).visitors()
     equal(f"visitors of {account}", exact, visitors)
     check(abs(estimate - visitors) <= VISITORS_ERROR_MAX * visitors, f"{estimate} are estimated, not {visitors}")
     by_link = [(link, it.clicks() + it.bots(), it.bots()) for link, it in grouped(clicks, lambda click: click["link_id"]).items()]
@@ -209,7 +209,7 @@ def compare_gaps(clickhouse, clicks):
 
 
 def compare_api(clicks):
-    """Compares a plain count of the clicks with the figures of the API, once they are complete."""
+    """Compares a plain count of the clicks with the statistics of the API, once they are complete."""
     instants = [instant(click) for click in clicks]
     query = {"from": min(instants).date(), "to": max(instants).date() + DAYS_AROUND}
     until = time.monotonic() + COMPLETE_TIME_MAX_S
@@ -217,19 +217,19 @@ def compare_api(clicks):
         answer = get("/v1/clicks", {**query, "interval": "day"})
         if answer["complete_until"] and datetime.datetime.fromisoformat(answer["complete_until"]) > max(instants):
             break
-        check(time.monotonic() < until, f"after {COMPLETE_TIME_MAX_S} s figures are complete until {answer['complete_until']}")
+        check(time.monotonic() < until, f"after {COMPLETE_TIME_MAX_S} s statistics are complete until {answer['complete_until']}")
         time.sleep(0.5)
-    figures, totals = Figures(clicks), answer["totals"]
-    equal("totals of the API", (totals["clicks"], totals["bots"]), (figures.clicks(), figures.bots()))
-    difference = abs(totals["visitors"] - figures.visitors())
-    check(difference <= max(1, VISITORS_ERROR_MAX * figures.visitors()), f"the API has {totals['visitors']} visitors, not {figures.visitors()}")
+    statistics, totals = Statistics(clicks), answer["totals"]
+    equal("totals of the API", (totals["clicks"], totals["bots"]), (statistics.clicks(), statistics.bots()))
+    difference = abs(totals["visitors"] - statistics.visitors())
+    check(difference <= max(1, VISITORS_ERROR_MAX * statistics.visitors()), f"the API has {totals['visitors']} visitors, not {statistics.visitors()}")
     days = {day: (it.clicks(), it.bots()) for day, it in grouped(clicks, lambda click: click["clicked_at"][:10]).items()}
     series = {bucket["start"][:10]: (bucket["clicks"], bucket["bots"]) for bucket in answer["series"]}
     equal("days of the API", {day: numbers for day, numbers in series.items() if any(numbers)}, days)
     items = get("/v1/clicks/top", {**query, "by": "browser", "limit": 100})["items"]
     expected = {value: number for value, number, _ in top(clicks, lambda click: click.get("browser", ""), None)}
     equal("browsers of the API", {item["value"] or "": item["clicks"] for item in items}, expected)
-    print(f"the API has the same figures: {totals}")
+    print(f"the API has the same statistics: {totals}")
 
 
 def get(path, query):
@@ -259,10 +259,10 @@ def main(archive, *options):
         for account, of_account in accounts.items():
             compare_account(clickhouse, account, of_account)
         compare_gaps(clickhouse, clicks)
-        print(f"{len(clicks):,} records, each delivered twice and inserted from an archive: ClickHouse has the figures of {len(accounts)} accounts")
+        print(f"{len(clicks):,} records, each delivered twice and inserted from an archive: ClickHouse has the statistics of {len(accounts)} accounts")
         compare_errors(clickhouse, rows, clicks[0])
     if "--api" in options:
-        check(len(accounts) == 1, f"the API has the figures of one account, not of {sorted(accounts)}")
+        check(len(accounts) == 1, f"the API has the statistics of one account, not of {sorted(accounts)}")
         compare_api(clicks)
 
 

@@ -60,11 +60,11 @@ class Clicks:
 
 
 def check_tables():
-    """Reads all rows of the schema clicks as text, and their bytes, once figures are written."""
+    """Reads all rows of the schema clicks as text, and their bytes, once statistics are written."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as database:
         until = time.monotonic() + DEADLINE_S
         while not database.execute("SELECT FROM clicks.link_values, clicks.link_days LIMIT 1").fetchall():
-            check(time.monotonic() < until, f"no figures within {DEADLINE_S} s")
+            check(time.monotonic() < until, f"no statistics within {DEADLINE_S} s")
             time.sleep(0.2)
         tables = database.execute("SELECT relname FROM pg_stat_user_tables WHERE schemaname = 'clicks'").fetchall()
         rows = 0

@@ -81,7 +81,7 @@ class Reader:
     def apply(self, event_type, shard, sequence, data):
         self.types[event_type] += 1
         account, amount = data["account_id"], data.get("amount", 0)
-        self.credits[account] += -amount if event_type == "CreditsCharged" else amount
+        self.credits[account] += -amount if event_type in ("CreditsCharged", "CreditsRevoked") else amount
         if "balance_after" in data:
             check(self.credits[account] == data["balance_after"], f"{account}: {self.credits[account]} is not {data}")
         if event_type == "LinkCreated":

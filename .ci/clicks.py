@@ -1,4 +1,4 @@
-"""Visits short links while processes are killed and brokers are away, and compares the figures of the API with the
+"""Visits short links while processes are killed and brokers are away, and compares the statistics of the API with the
 redirects that were answered.
 
 usage: clicks.py PROGRAMS POSTGRES_PROGRAMS [--full] [faults] [dead] [outage]
@@ -28,9 +28,9 @@ PROMISED_MS = 100
 QUICK_KILLS_MIN = 0.25
 # Longest time until a click counts as waiting for the broker, on a host ten times slower than a quiet one.
 UNPUBLISHED_S_MAX = 1
-# Number of links with wrong figures that are printed.
+# Number of links with wrong statistics that are printed.
 WRONG_SHOWN_MAX = 8
-# Interval between two looks at figures while they change.
+# Interval between two looks at statistics while they change.
 SAMPLE_INTERVAL_S = 0.2
 # Time of visits before and after a fault.
 CALM_S = 2
@@ -56,9 +56,9 @@ def instant(text):
     return datetime.datetime.fromisoformat(text)
 
 
-def figures(stack, link_id):
+def link_statistics(stack, link_id):
     """Returns clicks of humans and of bots of a link, and until when they are complete."""
-    found = eventually("figures are answered", lambda: stack.get(f"/v1/links/{link_id}/clicks"))
+    found = eventually("statistics are answered", lambda: stack.get(f"/v1/links/{link_id}/clicks"))
     return [found["totals"]["clicks"], found["totals"]["bots"]], instant(found["complete_until"])
 
 
@@ -70,9 +70,9 @@ def value_sum(stack, link_id, dimension):
 
 
 def wait_until_complete(stack, ids, end):
-    """Waits until the figures claim to be complete until after the end."""
+    """Waits until the statistics claim to be complete until after the end."""
     link_id = next(iter(ids.values()))
-    eventually("complete_until is after the last visit", lambda: figures(stack, link_id)[1] > end)
+    eventually("complete_until is after the last visit", lambda: link_statistics(stack, link_id)[1] > end)
 
 
 def counted_totals(stack, ids, visits):
@@ -80,7 +80,7 @@ def counted_totals(stack, ids, visits):
     wait_until_complete(stack, ids, visits.ended_at)
     counted = {}
     for slug in visits.slugs:
-        counted[slug], _ = figures(stack, ids[slug])
+        counted[slug], _ = link_statistics(stack, ids[slug])
         for dimension in DIMENSIONS:
             number = value_sum(stack, ids[slug], dimension)
             humans = counted[slug][HUMAN]
@@ -101,7 +101,7 @@ def check_exact(stack, ids, visits):
 
 
 class Samples(threading.Thread):
-    """Figures of one link while they change: complete_until must never claim too much."""
+    """Statistics of one link while they change: complete_until must never claim too much."""
 
     def __init__(self, stack, link_id):
         super().__init__(daemon=True)
@@ -127,8 +127,8 @@ class Samples(threading.Thread):
         claims = 0
         for complete_until, number, at in self.samples:
             due = below(received, complete_until)
-            check(number >= due, f"figures that claimed to be complete had {number} of {due} clicks")
-            check(number <= below(sent, at), f"figures had {number} clicks after {below(sent, at)} visits")
+            check(number >= due, f"statistics that claimed to be complete had {number} of {due} clicks")
+            check(number <= below(sent, at), f"statistics had {number} clicks after {below(sent, at)} visits")
             claims += due > 0
         print(f"   during the visits: {len(self.samples)} answers, {claims} complete until after the first visit")
 

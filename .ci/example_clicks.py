@@ -1,5 +1,5 @@
 """Writes clicks as lines of an archive (docs/clicks-operation.md), always the same ones: several recorders, links,
-accounts and days, humans and bots, folded records, records without details, and some lost ones.
+accounts and days, humans and bots, merged records, records without details, and some lost ones.
 
 usage: example_clicks.py NUMBER
 """

@@ -18,6 +18,7 @@ PAGES = ("README.md", "docs/api.md", "docs/client.md", "docs/stack.md")
 NOT_RUN = {
     "cargo": ".ci/run, and the build of the programs on the PATH",
     "CORS_ALLOWED_ORIGINS": "the test stack_settings of deploy/local",
+    "linkledger events --follow": "the tests client_events and client_walkthrough of deploy/local",
 }
 
 

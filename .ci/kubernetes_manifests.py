@@ -19,6 +19,11 @@ FOLDER = Path("deploy/kubernetes")
 # Methods of the route to command-api; query-api gets every other method.
 WRITES = {"POST", "PATCH", "DELETE"}
 POSTGRES_PORT, KAFKA_PORT = 5432, 9093
+# The only workload with a token of the cluster, and the rights of its account.
+WITH_TOKEN = "Job admin-key"
+RIGHTS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
+# Images that run a program under another name than their own.
+PROGRAMS = {"operator": "command-api"}
 
 
 def check_all(programs, check):
@@ -40,6 +45,8 @@ def check_all(programs, check):
         cluster.check_workload(workload)
     cluster.check_services()
     cluster.check_routes()
+    cluster.check_admin_api()
+    cluster.check_rights()
     cluster.check_others()
 
 
@@ -122,12 +129,12 @@ class Cluster:
         template = template_of(workload)
         pod = template["spec"]
         self.check(pod.get("enableServiceLinks") is False, f"{where}: variables of other services are injected")
-        self.check(pod.get("automountServiceAccountToken") is False, f"{where}: has a token of the cluster")
+        self.check(pod.get("automountServiceAccountToken") is (where == WITH_TOKEN), f"{where}: has a token of the cluster, or lacks it")
         security = pod.get("securityContext", {})
         restricted = security.get("runAsNonRoot") and security.get("runAsUser", 0) > 0 and security.get("seccompProfile") == {"type": "RuntimeDefault"}
         self.check(restricted, f"{where}: the pod is not restricted")
         volumes = {volume["name"] for volume in pod["volumes"]}
-        (secret,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+        secret = next((volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume), None)
         for container in pod.get("initContainers", []) + pod["containers"]:
             self.check_container(where, container, volumes)
             self.check_secrets(where, container, secret)
@@ -138,7 +145,8 @@ class Cluster:
         if workload["kind"] == "Deployment":
             labels = template["metadata"]["labels"]
             self.check(selects(workload["spec"]["selector"], labels), f"{where}: does not select its own pods")
-            self.check_deployment(where, workload["metadata"]["name"], template)
+            if workload["metadata"]["name"] in self.programs.ports:
+                self.check_deployment(where, workload["metadata"]["name"], template)
 
     def check_container(self, where, container, volumes):
         security = container.get("securityContext", {})
@@ -170,16 +178,20 @@ class Cluster:
         if not image.startswith("linkledger/"):
             self.check(re.search(r"\d+\.\d+", tag), f"{where}: {image} is not pinned to a release")
             return
-        service = image.removeprefix("linkledger/")
-        self.check(service in self.programs.defaults, f"{where}: no image {image}")
+        name = image.removeprefix("linkledger/")
+        if name not in self.programs.images:
+            self.check(False, f"{where}: no image {image}")
+            return
+        service = PROGRAMS.get(name, name)
         self.check(tag == self.programs.version, f"{where}: {image}:{tag} is not the release of Cargo.toml")
         known = set().union(*self.programs.defaults.values())
         for name in environment:
             # A shared config map has settings of all programs.
             is_setting = name in known or name.removesuffix("_FILE") in known
             self.check(is_setting, f"{where}: no program has a setting {name}")
-        own = [it["name"] for it in container.get("env", [])]
+        own = {it["name"]: it["value"] for it in container.get("env", [])}
         self.programs.check_environment(where, service, own)
+        self.programs.check_admin_listen(where, service, environment.get("ADMIN_LISTEN"))
         if container["name"] == service:
             self.programs.check_required(where, service, environment)
 
@@ -188,6 +200,8 @@ class Cluster:
         (container,) = pod["containers"]
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         expected = self.programs.ports[service]
+        admin = self.programs.admin_ports.get(service)
+        self.check(ports.pop("admin", None) == admin, f"{where}: the port of the admin API is {admin}")
         self.check(sorted(ports.values()) == sorted(expected.values()), f"{where}: ports {ports}, the program has {expected}")
         internal = next(port for name, port in expected.items() if "INTERNAL" in name)
         self.check(ports.get("internal") == internal, f"{where}: the internal port is {internal}")
@@ -228,17 +242,59 @@ class Cluster:
                     ports = [port["port"] for port in service["spec"]["ports"]]
                     self.check(backend["port"] in ports, f"{where}: {backend} is not one of {ports}")
                     methods.setdefault(backend["name"], set()).update(match.get("method") for match in rule["matches"])
+                    self.check(backend["port"] not in self.programs.admin_ports.values(), f"{where}: leads to the admin API")
         self.check(methods == {"command-api": WRITES, "query-api": {None}}, f"routes: {methods}")
-        settings = next(it["data"] for name, it in self.by_kind["ConfigMap"].items() if name.startswith("linkledger-settings"))
+        settings = self.config_map("linkledger-settings")
         hosts = {f"https://{host}" for route in self.by_kind["HTTPRoute"].values() for host in route["spec"]["hostnames"]}
         self.check({settings["BASE_URL"], settings["SHORT_BASE_URL"]} == hosts, f"routes: hosts {hosts} are not those of the settings")
+
+    def check_admin_api(self):
+        """Checks names, addresses and network policies on the way of a request to the admin API."""
+        settings, files = self.config_map("linkledger-settings"), self.config_map("linkledger-ingress")
+        included = set(re.findall(r"^\s*include linkledger/(\S+);", "\n".join(files.values()), re.M))
+        self.check(included <= files.keys(), f"linkledger-ingress: lacks {sorted(included - files.keys())}")
+        self.check(settings["BASE_URL"] in files["addresses.conf"], "linkledger-ingress: has another BASE_URL than the settings")
+        service, nginx = self.by_kind["Service"]["admin-api"], self.labels("admin-api")
+        (port,) = [it["port"] for it in service["spec"]["ports"]]
+        self.check(service["spec"]["type"] == "ClusterIP", "Service admin-api: is reachable from outside")
+        self.check(files["admin_host.conf"] == f"listen {port};", f"linkledger-ingress: does not listen on {port}")
+        host = f"admin-api.{service['metadata']['namespace']}.svc"
+        self.check(host in settings["ADMIN_ALLOWED_HOSTS"].split(","), f"settings: the admin API refuses the host {host}")
+        for caller in self.callers(nginx, "admin"):
+            self.check({"namespaceSelector", "podSelector"} <= caller.keys() and all(caller.values()), f"network policies: {caller} may call the admin API without a label")
+        upstreams = dict(re.findall(r"^    server ([\w-]+):(\d+)", files["addresses.conf"], re.M))
+        for name, port in self.programs.admin_ports.items():
+            self.check(upstreams.get(name) == str(port), f"linkledger-ingress: does not ask {name} on {port}")
+            is_sent = any(to == port and selects(selector, nginx) for to, selector in self.egress)
+            callers = self.callers(self.labels(name), "admin")
+            is_only = len(callers) == 1 and "namespaceSelector" not in callers[0] and selects(callers[0]["podSelector"], nginx)
+            self.check(is_sent and is_only, f"network policies: not admin-api alone may call the admin API of {name}")
+
+    def check_rights(self):
+        """Checks that the account of the job that issues the first admin key has the rights for that job only."""
+        (role,), (binding,), (account,) = [self.by_kind[kind].values() for kind in ["Role", "RoleBinding", "ServiceAccount"]]
+        self.check(role["rules"] == RIGHTS, f"{name_of(role)}: has other rights than {RIGHTS}")
+        self.check([it["name"] for it in binding["subjects"]] == [account["metadata"]["name"]], f"{name_of(binding)}: is for others")
+        self.check("ClusterRoleBinding" not in self.by_kind, "an account has rights in the whole cluster")
+
+    def config_map(self, name):
+        return next(it["data"] for full_name, it in self.by_kind["ConfigMap"].items() if full_name.startswith(f"{name}-"))
+
+    def labels(self, workload):
+        return template_of(self.workloads[workload])["metadata"]["labels"]
+
+    def callers(self, labels, port):
+        """Returns the peers that network policies let reach this port of pods with the labels."""
+        policies = [it["spec"] for it in self.by_kind["NetworkPolicy"].values() if selects(it["spec"]["podSelector"], labels)]
+        rules = [rule for spec in policies for rule in spec.get("ingress", []) if any(it["port"] == port for it in rule["ports"])]
+        return [peer for rule in rules for peer in rule.get("from", [{}])]
 
     def check_others(self):
         for budget in self.by_kind["PodDisruptionBudget"].values():
             self.check(len(self.pods(budget["spec"]["selector"])) == 1, f"{name_of(budget)}: selects no deployment")
         scalers = self.by_kind["HorizontalPodAutoscaler"]
         scaled = {it["spec"]["scaleTargetRef"]["name"] for it in scalers.values()}
-        self.check(scaled == set(self.by_kind["Deployment"]), f"autoscalers: of {scaled}")
+        self.check(scaled == set(self.programs.ports), f"autoscalers: of {scaled}")
         for scaler in scalers.values():
             for metric in scaler["spec"]["metrics"]:
                 name = metric.get("pods", {}).get("metric", {}).get("name")

@@ -20,6 +20,8 @@ SERVICES = {"command-api": "serve", "projector": "run", "query-api": "serve"}
 # Further subcommands that the manifests run.
 COMMANDS = {*SERVICES.values(), "migrate", "topic", "--help"}
 COMPOSE = Path("deploy/compose.yaml")
+# Ports of the listeners of the admin API in all files: ADMIN_LISTEN has no default, and no value for all on one host.
+ADMIN_PORTS = {"command-api": 8086, "query-api": 8087, "projector": 8088}
 
 faults = []
 
@@ -46,10 +48,16 @@ class Programs:
         self.drain_seconds = int(drain_time[1])
         self.version = re.search(r'^version = "(.*)"', Path("Cargo.toml").read_text(), re.M)[1]
         self.ports = {service: self._ports(service) for service in SERVICES}
+        self.admin_ports = ADMIN_PORTS
+        stages = re.findall(r"^FROM \S+ AS (\S+)$", Path("Dockerfile").read_text(), re.M)
+        self.images = set(stages) - {"build", "runtime"}
 
     def _ports(self, service):
-        listens = {name: value for name, value in self.defaults[service].items() if name.endswith("_LISTEN")}
+        listens = {name: value for name, value in self.defaults[service].items() if name.endswith("_LISTEN") and value}
         return {name: int(value.strip(" `").rsplit(":", 1)[1]) for name, value in listens.items()}
+
+    def listens_on(self, service, port):
+        return port in self.ports.get(service, {}).values() or port == self.admin_ports.get(service)
 
     def takes(self, service, variable):
         """Returns true if the service has the setting, as a variable or as a file with the value."""
@@ -66,6 +74,10 @@ class Programs:
             check(self.takes(service, name), f"{where}: {service} has no setting {name}")
         doubled = [name for name in names if f"{name}_FILE" in names]
         check(not doubled, f"{where}: {doubled} given both as a variable and as a file")
+
+    def check_admin_listen(self, where, service, value):
+        port = self.admin_ports.get(service)
+        check(value is None or value.endswith(f":{port}"), f"{where}: ADMIN_LISTEN is {value}, not port {port}")
 
 
 def targets_of_dockerfile(programs):
@@ -130,6 +142,7 @@ def check_compose_service(programs, name, service, services):
         check(ours[1] in SERVICES and ours[2] == programs.version, f"{where}: no image {image}")
         check(service["build"]["target"] == ours[1], f"{where}: the target is not {ours[1]}")
         programs.check_environment(where, ours[1], environment)
+        programs.check_admin_listen(where, ours[1], environment.get("ADMIN_LISTEN"))
         command = service.get("command") or [SERVICES[ours[1]]]
         check(command[0] in COMMANDS, f"{where}: no subcommand {command[0]}")
         if command[0] == SERVICES[ours[1]]:
@@ -147,7 +160,8 @@ def check_compose_service(programs, name, service, services):
     for volume in service.get("volumes", []):
         check(volume["type"] != "bind" or Path(volume["source"]).exists(), f"{where}: {volume['source']} does not exist")
     for port in service.get("ports", []):
-        check(name == "nginx" or port.get("host_ip") == "127.0.0.1", f"{where}: publishes {port['published']}")
+        is_public = name == "nginx" and port["target"] in {80, 443}
+        check(is_public or port.get("host_ip") == "127.0.0.1", f"{where}: publishes {port['published']}")
     for other, dependency in (service.get("depends_on") or {}).items():
         probed = services[other].get("healthcheck") or services[other]["image"].startswith("linkledger/")
         check(dependency["condition"] != "service_healthy" or probed, f"{where}: {other} has no health check")
@@ -159,16 +173,20 @@ def check_addresses(programs, where, service, services):
     text = yaml.safe_dump(service)
     for name in SERVICES:
         for port in re.findall(rf"(?<![\w/.-]){name}:(\d+)", text):
-            check(int(port) in programs.ports[name].values(), f"{where}: {name} does not listen on {port}")
+            check(programs.listens_on(name, int(port)), f"{where}: {name} does not listen on {port}")
 
 
 def check_ingress(programs):
-    """Checks that nginx in compose.yaml has the same upstreams as deploy/ingress, with other addresses."""
+    """Checks that nginx in compose.yaml has the same upstreams as deploy/ingress, with other addresses, and that the
+    admin API of deploy/ingress listens on loopback only."""
     lists = [Path("deploy/ingress/linkledger/addresses.conf"), Path("deploy/compose/addresses.conf")]
     here, compose = [re.findall(r"^upstream (\w+) |^    server \S+:(\d+)", path.read_text(), re.M) for path in lists]
     check(here == compose, f"{lists[1]}: other upstreams than {lists[0]}")
     for name, port in re.findall(r"^    server ([\w.-]+):(\d+)", lists[1].read_text(), re.M):
-        check(int(port) in programs.ports.get(name, {}).values(), f"{lists[1]}: {name} does not listen on {port}")
+        check(programs.listens_on(name, int(port)), f"{lists[1]}: {name} does not listen on {port}")
+    host = Path("deploy/ingress/linkledger/admin_host.conf")
+    listens = re.findall(r"^\s*listen (.*);", host.read_text(), re.M)
+    check(listens == ["127.0.0.1:8085"], f"{host}: listens on {listens}")
 
 
 def check_units(programs):
@@ -176,6 +194,7 @@ def check_units(programs):
     folder = Path("deploy/systemd")
     shared = dict(re.findall(r"^(\w+)=(.*)$", (folder / "environment").read_text(), re.M))
     ports = {name: port for known in programs.ports.values() for name, port in known.items()}
+    check("ADMIN_LISTEN" not in shared, f"{folder}/environment: all services of a host would take ADMIN_LISTEN")
     for name, value in shared.items():
         check(any(programs.takes(service, name) for service in SERVICES), f"{folder}/environment: no program has a setting {name}")
         right = name not in ports or value.endswith(f":{ports[name]}")
@@ -188,6 +207,9 @@ def check_units(programs):
         unit = (folder / where).read_text()
         check(f"ExecStart=/usr/bin/{service} {command}\n" in unit, f"{where}: does not start {service} {command}")
         own = dict(re.findall(r"^Environment=(\w+)=(.*)$", unit, re.M))
+        admin = re.findall(r"^#Environment=ADMIN_LISTEN=127\.0\.0\.1:(\d+)$", unit, re.M)
+        port = programs.admin_ports.get(service)
+        check(admin == [str(port)] * bool(port), f"{where}: the commented-out ADMIN_LISTEN is not port {port}")
         programs.check_environment(where, service, own)
         programs.check_required(where, service, shared | own)
         loaded = dict(re.findall(r"^LoadCredential=(\w+):\S+/(\w+)$", unit, re.M))

@@ -12,20 +12,16 @@ import pathlib
 import sys
 import tempfile
 
-from chromium import browser, complaints, elsewhere, emulate, requested, save_screenshot
+from chromium import browser, complaints, emulate
+from console_browser import Console, call_api, check
+from console_checks import SCHEMES, check_faults, check_no_markup, check_secrecy, look_at
 from fault_proxy import PREFIX, FaultProxy
-from owners_console_browser import Console, call_api, check
 from owners_console_day import spend_a_day
 from owners_console_faults import inject_all
-from page_faults import FAULTS
 
 API_URL = os.environ["API_URL"]
 WIDTHS = (400, 768, 1280, 2560)
-SCHEMES = ("light", "dark")
-FIRST_LOAD_BYTES_MAX = 30_000
-# Sum of a page that Core Web Vitals call good is 0.1.
-SHIFT_MAX = 0.02
-AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+FIRST_LOAD_BYTES_MAX = 31_500
 HOSTILE = [
     "https://example.com/?q=<script>window.pwned=1</script>",
     "https://example.com/?q=\"><img src=x onerror=window.pwned=1>",
@@ -52,38 +48,6 @@ def pages(disabled, link):
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
     }
-
-
-def axe_faults(driver, axe):
-    # The script of axe-core is none of the page's own.
-    driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
-    return driver.execute_async_script("""
-        const done = arguments[arguments.length - 1];
-        axe.run(document, {runOnly: arguments[0]}).then(
-          ({violations}) => done(violations.map(({id, nodes}) => `${id}: ${nodes[0].html.slice(0, 160)}`)),
-          (error) => done([String(error)]));
-    """, AXE_TAGS)
-
-
-def check_faults(console, axe, what):
-    faults = [*console.driver.execute_script(FAULTS), *axe_faults(console.driver, axe)]
-    check(not faults, f"{what}: {faults}")
-
-
-def look_at(console, folder, axe, name, page):
-    address, complete = page
-    for width in WIDTHS:
-        for scheme in SCHEMES:
-            emulate(console.driver, width, scheme)
-            console.open(address)
-            for css in complete:
-                console.find(css)
-            what = f"{address} at {width} px, {scheme}"
-            check_faults(console, axe, what)
-            shift, shifted, violations = console.driver.execute_script("return [window.pageShift, window.shifted, window.violations]")
-            check(shift <= SHIFT_MAX, f"{what}: the layout shifts by {shift:.3f}: {shifted}")
-            check(not violations, f"{what}: the content security policy refuses {violations}")
-            save_screenshot(console.driver, folder / f"{name}-{width}-{scheme}.png")
 
 
 def first_load(console, axe, proxy):
@@ -114,21 +78,9 @@ def try_scripts(console, axe):
     console.find(".import form .primary").click()
     console.says("3 rows refused", ".counts")
     check_faults(console, axe, "the preview")
-    marks = console.driver.execute_script("return [window.pwned, document.querySelectorAll('img[onerror], a[href^=javascript]').length]")
-    check(marks == [None, 0], f"data became markup: {marks}")
+    check_no_markup(console)
     for link in links:
         call_api(API_URL, console.key, "DELETE", f"/v1/links/{link['id']}")
-
-
-def check_secrecy(console, proxy):
-    """Looks for the key where it must not be."""
-    stored = console.driver.execute_script("return [document.cookie, JSON.stringify(localStorage), location.href, JSON.stringify(sessionStorage)]")
-    check(stored[:2] == ["", "{}"], f"the console keeps {stored[:2]}")
-    check(console.key not in stored[2] and stored[3].count(console.key) == 1, "the key is in an address, or kept twice")
-    check(not any(console.key in path for _, path, _ in proxy.requests), "the key is in an address")
-    urls = requested(console.driver)
-    others = [url for url in elsewhere(urls, proxy.origin) if not url.startswith(("blob:", "about:"))]
-    check(not others, f"sends requests to other hosts: {others}")
 
 
 def picture(console, place, complete, path, height):
@@ -170,11 +122,11 @@ def main(folder, axe_file, key_file, docs=None):
     key, axe = pathlib.Path(key_file).read_text().strip(), pathlib.Path(axe_file).read_text()
     proxy = FaultProxy(API_URL)
     with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
-        console = Console(driver, proxy.url, key)
+        console = Console(driver, f"{proxy.url}/console/", key, folder)
         found = pages(*name_links(key))
         files, size = first_load(console, axe, proxy)
         for name, page in found.items():
-            look_at(console, folder, axe, name, page)
+            look_at(console, axe, name, page, WIDTHS)
         if docs:
             illustrate(console, pathlib.Path(docs), found)
         emulate(driver, 1280, "light")

@@ -1,6 +1,6 @@
 """A day of an owner of links by keyboard alone: create, preview, find, change, read clicks, delete."""
 
-from owners_console_browser import RUN, check
+from console_browser import RUN, check
 from selenium.webdriver.common.keys import Keys
 
 ROWS = [*(f"https://example.com/keyboard/{n}" for n in range(8)), f"https://example.com/keyboard/8 {RUN}-day", "ftp://example.com/", f"https://example.com/keyboard/9 {RUN.upper()}-Day"]

@@ -2,10 +2,11 @@
 
 import subprocess
 
+import owners_console_entrance
 import owners_console_imports
 import owners_console_keys
 import owners_console_reads
-from owners_console_browser import LINKS, OVERLOADED, RUN, call_api, check, problem
+from console_browser import LINKS, OVERLOADED, RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
 
 
@@ -200,7 +201,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, lagging_conflict, older_token, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, lagging_conflict, older_token, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, *owners_console_entrance.SCENES, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

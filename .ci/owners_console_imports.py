@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import threading
 
-from owners_console_browser import OVERLOADED, RUN, call_api, check, problem
+from console_browser import OVERLOADED, RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
 
 BATCH = "/batch$"

@@ -2,7 +2,7 @@
 
 import os
 
-from owners_console_browser import LINKS, RUN, call_api, check, problem
+from console_browser import LINKS, RUN, call_api, check, problem
 from selenium.webdriver.common.keys import Keys
 
 OTHER = os.environ["API_KEY"]
@@ -81,7 +81,7 @@ def other_key_in_export(console, proxy, api_url):
 
 
 def other_key_on_pages(console, proxy, api_url):
-    """A page of one link ends with the key of another account; figures of the account are read again."""
+    """A page of one link ends with the key of another account; statistics of the account are read again."""
     link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/"})["id"]
     console.open(f"#/links/{link}")
     console.find(".chart svg")

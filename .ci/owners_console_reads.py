@@ -4,17 +4,14 @@ days west of UTC, clicks that are counted while the page is open, the page of th
 import datetime
 import os
 import threading
-import urllib.error
-import urllib.request
 import zoneinfo
 
 from chromium import emulate
-from owners_console_browser import RUN, call_api, check, problem
+from console_browser import RUN, call_api, check, problem, visit
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 WESTERN_ZONE = "America/New_York"
-VISITOR = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 BARS = {"Last 24 hours": 24, "Last 7 days": 7, "Last 30 days": 30, "Last 12 months": 12}
 EXPIRED = problem(401, "api_key_expired", "The API key has expired", "Ask for a new one.")
 FAILED = problem(500, "internal_error", "The service has failed", "Try again.")
@@ -84,25 +81,12 @@ def narrow_list(console, proxy, api_url):
     emulate(console.driver, 1280, "light")
 
 
-class Stay(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
-
-
-def visit(address):
-    """Clicks a short link as a browser does."""
-    request = urllib.request.Request(address, headers={"User-Agent": VISITOR})
-    try:
-        urllib.request.build_opener(Stay).open(request)
-    except urllib.error.HTTPError as redirect:
-        check(redirect.code == 302, f"{address} answers {redirect.code}")
-
-
 def refreshed_clicks(console, proxy, api_url):
     link = call_api(api_url, console.key, "POST", "/v1/links", {"destination_url": "https://example.com/"})
     console.open(f"#/links/{link['id']}")
     console.says("Clicks by people\n0", ".totals")
-    visit(link["short_url"])
+    status = visit(link["short_url"])
+    check(status == 302, f"the short link answers {status}")
 
     def is_counted():
         console.find(".clicks .filters button").click()
@@ -121,7 +105,7 @@ def answer_after_new_key(console, proxy, api_url):
     console.give_key(os.environ["API_KEY"])
     held.release.set()
     console.find(".ledger tbody tr")
-    shown = [it.text for it in console.visible(".ledger tbody td:nth-child(5)")]
+    shown = [it.text for it in console.visible(".ledger tbody td:nth-child(6)")]
     stored = call_api(api_url, os.environ["API_KEY"], "GET", "/v1/credits/entries?limit=20")["items"]
     check(shown == [f"{entry['balance_after']:,}" for entry in stored], f"the ledger of another account is shown: {shown}")
     console.find("#sign-out").click()

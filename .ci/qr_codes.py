@@ -71,7 +71,8 @@ def draw(job):
 
 def decode(paths):
     """Returns the decoded text of each image, by path."""
-    command = ["zbarimg", "--quiet", "--xml", "--nodbus", *map(str, paths)]
+    # Only QR codes: among enough images, the rows of modules look like a barcode of Codabar somewhere.
+    command = ["zbarimg", "--quiet", "--xml", "--nodbus", "-Sdisable", "-Sqrcode.enable", *map(str, paths)]
     # The status says whether every image has a code; a missing one is named by the caller.
     decoded = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
     texts = {}

@@ -3,7 +3,7 @@ is run in the situation of its alert; afterwards `projector status --check` must
 
 Every block ```sh is run, command by command, except the commands in NOT_RUN. A command has to end with 0. A
 command whose comment says `exit code 1` has to end with 1 in the situation of its runbook, and may end with 1
-or 0 otherwise. `acc_…`, `lnk_…`, `key_…` and `PID` stand for the values that earlier commands have shown last.
+or 0 otherwise. `acc_…`, `adm_…`, `ent_…`, `key_…`, `lnk_…` and `PID` stand for the values that earlier commands have shown last.
 
 usage: runbooks.py FOLDER, an empty one, from the root of the repository, with the variables of the
 stack's `env` and the programs on the PATH
@@ -146,7 +146,7 @@ def account_parked():
     psql("""WITH it AS (SELECT shard, account_id FROM event_store.accounts ORDER BY created_at DESC LIMIT 1),
                  advanced AS (UPDATE event_store.log_shards SET head = head + 1 FROM it WHERE log_shards.shard = it.shard RETURNING head)
             INSERT INTO event_store.events (shard, position, stream_id, version, account_id, event_id, type, schema_version, payload, metadata, recorded_at)
-            SELECT shard, head, account_id, 1, account_id, gen_random_uuid(), 'FromTheFuture', 1, '{}', '{}', now() FROM it, advanced""")
+            SELECT shard, head, account_id, 2, account_id, gen_random_uuid(), 'FromTheFuture', 1, '{}', '{}', now() FROM it, advanced""")
     eventually("the account is parked", lambda: metric("linkledger_parked_accounts") > 0)
     yield
     eventually("no account is parked", lambda: metric("linkledger_parked_accounts") == 0)
@@ -167,7 +167,7 @@ SITUATIONS = {
 
 def note(output):
     """Remembers the ids that were shown last."""
-    for found in re.finditer(r"\b(acc|lnk|key)_[0-9a-hjkmnp-tv-z]{26}\b", output):
+    for found in re.finditer(r"\b(acc|adm|ent|key|lnk)_[0-9a-hjkmnp-tv-z]{26}\b", output):
         shown[f"{found[1]}_…"] = found[0]
 
 

@@ -1,5 +1,6 @@
 """Replaces systemctl without a running systemd, for .ci/deploy: starts the ExecStart of a unit as its User, with
-its variables, folders and credentials. Sandboxing (ProtectSystem and the like) is left out.
+its variables, folders and credentials, and with the drop-ins of the administrator. Sandboxing (ProtectSystem and the
+like) is left out.
 """
 
 import os
@@ -27,11 +28,12 @@ def unit_of(name):
     path = next((path for folder in FOLDERS if (path := Path(folder, f"{name}.service")).exists()), None)
     if path is None:
         sys.exit(f"Unit {name}.service not found.")
-    text = re.sub(r"\\\n\s*", " ", path.read_text())
-    service = text.split("[Service]")[1].split("\n[")[0]
     settings = {}
-    for key, value in re.findall(r"^(\w+)=(.*)$", service, re.M):
-        settings.setdefault(key, []).append(value.strip())
+    for file in [path, *sorted(Path(FOLDERS[0], f"{name}.service.d").glob("*.conf"))]:
+        text = re.sub(r"\\\n\s*", " ", file.read_text())
+        service = text.split("[Service]")[1].split("\n[")[0]
+        for key, value in re.findall(r"^(\w+)=(.*)$", service, re.M):
+            settings.setdefault(key, []).append(value.strip())
     return name, settings
 
 

@@ -1,8 +1,12 @@
-//! The operator's commands. Each command is a public function, and a subcommand that prints the result of the function: for
-//! people, or with `--json` for programs.
+//! The operator's commands. Each command is a public function, which the admin API calls too, and a subcommand that prints
+//! the result of the function: for people, or with `--json` for programs.
 
 pub mod account;
+pub mod admin_key;
+pub mod author;
+pub mod console_session;
 pub mod credits;
+pub mod error;
 pub mod key;
 pub mod link;
 pub mod log;
@@ -24,10 +28,16 @@ use linkledger_service::{
     databases::{DatabaseSettings, Databases},
     doctor::admission,
     failure,
+    operator::Operator,
 };
 use serde::Serialize;
 use sqlx::PgPool;
 
+use self::author::{new_idempotency_key, parse_idempotency_key};
+pub use self::{
+    author::{Author, Request},
+    error::{AdminError, AdminRefusal, AdminResult, Done},
+};
 use crate::config::DatabaseConfig;
 
 /// Maximum number of sessions of one command.
@@ -44,6 +54,9 @@ pub enum AdminCommand {
     /// API keys.
     #[command(subcommand)]
     Key(key::KeySubcommand),
+    /// Keys of the admin API.
+    #[command(subcommand)]
+    AdminKey(admin_key::AdminKeySubcommand),
     /// Credits of accounts.
     #[command(subcommand)]
     Credits(credits::CreditsSubcommand),
@@ -77,13 +90,26 @@ pub type AdminCommandOptions = Options<DatabaseConfig>;
 /// Options of a command on the log and on the read tables.
 pub type LogAndReadOptions = Options<DatabaseSettings>;
 
-/// Arguments of a command, and the options of all commands.
+/// Arguments of a command that changes something, its author, and the options of all commands.
 #[derive(Debug, Clone, Args)]
-pub struct WithOptions<T: Args> {
+pub struct Authored<T: Args> {
     #[command(flatten)]
-    pub request: T,
+    pub arguments: T,
+    #[command(flatten)]
+    pub operator: Operator,
     #[command(flatten)]
     pub options: AdminCommandOptions,
+}
+
+/// Arguments of a command that takes effect once for an idempotency key.
+#[derive(Debug, Clone, Args)]
+pub struct Keyed<T: Args> {
+    #[command(flatten)]
+    pub authored: Authored<T>,
+    /// Name of this request, such as the number of an invoice: 1 to 128 printable ASCII characters. A request
+    /// of the same kind with a used name has no effect and prints the first result [default: a new UUID].
+    #[arg(long, value_name = "KEY", value_parser = parse_idempotency_key)]
+    pub idempotency_key: Option<String>,
 }
 
 /// Runs the command and prints its result.
@@ -95,11 +121,63 @@ pub async fn run(command: AdminCommand, clock: &dyn Clock) -> anyhow::Result<()>
         AdminCommand::Migrate(options) => migrate::run(&options).await,
         AdminCommand::Account(command) => account::run(command, clock).await,
         AdminCommand::Key(command) => key::run(command, clock).await,
+        AdminCommand::AdminKey(command) => admin_key::run(command, clock).await,
         AdminCommand::Credits(command) => credits::run(command, clock).await,
         AdminCommand::Link(command) => link::run(command, clock).await,
         AdminCommand::Relay(command) => relay::run(command).await,
         AdminCommand::Topic(command) => topic::run(command).await,
         AdminCommand::Log(command) => log::run(command).await,
+    }
+}
+
+impl AdminCommand {
+    /// Returns true if a failure of the command is printed as JSON: of the commands that the admin API has too.
+    pub(crate) const fn prints_json(&self) -> bool {
+        match self {
+            Self::Account(command) => command.options().json,
+            Self::Key(command) => command.options().json,
+            Self::AdminKey(command) => command.options().json,
+            Self::Credits(command) => command.options().json,
+            Self::Link(command) => command.options().json,
+            Self::Migrate(_) | Self::Relay(_) | Self::Topic(_) | Self::Log(_) => false,
+        }
+    }
+}
+
+impl<T: Args> Authored<T> {
+    /// Returns the request of the command, without an idempotency key.
+    fn request<'a>(&self, pool: &'a PgPool, clock: &'a dyn Clock) -> Request<'a> {
+        Request::new(pool, clock, &Author::Operator(self.operator.name()))
+    }
+}
+
+impl<T: Args> Keyed<T> {
+    const fn arguments(&self) -> &T {
+        &self.authored.arguments
+    }
+
+    const fn options(&self) -> &AdminCommandOptions {
+        &self.authored.options
+    }
+
+    /// Returns the request of the command, with its idempotency key.
+    fn request<'a>(&self, pool: &'a PgPool, clock: &'a dyn Clock) -> Request<'a> {
+        let key = self.idempotency_key.clone();
+        let key = key.unwrap_or_else(|| new_idempotency_key(clock));
+        self.authored.request(pool, clock).once(key)
+    }
+}
+
+impl<T> Done<T> {
+    /// Returns a note for people if this command has not made the change.
+    const fn note(&self) -> &'static str {
+        if self.replayed {
+            " (replayed: an earlier command with the same key did this)"
+        } else if self.has_changed() {
+            ""
+        } else {
+            " (unchanged)"
+        }
     }
 }
 
@@ -134,8 +212,37 @@ async fn connect(url: &str, kind: SessionKind, connections_max: u32) -> anyhow::
     let pool = linkledger_event_store::pool(url, kind, connections_max)
         .context("invalid --database-url")?;
     let checked = linkledger_event_store::check_connection(url).await;
-    checked.map_err(|error| failure::unreachable_database(url, &error))?;
+    checked.map_err(|error| AdminError::Unavailable(failure::unreachable_database(url, &error)))?;
     Ok(pool)
+}
+
+/// Outcome of a command, with the members that the admin API answers, and what its headers tell there.
+#[derive(Serialize)]
+struct PrintedOutcome<'a, T> {
+    #[serde(flatten)]
+    value: &'a T,
+    /// True if this command has changed something.
+    changed: bool,
+    /// True if an earlier command with the same idempotency key has made the change.
+    replayed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+}
+
+/// Prints the outcome of a request: `text` for people, or JSON for programs.
+fn print_done<T: Serialize>(
+    options: &AdminCommandOptions,
+    request: &Request<'_>,
+    done: &Done<T>,
+    text: &str,
+) -> anyhow::Result<()> {
+    let outcome = PrintedOutcome {
+        value: &done.value,
+        changed: done.has_changed(),
+        replayed: done.replayed,
+        idempotency_key: request.idempotency_key.as_deref(),
+    };
+    print(options.json, &outcome, text)
 }
 
 /// Prints a result: `text` for people, or `value` as JSON for programs.

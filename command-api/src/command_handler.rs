@@ -1,6 +1,6 @@
-//! Runs one batch of commands in one transaction: locks the accounts, loads, reserves slugs, decides, appends and commits.
+//! Runs a commit group in one transaction: locks the accounts, loads, reserves slugs, decides, appends and commits.
 
-mod batch_failure;
+mod group_failure;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,11 +9,11 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{
-        CommandBatch, CommandOutcome, CreateTerms, DecisionInput, EVENTS_MAX, IdempotencyKey,
+    clock::{Clock, new_uuid},
+    commands::{
+        CommandOutcome, CommitGroup, CreateTerms, DecisionInput, EVENTS_MAX, IdempotencyKey,
         LinkCommand, LoadedState, SlugPlan, SlugPlanInput, with_ids,
     },
-    clock::{Clock, new_uuid},
     credits::Credits,
     envelope::{NewEvent, RecordedEvent},
     id::{AccountId, EventId, LinkId},
@@ -37,20 +37,19 @@ use metrics::histogram;
 use sqlx::{Connection as _, PgConnection, PgPool};
 
 use crate::{committed_events::CommittedEvents, renderer};
-pub(crate) use batch_failure::BatchFailure;
+pub(crate) use group_failure::GroupFailure;
 
-/// Timeout of COMMIT. A batch that turns out not to be committed must be retried before
+/// Timeout of COMMIT. A commit group that turns out not to be committed must be retried before
 /// the deadlines of its commands.
 const COMMIT_TIME_MAX: Duration = Duration::from_secs(3);
 /// Time for which an unknown outcome of COMMIT is looked up before the callers get 504.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Timeout of one such lookup: the lookup may wait for the locks of the other
-/// transaction.
+/// Timeout of one such lookup: the lookup may wait for the locks of the other transaction.
 const LOOKUP_TIME_MAX: Duration = Duration::from_secs(3);
 /// Delay between two lookups.
 const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Runs batches against the event store.
+/// Runs commit groups against the event store.
 pub struct CommandHandler {
     /// Sessions of kind `Writer`.
     pub pool: PgPool,
@@ -81,7 +80,7 @@ pub struct Decision<T = CommandOutcome> {
     pub credits: Credits,
 }
 
-/// Result of an attempt, for one command of the batch.
+/// Result of an attempt, for one command of the commit group.
 pub(crate) enum AttemptResult {
     /// The command is decided.
     Decided(Decision),
@@ -91,13 +90,13 @@ pub(crate) enum AttemptResult {
     SlugNotReserved,
 }
 
-/// A batch that is decided and appended, but perhaps not committed.
-struct UncommittedBatch {
-    /// Result of each command of the batch, in order.
+/// A commit group that is decided and appended, but perhaps not committed.
+struct UncommittedGroup {
+    /// Result of each command of the commit group, in order.
     results: Vec<AttemptResult>,
-    /// Accounts that this batch locks.
+    /// Accounts that this commit group locks.
     account_ids: Vec<AccountId>,
-    /// Appended events, which are in the log if and only if the batch is committed.
+    /// Appended events, which are in the log if and only if the commit group is committed.
     events: Vec<RecordedEvent>,
     /// Instant at which the accounts were locked.
     locked_at: Instant,
@@ -108,23 +107,23 @@ impl CommandHandler {
     /// result for each command.
     ///
     /// # Errors
-    /// Returns an error if no command of the batch has run, or if the outcome of COMMIT is unknown.
+    /// Returns an error if no command of the commit group has run, or if the outcome of COMMIT is unknown.
     pub(crate) async fn attempt<'c>(
         &self,
         locks: AccountLocks,
         commands: impl FnOnce() -> Vec<&'c LinkCommand>,
-    ) -> Result<Vec<AttemptResult>, BatchFailure> {
+    ) -> Result<Vec<AttemptResult>, GroupFailure> {
         let mut connection = self
             .pool
             .acquire()
             .await
-            .map_err(BatchFailure::before_commit)?;
+            .map_err(GroupFailure::before_commit)?;
         let run = self.run(&mut connection, locks, commands).await;
-        let (batch, commit_error) = run.map_err(|error| {
+        let (group, commit_error) = run.map_err(|error| {
             if ends_session(&error) {
                 connection.close_on_drop();
             }
-            BatchFailure::before_commit(error)
+            GroupFailure::before_commit(error)
         })?;
         if let Some(error) = commit_error {
             // The server may have committed before any error.
@@ -134,40 +133,40 @@ impl CommandHandler {
             );
             // Detached from the pool, so that the lookup gets another session.
             drop(connection.detach());
-            if !self.is_committed(&batch).await? {
-                return Err(BatchFailure::Transient(error));
+            if !self.is_committed(&group).await? {
+                return Err(GroupFailure::Transient(error));
             }
         }
-        self.committed.add(batch.events, batch.locked_at);
-        Ok(batch.results)
+        self.committed.add(group.events, group.locked_at);
+        Ok(group.results)
     }
 
-    /// Runs the transaction of a batch. Returns the error of COMMIT, if any, with the batch.
+    /// Runs the transaction of a commit group. Returns the group with the error of COMMIT, if any.
     async fn run<'c>(
         &self,
         connection: &mut PgConnection,
         locks: AccountLocks,
         commands: impl FnOnce() -> Vec<&'c LinkCommand>,
-    ) -> sqlx::Result<(UncommittedBatch, Option<sqlx::Error>)> {
+    ) -> sqlx::Result<(UncommittedGroup, Option<sqlx::Error>)> {
         let began_at = Instant::now();
         let deciding = async {
             let mut tx = connection.begin().await?;
-            let batch = self.decide(&mut tx, locks, commands).await?;
-            Ok::<_, sqlx::Error>((tx, batch))
+            let group = self.decide(&mut tx, locks, commands).await?;
+            Ok::<_, sqlx::Error>((tx, group))
         };
-        let (tx, batch) = within(ANSWER_TIME_MAX, deciding).await?;
-        histogram!(APPEND_LOCK_WAIT_SECONDS).record(batch.locked_at - began_at);
-        if batch.events.is_empty() {
-            // Without events no commit is needed: the refusals were right while the accounts were locked.
+        let (tx, group) = within(ANSWER_TIME_MAX, deciding).await?;
+        histogram!(APPEND_LOCK_WAIT_SECONDS).record(group.locked_at - began_at);
+        if group.events.is_empty() {
+            // Without events no commit is needed: the rejections were right while the accounts were locked.
             within(ANSWER_TIME_MAX, tx.rollback()).await?;
-            return Ok((batch, None));
+            return Ok((group, None));
         }
         let commit_began_at = Instant::now();
         let committed = within(COMMIT_TIME_MAX, tx.commit()).await;
         histogram!(APPEND_COMMIT_SECONDS).record(commit_began_at.elapsed());
         fail_point::reached("writer.committed");
-        histogram!(APPEND_LOCK_HOLD_SECONDS).record(batch.locked_at.elapsed());
-        Ok((batch, committed.err()))
+        histogram!(APPEND_LOCK_HOLD_SECONDS).record(group.locked_at.elapsed());
+        Ok((group, committed.err()))
     }
 
     async fn decide<'c>(
@@ -175,7 +174,7 @@ impl CommandHandler {
         tx: &mut PgConnection,
         locks: AccountLocks,
         commands: impl FnOnce() -> Vec<&'c LinkCommand>,
-    ) -> sqlx::Result<UncommittedBatch> {
+    ) -> sqlx::Result<UncommittedGroup> {
         let (credits, commands) = match locks {
             AccountLocks::SkipLocked => {
                 let commands = commands();
@@ -195,7 +194,7 @@ impl CommandHandler {
         let ids = self.new_ids(&commands);
         let state = self.load(tx, &commands, &ids, credits).await?;
         histogram!(APPEND_LOAD_SECONDS).record(locked_at.elapsed());
-        let mut decisions = CommandBatch::new(&self.terms, renderer::CURRENT, state);
+        let mut decisions = CommitGroup::new(&self.terms, renderer::CURRENT, state);
         let mut decided = with_ids(&commands, &ids).map(|(command, ids)| {
             let Some(outcome) = decisions.decide(command, ids) else {
                 return AttemptResult::SlugNotReserved;
@@ -222,7 +221,7 @@ impl CommandHandler {
             });
             CommandOutcome::set_positions(outcomes, &appended);
         }
-        Ok(UncommittedBatch {
+        Ok(UncommittedGroup {
             results,
             account_ids: decided.credits.into_keys().collect(),
             events: appended,
@@ -240,7 +239,7 @@ impl CommandHandler {
     ) -> sqlx::Result<LoadedState> {
         let stored = idempotency::find_creates_in_tx(tx, &keys(commands)).await?;
         let links = links::load_in_tx(tx, &link_ids(commands)).await?;
-        let taken = find_taken(tx, &SlugPlan::slugs_of_bulks(commands)).await?;
+        let taken = find_taken(tx, &SlugPlan::slugs_of_batches(commands)).await?;
         let input = SlugPlanInput {
             credits: &credits,
             stored: &stored,
@@ -267,14 +266,14 @@ impl CommandHandler {
         })
     }
 
-    /// Returns true if the batch was committed. Looks up the batch on another session, with retries.
-    async fn is_committed(&self, batch: &UncommittedBatch) -> Result<bool, BatchFailure> {
+    /// Returns true if the commit group was committed. Looks up its events on another session, with retries.
+    async fn is_committed(&self, group: &UncommittedGroup) -> Result<bool, GroupFailure> {
         let until = tokio::time::Instant::now() + RESOLVE_TIME_MAX;
         loop {
-            match within(LOOKUP_TIME_MAX, self.look_up(batch)).await {
+            match within(LOOKUP_TIME_MAX, self.look_up(group)).await {
                 Ok(is_committed) => return Ok(is_committed),
                 Err(error) if is_lock_timeout(&error) || tokio::time::Instant::now() >= until => {
-                    return Err(BatchFailure::OutcomeUnknown(error));
+                    return Err(GroupFailure::OutcomeUnknown(error));
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -287,11 +286,11 @@ impl CommandHandler {
         }
     }
 
-    async fn look_up(&self, batch: &UncommittedBatch) -> sqlx::Result<bool> {
+    async fn look_up(&self, group: &UncommittedGroup) -> sqlx::Result<bool> {
         let mut tx = PoolTransaction::begin(&self.pool).await?;
-        // Waits for the end of the transaction of the batch, which may still be running.
-        accounts::lock_in_tx(&mut tx, &batch.account_ids).await?;
-        let is_committed = match batch.events.first() {
+        // Waits for the end of the transaction of the commit group, which may still be running.
+        accounts::lock_in_tx(&mut tx, &group.account_ids).await?;
+        let is_committed = match group.events.first() {
             Some(event) => log::contains_in_tx(&mut tx, event).await?,
             None => true,
         };
@@ -315,12 +314,12 @@ impl CommandHandler {
     }
 }
 
-/// Returns the folded slugs that belong to a link.
-async fn find_taken(tx: &mut PgConnection, folded: &[String]) -> sqlx::Result<HashSet<String>> {
-    if folded.is_empty() {
+/// Returns the lower-cased slugs that belong to a link.
+async fn find_taken(tx: &mut PgConnection, slug_keys: &[String]) -> sqlx::Result<HashSet<String>> {
+    if slug_keys.is_empty() {
         return Ok(HashSet::new());
     }
-    let taken = slugs::find_taken_in_tx(tx, folded).await?;
+    let taken = slugs::find_taken_in_tx(tx, slug_keys).await?;
     Ok(taken.into_iter().collect())
 }
 
@@ -343,7 +342,7 @@ fn keys(commands: &[&LinkCommand]) -> Vec<(AccountId, IdempotencyKey)> {
 
 fn link_ids(commands: &[&LinkCommand]) -> Vec<(AccountId, LinkId)> {
     let link_id = |command: &&LinkCommand| match command {
-        LinkCommand::Create(_) | LinkCommand::Bulk(_) => None,
+        LinkCommand::Create(_) | LinkCommand::Batch(_) => None,
         LinkCommand::Change(change) => Some((change.account_id, change.link_id?)),
     };
     let mut link_ids: Vec<_> = commands.iter().filter_map(link_id).collect();

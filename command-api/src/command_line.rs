@@ -19,7 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Creates links for credits, and holds the operator's commands on accounts, keys and credits.
 ///
-/// Exit codes: 0 done, 1 not done (standard error says why), 2 the command line is wrong.
+/// Exit codes: 0 done; 1 not done (standard error says why); 2 the command line is wrong. Commands on accounts, keys,
+/// credits and links also: 4 there is no such account, key, link or entry; 5 it conflicts with what was done before;
+/// 6 refused for another reason; 7 not done, or the outcome is unknown: retry. With --json standard error is then
+/// {"code", "detail"}.
 #[derive(Parser)]
 #[command(name = "command-api", version)]
 struct Cli {
@@ -51,7 +54,10 @@ pub fn main() -> ExitCode {
 }
 
 async fn run_command_line() -> ExitCode {
-    let outcome = match settings::parse::<Cli>().command {
+    let command = settings::parse::<Cli>().command;
+    let prints_json =
+        matches!(&command, CommandApiCommand::Admin(command) if command.prints_json());
+    let outcome = match command {
         CommandApiCommand::Serve(serve) => run(*serve).await,
         CommandApiCommand::Health(internal) => health::check(internal.address).await,
         CommandApiCommand::CheckConfig(check) => {
@@ -63,17 +69,28 @@ async fn run_command_line() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let text = failure::text(&error);
+            let printed = if prints_json {
+                admin::error::problem(&error, &text)
+            } else {
+                format!("error: {text}")
+            };
             // If standard error is closed, the message is lost.
-            writeln!(std::io::stderr(), "error: {}", failure::text(&error)).ok();
-            ExitCode::FAILURE
+            writeln!(std::io::stderr(), "{printed}").ok();
+            ExitCode::from(admin::error::exit_code(&error))
         }
     }
 }
 
 async fn run(arguments: CommandApiSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("command-api", &arguments.listen.telemetry, "info")?;
+    let admin = match arguments.listen.admin_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let listeners = CommandApiListeners {
         api: listen(arguments.listen.api_listen).await?,
+        admin,
         internal: listen(arguments.listen.internal.address).await?,
     };
     let clock = Arc::new(SystemClock);

@@ -1,11 +1,12 @@
-//! The path of a command to its batch: a bounded queue for each writer, and the idempotency keys in flight.
+//! The path of a command to its commit group: a bounded queue for each writer, and the idempotency keys in flight.
 //!
-//! Each account belongs to one writer, by hash. While a writer's batch commits, the writer's queue collects the next batch.
-//! An account with many commands, or that another process locks, gets a lane beside the batches of the other accounts.
+//! Each account belongs to one writer, by hash. While a commit group commits, the writer's queue collects the next one.
+//! An account with many commands, or that another process locks, gets a dedicated transaction beside the commit groups
+//! of the other accounts.
 
 mod account_queues;
-mod batch_run;
-mod bulk;
+mod batch_admission;
+mod group_run;
 mod in_flight;
 mod writer;
 
@@ -15,19 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::batch::{
-    CommandOutcome, Created, KeyedCreate, LinkChange, LinkCommand, Outcome, SettledLink,
+use linkledger_core::commands::{
+    ChangeResult, CommandOutcome, Created, KeyedCreate, LinkChange, LinkCommand, Outcome,
 };
-use linkledger_service::metrics::COMMANDS_EXPIRED_TOTAL;
-use metrics::counter;
 
 use crate::command_handler::{CommandHandler, Decision};
 use in_flight::{CreateInFlight, CreatesInFlight, KeyEntry, PendingReply, ReplyReceiver};
 pub use writer::Writer;
-use writer::{LANES_MAX, WriterQueue};
+use writer::{DEDICATED_MAX, WriterQueue};
 
-/// Number of sessions with the database for each writer: for its batches and for its lanes.
-pub const SESSIONS_PER_WRITER: u32 = 1 + LANES_MAX;
+/// Number of sessions with the database for each writer: for its commit groups and for its dedicated transactions.
+pub const SESSIONS_PER_WRITER: u32 = 1 + DEDICATED_MAX;
 
 /// Deadline of a command in the queue. A command that has not run by then is answered
 /// `overloaded`, or `storage_unavailable` if the database failed.
@@ -57,7 +56,7 @@ pub enum Unavailable {
     Failed,
 }
 
-/// A command that waits for its batch.
+/// A command that waits for its commit group.
 #[derive(Debug)]
 pub struct QueuedCommand {
     pub(crate) command: LinkCommand,
@@ -106,7 +105,6 @@ impl CommandQueue {
     /// Returns the queue, and a writer for each handler, which the caller must run. The writers end
     /// after the queue is dropped and all its commands are answered.
     pub fn new(handlers: Vec<CommandHandler>) -> (Self, Vec<Writer>) {
-        counter!(COMMANDS_EXPIRED_TOTAL).increment(0);
         let writers = handlers.into_iter().enumerate();
         let writers: Vec<_> = writers
             .map(|(number, handler)| Writer::new(number, handler))
@@ -144,7 +142,7 @@ impl CommandQueue {
     ///
     /// # Errors
     /// Returns why there is no decision now.
-    pub async fn submit_change(&self, change: LinkChange) -> Reply<Outcome<Arc<SettledLink>>> {
+    pub async fn submit_change(&self, change: LinkChange) -> Reply<Outcome<Arc<ChangeResult>>> {
         let command = LinkCommand::Change(change);
         let reply = self.submit(command, PendingReply::unkeyed()).await;
         let Decision { outcome, credits } = reply?;

@@ -12,7 +12,7 @@ use linkledger_core::{envelope::RecordedEvent, shard::Position};
 use linkledger_event_store::log::{PerShard, ReadFrom};
 use tokio::sync::Notify;
 
-/// Most waiting events: a few full batches of the writers. A relay that is further behind reads the log.
+/// Most waiting events: a few full commit groups. A relay that is further behind reads the log.
 const EVENTS_MAX: usize = 2_000;
 /// Most bytes of their payloads.
 const BYTES_MAX: usize = 4 << 20;

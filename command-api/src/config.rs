@@ -10,7 +10,7 @@ use linkledger_core::{
 };
 use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_service::{
-    internal_listener::InternalHosts,
+    internal_listener::AdminAllowedHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
     telemetry::TelemetryConfig,
 };
@@ -100,11 +100,11 @@ pub struct CommandApiConfig {
     /// <https://app.example.com>; none by default.
     #[arg(long, env = "CORS_ALLOWED_ORIGINS", value_delimiter = ',')]
     pub cors_allowed_origins: Vec<Origin>,
-    /// Number of writers; each commits one batch of commands at a time. On a machine with few cores,
+    /// Number of writers; each commits one group of commands at a time. On a machine with few cores,
     /// few writers are faster than many.
-    #[arg(long, env = "WRITERS", default_value_t = 1,
+    #[arg(long, env = "WRITER_THREADS", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub writers: u16,
+    pub writer_threads: u16,
     /// Name of this process among all processes that relay events: unique, and the same after a
     /// restart [default: the host's name].
     #[arg(long, env = "INSTANCE_ID")]
@@ -115,7 +115,7 @@ pub struct CommandApiConfig {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub api_keys_cached_max: u32,
     #[command(flatten)]
-    pub internal_hosts: InternalHosts,
+    pub admin_allowed_hosts: AdminAllowedHosts,
 }
 
 impl CommandApiConfig {
@@ -132,6 +132,9 @@ pub struct CommandApiListenConfig {
     /// Address of the API's listener.
     #[arg(long, env = "COMMAND_API_LISTEN", default_value = "127.0.0.1:8082")]
     pub api_listen: SocketAddr,
+    /// Address of the listener for the writes of the admin API; never reachable from outside [default: no admin API].
+    #[arg(long, env = "ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub internal: CommandApiInternalListen,
     #[command(flatten)]

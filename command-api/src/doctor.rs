@@ -10,7 +10,8 @@ use linkledger_service::{
 };
 
 use crate::{
-    READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX,
+    ADMIN_CONNECTIONS_MAX, ENTRANCE_CONNECTIONS_MAX, READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX,
+    SEALER_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, RETENTION_DAYS, WantedTopics},
     command_queue::SESSIONS_PER_WRITER,
     config::CommandApiSettings,
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 11] = [
+const RIGHTS: [Privilege; 13] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.log_meta", "UPDATE (link_price)"),
     ("event_store.accounts", "UPDATE"),
@@ -28,8 +29,16 @@ const RIGHTS: [Privilege; 11] = [
     ("event_store.events", "SELECT"),
     ("event_store.events", "INSERT"),
     ("event_store.api_keys", "SELECT"),
+    ("event_store.api_keys", "INSERT"),
     ("event_store.api_keys", "UPDATE"),
+    ("event_store.console_sessions", "DELETE"),
     ("event_store.log_segments", "INSERT"),
+];
+/// Further rights that the admin API needs.
+const ADMIN_RIGHTS: [Privilege; 3] = [
+    ("event_store.accounts", "INSERT"),
+    ("event_store.console_sessions", "INSERT"),
+    ("event_store.admin_keys", "SELECT"),
 ];
 /// Rights that the relay needs, which may connect with a separate user.
 const RELAY_RIGHTS: [Privilege; 4] = [
@@ -61,15 +70,21 @@ pub fn check_config(settings: &CommandApiSettings) -> Vec<Finding> {
 /// Examines the settings, and the database and the topic that they name.
 pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let connections_max = u32::from(config.writers) * SESSIONS_PER_WRITER
+    let mut connections_max = u32::from(config.writer_threads) * SESSIONS_PER_WRITER
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
-        + SEALER_CONNECTIONS_MAX;
+        + SEALER_CONNECTIONS_MAX
+        + ENTRANCE_CONNECTIONS_MAX;
+    let mut rights = RIGHTS.to_vec();
+    if settings.listen.admin_listen.is_some() {
+        connections_max += ADMIN_CONNECTIONS_MAX;
+        rights.extend(ADMIN_RIGHTS);
+    }
     let patient = DatabaseRequirements {
         kind: SessionKind::Writer,
         allows_unsafe: config.allow_unsafe_postgres,
         connections_max,
-        rights: &RIGHTS,
+        rights: &rights,
         role: "linkledger_command_api",
     };
     let mut findings = check_config(settings);

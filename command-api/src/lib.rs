@@ -4,6 +4,7 @@
 //! [`admin`] holds the operator's commands.
 
 pub mod admin;
+pub mod admin_routes;
 pub mod command_handler;
 pub mod command_line;
 pub mod command_queue;
@@ -22,15 +23,17 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use axum::Router;
 use futures::future::BoxFuture;
-use linkledger_core::{api_key::Scope, batch::CreateTerms, clock::Clock, link::DestinationRules};
+use linkledger_core::{
+    api_key::Scope, clock::Clock, commands::CreateTerms, link::DestinationRules,
+};
 use linkledger_event_store::{
     SessionKind, log_meta,
     migrations::{self, Schema},
     time_limit::{ANSWER_TIME_MAX, within},
 };
 use linkledger_http::{
-    answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-    observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
+    admin_gate::AdminGate, answer::AnswerSettings, authentication::Authenticator, cors,
+    gate::RouteGate, observe::ServiceName, rate_limit::RequestClass, served_hosts::ServedHosts,
 };
 use linkledger_service::{
     doctor::{same_database, server},
@@ -42,6 +45,7 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use admin_routes::{AdminState, enter_console::ConsoleEntrance};
 use command_handler::CommandHandler;
 use command_queue::{CommandQueue, SESSIONS_PER_WRITER};
 use committed_events::CommittedEvents;
@@ -60,10 +64,17 @@ const RELAY_CONNECTIONS_MAX: u32 = 2;
 /// server does not answer the ping of the other ([`linkledger_event_store::pool`]).
 const SEALER_CONNECTIONS_MAX: u32 = 2;
 
+/// Maximum number of sessions of the admin API, whose requests wait for each other and never for links.
+const ADMIN_CONNECTIONS_MAX: u32 = 4;
+/// Maximum number of sessions that exchange the codes of console sessions, which anybody may send.
+const ENTRANCE_CONNECTIONS_MAX: u32 = 2;
+
 /// The running service without its sockets.
 pub struct CommandApi {
     /// Routes of the API that write.
     pub router: Router,
+    /// Routes of the admin API that write.
+    pub admin: Router,
     /// Readiness of the service.
     pub readiness: Readiness,
 }
@@ -72,6 +83,8 @@ pub struct CommandApi {
 pub struct CommandApiListeners {
     /// Socket of the API, behind the ingress.
     pub api: TcpListener,
+    /// Socket of the admin API; `None` for no admin API.
+    pub admin: Option<TcpListener>,
     /// Socket of operators, probes and Prometheus.
     pub internal: TcpListener,
 }
@@ -115,21 +128,15 @@ async fn start_unboxed(
             committed: Arc::clone(&committed),
         })
     };
-    let handlers: sqlx::Result<Vec<_>> = (0..config.writers.max(1)).map(|_| handler()).collect();
+    let handlers: sqlx::Result<Vec<_>> = (0..config.writer_threads.max(1))
+        .map(|_| handler())
+        .collect();
     let (queue, writers) = CommandQueue::new(handlers?);
     for writer in writers {
         tasks.spawn_essential_on_thread("writer", writer.run(tasks.shutdown()));
     }
 
-    let relay_url = config.relay_database_url();
-    // `SessionKind::Reader` fits sessions that read, and that write single rows.
-    let relay_pool =
-        linkledger_event_store::pool(relay_url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
-    let owner = config.instance_id.clone();
-    let owner = owner.unwrap_or_else(|| format!("{}:command-api", lifecycle::host_name()));
-    let mut relay = Relay::new(relay_pool, publisher, owner, committed);
-    relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
-    tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
+    start_relay(&config, publisher, committed, tasks)?;
 
     // A reader like the relay: the sealer reads, and writes single rows.
     let sealer_pool =
@@ -141,6 +148,12 @@ async fn start_unboxed(
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
     tasks.spawn_essential("end of the log", end);
 
+    let admin_state = admin_state(&config, &clock, &log_epoch)?;
+    let entrance = ConsoleEntrance {
+        pool: linkledger_event_store::pool(url, SessionKind::Writer, ENTRANCE_CONNECTIONS_MAX)?,
+        clock: Arc::clone(&clock),
+    };
+    let admin = admin_router(&config, readers.clone(), admin_state);
     let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
@@ -160,13 +173,60 @@ async fn start_unboxed(
         hosts: ServedHosts::new(&config.base_url, &config.allowed_hosts),
         service: ServiceName::CommandApi,
     };
-    let routes = routes::router(state, gate, settings);
+    let routes = routes::router(state, gate, entrance.router(), settings);
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(CommandApi {
         router: cors::allow(routes, &config.cors_allowed_origins),
+        admin,
         readiness,
     })
+}
+
+/// Starts the relay.
+fn start_relay(
+    config: &CommandApiConfig,
+    publisher: KafkaPublisher,
+    committed: Arc<CommittedEvents>,
+    tasks: &mut Tasks,
+) -> sqlx::Result<()> {
+    let url = config.relay_database_url();
+    // `SessionKind::Reader` fits sessions that read, and that write single rows.
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, RELAY_CONNECTIONS_MAX)?;
+    let owner = config.instance_id.clone();
+    let owner = owner.unwrap_or_else(|| format!("{}:command-api", lifecycle::host_name()));
+    let mut relay = Relay::new(pool, publisher, owner, committed);
+    relay.batch_interval_max = Duration::from_millis(config.relay_batch_interval_ms.into());
+    tasks.spawn_essential("relay", relay.run(tasks.shutdown()));
+    Ok(())
+}
+
+/// Returns the state of the admin API, with sessions of its own.
+fn admin_state(
+    config: &CommandApiConfig,
+    clock: &Arc<dyn Clock>,
+    log_epoch: &LogEpoch,
+) -> sqlx::Result<AdminState> {
+    let url = config.database.log_url();
+    Ok(AdminState {
+        pool: linkledger_event_store::pool(url, SessionKind::Writer, ADMIN_CONNECTIONS_MAX)?,
+        clock: Arc::clone(clock),
+        log_epoch: log_epoch.clone(),
+        base_url: config.base_url.as_str().into(),
+    })
+}
+
+/// Returns the routes of the admin API. Keys are looked up by `readers`: commands that wait for a locked account must
+/// not keep anybody from revoking a key.
+fn admin_router(config: &CommandApiConfig, readers: PgPool, state: AdminState) -> Router {
+    let gate = AdminGate::new(readers, Arc::clone(&state.clock), RequestClass::Write);
+    let settings = AnswerSettings {
+        base_url: config.base_url.as_str().into(),
+        short_base_url: config.short_base_url.as_str().into(),
+        hosts: ServedHosts::internal(config.admin_allowed_hosts.clone()),
+        service: ServiceName::AdminApi,
+    };
+    admin_routes::router(state, &gate, settings)
 }
 
 /// Returns the rules for destinations. A link to a name under which this installation answers could loop.
@@ -227,7 +287,7 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown);
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = config.internal_hosts.clone();
+        let hosts = config.admin_allowed_hosts.clone();
         let service = start(config, clock, &mut tasks).await?;
         let internal =
             internal_listener::router(service.readiness, tasks.shutdown(), recorder, hosts);
@@ -238,6 +298,9 @@ pub fn serve(
             internal,
         );
         lifecycle::serve_behind_ingress(&mut tasks, "api listener", listeners.api, service.router);
+        if let Some(listener) = listeners.admin {
+            lifecycle::serve_behind_ingress(&mut tasks, "admin listener", listener, service.admin);
+        }
         tasks.join().await
     })
 }

@@ -80,6 +80,9 @@ const SHARD_EVENTS_MAX: i64 = 1_000;
 /// Timeout for a few statements, for a server that does not answer: one that answers ends each statement after
 /// its `statement_timeout`.
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest time of the hand-over at the end. The database may not answer, and a process has 20 s in all to end; after
+/// 3 s another process takes the lease anyway.
+const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(5);
 /// First backoff after a failure.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest backoff: short enough to keep the lease meanwhile, and long enough that the pool then
@@ -185,13 +188,14 @@ impl Relay {
                     }
                 }
                 Err(error) => {
-                    self.failed(begun, &error).await;
+                    let recorded = self.failed(begun, &error);
+                    shutdown.run_until_cancelled(recorded).await;
                     timeout(backoff, shutdown.cancelled()).await.ok();
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
             }
         }
-        if let Err(error) = self.hand_over().await {
+        if let Err(error) = within(HAND_OVER_TIME_MAX, self.hand_over()).await {
             tracing::warn!(
                 error = %format!("{error:#}"),
                 "cannot release the lease of the relay; the lease expires in 3 s"

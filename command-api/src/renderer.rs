@@ -5,7 +5,7 @@
 //! than the member. Any other difference needs a second struct.
 
 use linkledger_core::{
-    batch::SettledCreate,
+    commands::CreateResult,
     id::LinkId,
     link::{
         Destination, Expiry, Tags,
@@ -26,7 +26,7 @@ pub const CURRENT: u8 = 1;
 
 /// Renders the body with renderer `settled.renderer`. Returns `None` if this release does not have
 /// the renderer.
-pub fn render(settled: &SettledCreate) -> Option<Vec<u8>> {
+pub fn render(settled: &CreateResult) -> Option<Vec<u8>> {
     let body = (settled.renderer == CURRENT).then(|| CreatedLink::of(settled))?;
     Some(serde_json::to_vec(&body).expect("strings and integers can be written"))
 }
@@ -67,7 +67,7 @@ pub(crate) struct CreatedLink<'a> {
 }
 
 impl<'a> CreatedLink<'a> {
-    fn of(settled: &'a SettledCreate) -> Self {
+    fn of(settled: &'a CreateResult) -> Self {
         let link = &settled.link;
         Self {
             id: link.link_id.to_string(),

@@ -97,8 +97,14 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     )
 }
 
-/// Returns all routes, with the checks before their handlers and the form of their answers.
-pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> Router {
+/// Returns all routes, with the checks before their handlers and the form of their answers. `console` has those that
+/// need no key.
+pub fn router(
+    state: WriteState,
+    gate: RouteGate,
+    console: Router,
+    settings: AnswerSettings,
+) -> Router {
     let mut batch_gate = gate.clone();
     batch_gate.class = RequestClass::Batch;
     let write_gate = gate;
@@ -109,6 +115,7 @@ pub fn router(state: WriteState, gate: RouteGate, settings: AnswerSettings) -> R
         .route(route_table::LINKS, write_gate.guard(links))
         .route(route_table::LINK_BATCH, batch_gate.guard(batch))
         .route(route_table::LINK, write_gate.guard(link))
-        .with_state(state);
+        .with_state(state)
+        .merge(console);
     with_problem_details(routes, settings)
 }

@@ -1,77 +1,17 @@
-//! API keys: `llk_`, 30 characters of base62, and a checksum of 6 characters
+//! API keys of accounts and admin keys of operators: secrets, scopes, and the events of API keys
 //! (`docs/api.md#api-keys`).
 
-use std::fmt;
+mod event;
+mod secret;
+mod state;
+#[cfg(test)]
+mod tests;
 
-use sha2::{Digest as _, Sha256};
-
-use crate::clock::random_text;
-
-/// Prefix of every API key that linkledger issues. Secret scanners search for the prefix,
-/// which must never change.
-const PREFIX: &str = "llk_";
-const RANDOM_LENGTH: usize = 30;
-const CHECKSUM_LENGTH: usize = 6;
-const KEY_LENGTH: usize = PREFIX.len() + RANDOM_LENGTH + CHECKSUM_LENGTH;
-/// Length of the prefix of a key that may be shown, for people to recognise the key.
-const SHOWN_LENGTH: usize = PREFIX.len() + 4;
-const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-/// The secret text of an API key. `Debug` shows only the prefix that may be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Generates a key with about 178 random bits.
-    pub fn generate() -> Self {
-        let body = format!("{PREFIX}{}", random_text(BASE62, RANDOM_LENGTH));
-        let checksum = checksum(&body);
-        Self(body + &checksum)
-    }
-
-    /// Parses a key. Returns `None` if the format or the checksum is wrong.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_base62 = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if text.len() != KEY_LENGTH || !text.is_ascii() {
-            return None;
-        }
-        let (body, given_checksum) = text.split_at(KEY_LENGTH - CHECKSUM_LENGTH);
-        let random = body.strip_prefix(PREFIX)?;
-        (is_base62(random) && checksum(body) == given_checksum).then(|| Self(text.to_owned()))
-    }
-
-    /// Returns the SHA-256 hash, which is stored in place of the key.
-    pub fn sha256(&self) -> [u8; 32] {
-        Sha256::digest(&self.0).into()
-    }
-
-    /// Returns the prefix that may be shown, to recognise the key by.
-    pub fn shown_prefix(&self) -> &str {
-        &self.0[..SHOWN_LENGTH]
-    }
-
-    /// Returns the secret text. Call `reveal` only to hand out a new key.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ApiKey({}…)", self.shown_prefix())
-    }
-}
-
-/// Returns the CRC32 of `body` in base62, most significant digit first.
-fn checksum(body: &str) -> String {
-    let mut rest = usize::try_from(crc32fast::hash(body.as_bytes())).expect("32 bits fit");
-    let mut digits = [b'0'; CHECKSUM_LENGTH];
-    for digit in digits.iter_mut().rev() {
-        *digit = BASE62[rest % BASE62.len()];
-        rest /= BASE62.len();
-    }
-    digits.iter().map(|digit| char::from(*digit)).collect()
-}
+pub use event::{
+    ApiKeyChanged, ApiKeyChanges, ApiKeyEvent, ApiKeyIssued, ApiKeyRevoked, ApiKeyRotated,
+};
+pub use secret::{AdminKey, ApiKey};
+pub use state::{KeyChangeRequest, KeyState};
 
 crate::named_enum! {
     /// A permission of an API key.
@@ -82,59 +22,35 @@ crate::named_enum! {
         LinksRead = "link:links.read",
         /// Permission to read the balance and the ledger.
         CreditsRead = "link:credits.read",
-        /// Permission to read figures of clicks.
+        /// Permission to read statistics of clicks.
         ClicksRead = "link:clicks.read",
+        /// Permission to read all events of the account.
+        EventsRead = "link:events.read",
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_generated_key_is_well_formed_and_unique() {
-        let key = ApiKey::generate();
-        assert_eq!(ApiKey::parse(key.reveal()), Some(key.clone()));
-        assert_ne!(ApiKey::generate(), key);
+crate::named_enum! {
+    /// A permission of an admin key.
+    pub enum AdminScope {
+        /// Permission to read everything.
+        Read = "admin:read",
+        /// Permission to create, change, suspend and resume accounts.
+        Accounts = "admin:accounts",
+        /// Permission to issue, change, rotate and revoke API keys of accounts.
+        Keys = "admin:keys",
+        /// Permission to change credits of accounts.
+        Credits = "admin:credits",
+        /// Permission to disable and enable links.
+        Links = "admin:links",
+        /// Permission to pause and resume followers of the log.
+        Operations = "admin:operations",
     }
+}
 
-    #[test]
-    fn checksum_equals_its_stored_value() {
-        // CRC32 of the body is 0x537ae574.
-        let body = "llk_000000000000000000000000000000";
-        assert_eq!(checksum(body), "1WmcQm");
-    }
-
-    #[test]
-    fn checksum_detects_any_wrong_character() {
-        let key = ApiKey::generate().reveal().to_owned();
-        for index in 0..key.len() {
-            let mut bytes = key.clone().into_bytes();
-            bytes[index] = if bytes[index] == b'x' { b'y' } else { b'x' };
-            assert_eq!(
-                ApiKey::parse(&String::from_utf8(bytes).unwrap()),
-                None,
-                "{index}"
-            );
-        }
-        for other in [
-            "",
-            "llk_",
-            &key[1..],
-            &format!("{key}0"),
-            &key.to_lowercase(),
-        ] {
-            assert_eq!(ApiKey::parse(other), None, "{other}");
-        }
-        assert_eq!(ApiKey::parse(&format!("llk_\u{e9}{}", &key[6..])), None);
-    }
-
-    #[test]
-    fn debug_output_hides_the_key() {
-        let key = ApiKey::generate();
-        assert_eq!(
-            format!("{key:?}"),
-            format!("ApiKey({}…)", &key.reveal()[..8])
-        );
+impl Scope {
+    /// Returns the names of the scopes, each once, in the order of [`Scope::ALL`].
+    pub fn names(scopes: &[Self]) -> Vec<String> {
+        let given = Self::ALL.into_iter().filter(|scope| scopes.contains(scope));
+        given.map(|scope| scope.name().to_owned()).collect()
     }
 }

@@ -1,13 +1,16 @@
-//! The credits of an account: granted, adjusted, charged, never below zero (`docs/api.md#credits`).
+//! The credits of an account: granted, adjusted, charged, given and taken back, never below zero
+//! (`docs/api.md#credits`).
 
 pub mod command;
 pub mod event;
 
-pub use command::{CreditsError, InsufficientCredits};
+pub use command::{BALANCE_MAX, CreditsError, GrantRequest, InsufficientCredits};
 pub use event::*;
 
 /// Highest price of a link: that of a whole batch is still a number of credits.
 pub const LINK_PRICE_MAX: i64 = 1_000_000_000_000;
+/// Maximal length of a reference, in characters.
+pub const REFERENCE_LENGTH_MAX: usize = 128;
 
 /// Credits of one account, derived from the events of the account's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

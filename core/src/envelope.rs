@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
+    account::AccountAfter,
     event::{DecodeError, Event},
     id::{AccountId, EventId},
     json::Fingerprint,
@@ -15,12 +16,19 @@ use crate::{
     shard::{Position, Shard},
 };
 
+/// Actor of an event that an operator has caused by the command line; owners see it for admin keys too.
+pub const OPERATOR: &str = "operator";
+
 /// Metadata of an event: circumstances that are not part of the fact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Id of the API key that requested the change, or the operator.
+    /// Id of the API key or of the admin key that requested the change, or `operator` for a command line.
+    /// Owners see `operator` for an admin key too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// Name of the person who ran the command line; only with the actor `operator`. Never published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
     /// Id of the request that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -35,6 +43,9 @@ pub struct Metadata {
     /// says to this release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<StateAfter>,
+    /// The account after the event; set on every event of an account itself. Never published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountAfter>,
 }
 
 /// State of a link after an event, as stored.
@@ -115,7 +126,8 @@ impl From<LinkState> for StateAfter {
 /// Idempotency key of an effect, and the fingerprint of the request's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyMark {
-    /// `create:<uuid>`, `grant:<key>` or `adjust:<key>`; unique within an account.
+    /// `create:<uuid>` of links, and `<kind>:<key>` of operators' requests, such as `grant:invoice-4711`; unique
+    /// within an account.
     pub key: String,
     /// Fingerprint of the request that had the effect.
     pub fingerprint: Fingerprint,

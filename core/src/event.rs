@@ -2,11 +2,18 @@
 //!
 //! The stored payload is also the `data` of the record on Kafka (`docs/events.md`).
 
+mod owner_view;
+
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    account::{AccountEvent, AccountResumed, AccountSuspended},
-    credits::{CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted},
+    account::{AccountChanged, AccountCreated, AccountEvent, AccountResumed, AccountSuspended},
+    api_key::{ApiKeyChanged, ApiKeyEvent, ApiKeyIssued, ApiKeyRevoked, ApiKeyRotated},
+    credits::{
+        CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted, CreditsRefunded,
+        CreditsRevoked,
+    },
     id::{AccountId, InvalidId, LinkId},
     link::{
         LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetailsChanged, LinkDisabled,
@@ -19,8 +26,10 @@ use crate::{
 pub enum Event {
     /// An event of a link's stream.
     Link(LinkEvent),
-    /// An event of an account's stream about its status.
+    /// An event of an account's stream about the account itself.
     Account(AccountEvent),
+    /// An event of an account's stream about one of its API keys.
+    ApiKey(ApiKeyEvent),
     /// An event of an account's stream about its credits.
     Credits(CreditsEvent),
 }
@@ -131,6 +140,14 @@ macro_rules! catalogue {
                 .expect("payloads are plain structs with string keys")
             }
 
+            /// Returns the payload as a JSON value.
+            fn payload_value(&self) -> Value {
+                match self {
+                    $(Self::$stream($event::$variant(payload)) => serde_json::to_value(payload),)+
+                }
+                .expect("payloads are plain structs with string keys")
+            }
+
             /// Reads a payload. Returns `None` for a type or version that this release does not write.
             fn read(
                 event_type: &str,
@@ -161,11 +178,19 @@ catalogue! {
     Link(LinkEvent::Deleted(LinkDeleted)) = "LinkDeleted", 1;
     Link(LinkEvent::Disabled(LinkDisabled)) = "LinkDisabled", 1;
     Link(LinkEvent::Enabled(LinkEnabled)) = "LinkEnabled", 1;
+    Account(AccountEvent::Created(AccountCreated)) = "AccountCreated", 1;
+    Account(AccountEvent::Changed(AccountChanged)) = "AccountChanged", 1;
     Account(AccountEvent::Suspended(AccountSuspended)) = "AccountSuspended", 1;
     Account(AccountEvent::Resumed(AccountResumed)) = "AccountResumed", 1;
+    ApiKey(ApiKeyEvent::Issued(ApiKeyIssued)) = "ApiKeyIssued", 1;
+    ApiKey(ApiKeyEvent::Changed(ApiKeyChanged)) = "ApiKeyChanged", 1;
+    ApiKey(ApiKeyEvent::Rotated(ApiKeyRotated)) = "ApiKeyRotated", 1;
+    ApiKey(ApiKeyEvent::Revoked(ApiKeyRevoked)) = "ApiKeyRevoked", 1;
     Credits(CreditsEvent::Granted(CreditsGranted)) = "CreditsGranted", 1;
     Credits(CreditsEvent::Adjusted(CreditsAdjusted)) = "CreditsAdjusted", 1;
     Credits(CreditsEvent::Charged(CreditsCharged)) = "CreditsCharged", 1;
+    Credits(CreditsEvent::Refunded(CreditsRefunded)) = "CreditsRefunded", 1;
+    Credits(CreditsEvent::Revoked(CreditsRevoked)) = "CreditsRevoked", 1;
 }
 
 impl Event {
@@ -173,7 +198,9 @@ impl Event {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Link(event) => Subject::Link(event.link_id()),
-            Self::Account(_) | Self::Credits(_) => Subject::Account(self.account_id()),
+            Self::Account(_) | Self::ApiKey(_) | Self::Credits(_) => {
+                Subject::Account(self.account_id())
+            }
         }
     }
 

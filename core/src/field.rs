@@ -65,17 +65,41 @@ listed! {
         /// The title is empty, longer than 200 characters or has a control character.
         TitleInvalid = ("title_invalid", "A title has 1 to 200 characters, and no control characters."),
         /// The external id is empty, longer than 128 characters or has another character.
-        ExternalIdInvalid = ("external_id_invalid", "Use 1 to 128 of A-Z, a-z, 0-9, '.', '_', ':', '/' and '-'."),
+        ExternalIdInvalid = ("external_id_invalid", "Use 1 to 128 of A-Z, a-z, 0-9, '.', '_', ':', '/' and '-'; the id of an account can also have '@', and is neither '.' nor '..'."),
         /// The tag is empty, longer than 64 characters or has another character.
         TagInvalid = ("tag_invalid", "Use 1 to 64 letters and digits of any script, spaces and . _ : - + # & / '; begin with a letter or a digit."),
         /// The link would have more than 20 tags.
         TooManyTags = ("too_many_tags", "A link has at most 20 tags."),
-        /// The expiry is not an instant of RFC 3339 with offset, or more than 100 years ahead.
-        ExpiresAtInvalid = ("expires_at_invalid", "Give an instant such as 2027-01-31T12:00:00Z, at most 100 years ahead."),
+        /// The expiry is not an instant of RFC 3339 with offset, or that of a link more than 100 years ahead.
+        ExpiresAtInvalid = ("expires_at_invalid", "Give an instant such as 2027-01-31T12:00:00Z; that of a link is at most 100 years ahead."),
         /// The expiry is not in the future.
         ExpiresAtInThePast = ("expires_at_in_the_past", "The instant must be in the future."),
         /// The link has no expiry.
         ExpiredUrlWithoutExpiresAt = ("expired_url_without_expires_at", "A link with this member also needs expires_at."),
+        /// The name, reason or description is empty, longer than 200 characters or not one printable line.
+        TextInvalid = ("text_invalid", "A text has 1 to 200 printable characters on one line, and no spaces at its ends."),
+        /// The reference is empty, longer than 128 characters or not printable ASCII.
+        ReferenceInvalid = ("reference_invalid", "A reference has 1 to 128 printable ASCII characters, and no spaces at its ends."),
+        /// The scope is unknown.
+        ScopeInvalid = ("scope_invalid", "The scopes are link:links.write, link:links.read, link:credits.read, link:clicks.read and link:events.read."),
+        /// The key would have no scope.
+        ScopesEmpty = ("scopes_empty", "A key has at least one scope."),
+        /// The number is no number of credits that a grant or an adjustment can have.
+        AmountInvalid = ("amount_invalid", "Give a whole number of credits: of a grant at least 1, of an adjustment any but 0."),
+        /// The number is no balance.
+        BalanceInvalid = ("balance_invalid", "Give a whole number of credits from 0 to 9007199254740991."),
+        /// The balance would exceed [`BALANCE_MAX`](crate::credits::BALANCE_MAX).
+        BalanceTooLarge = ("balance_too_large", "The balance would exceed 9007199254740991; give a smaller number."),
+        /// The way back from the console is no address of the web, or too long.
+        ReturnUrlInvalid = ("return_url_invalid", "Give an address that begins with https:// or http://, without a user name, of at most 2,048 bytes."),
+        /// The overlap is no number of seconds up to a week.
+        OverlapInvalid = ("overlap_invalid", "Give a whole number of seconds from 0 to 604800."),
+        /// The value is not a SHA-256.
+        SecretSha256Invalid = ("secret_sha256_invalid", "Give the SHA-256 of the secret: 64 hexadecimal digits."),
+        /// Another key has the same secret.
+        SecretTaken = ("secret_taken", "A key with this secret was issued before; make a new secret."),
+        /// The value is not the id of an entry.
+        EntryIdInvalid = ("entry_id_invalid", "Give the id of an entry: ent_ and 26 characters of 0-9 and a-z."),
     }
 }
 
@@ -212,9 +236,10 @@ pub fn most_useful(mut errors: Vec<FieldError>, count_max: usize) -> Vec<FieldEr
 fn type_at(pointer: &str) -> &'static str {
     let mut names = pointer.rsplit('/');
     match (names.next(), names.next()) {
-        (Some("tags"), _) => "an array of strings",
+        (Some("tags" | "scopes"), _) => "an array of strings",
         (Some("items"), _) => "an array of objects",
-        (Some("disabled"), _) => "true or false",
+        (Some("disabled" | "stop_redirects"), _) => "true or false",
+        (Some("amount" | "balance" | "overlap_seconds"), _) => "a whole number",
         (_, Some("items")) => "an object",
         (_, _) => "a string",
     }

@@ -145,6 +145,9 @@ typed_id!(
     /// Id of an API key; public, unlike the secret key.
     KeyId, "key");
 typed_id!(
+    /// Id of an admin key; public, unlike the secret key.
+    AdminKeyId, "adm");
+typed_id!(
     /// Id of an event of the log.
     EventId, "evt");
 typed_id!(

@@ -9,19 +9,25 @@
 //!
 //! ## Domain
 //! - **account**: a customer. An account owns links, credits and API keys ([`id::AccountId`]).
+//! - **API key**: secret of an account for the public API ([`api_key::ApiKey`]). **admin key**: secret of an
+//!   operator for the admin API ([`api_key::AdminKey`]).
+//! - **console session**: lets the owner of an account into the console once, by a code that is exchanged for an API
+//!   key ([`console_code::ConsoleCode`]).
 //! - **command**: a request to change something. A command may be rejected and is never stored
-//!   ([`batch::LinkCommand`]).
+//!   ([`commands::LinkCommand`]).
 //! - **event**: a fact in the past tense. Events are stored forever and never changed
 //!   ([`event::Event`]).
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
 //!   events) and *applies* (derives its state from events). The aggregates are [`link::ExistingLink`],
-//!   [`credits::Credits`] and [`account::AccountStatus`].
+//!   [`account::Account`], [`api_key::KeyState`] and [`credits::Credits`]; the last three share the stream of
+//!   their account.
 //! - **state of a link**: all that a link is after one of its events. A creation carries the state by
 //!   its payload, every other event in its metadata ([`link::LinkState`]).
 //! - **envelope**: an event with its metadata: [`envelope::NewEvent`] before the append,
 //!   [`envelope::RecordedEvent`] after the append.
+//! - **commit group**: the commands that a writer decides and appends in one transaction ([`commands::CommitGroup`]).
 //! - **idempotency key**: chosen by the client. Requests with the same key have one effect
-//!   ([`batch::IdempotencyKey`]).
+//!   ([`commands::IdempotencyKey`]).
 //!
 //! ## Log
 //! - **log**: all events, in [`shard::SHARD_COUNT`] shards. Also called *event store*
@@ -44,10 +50,11 @@
 //! - **record key**: of a log; by it the projector tells records of the relay from those of anybody else, and by
 //!   another one records of recorders ([`cloud_event::RecordKey`]).
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
+//! - **feed**: the events of one account in the order of the log, which its owner reads over HTTP.
 //! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
-//! - **follower**: a projection in a shard. It takes the events after its checkpoint from the topic,
-//!   and from the log where the topic lacks the next one.
+//! - **follower**: a projection, which has a checkpoint in each shard and takes the events after it from the topic, and
+//!   from the log where the topic lacks the next one; or the aggregation of clicks.
 //! - **checkpoint**: the last position that a follower has applied.
 //! - **claim**: a projector's share of the work: a shard that it applies, and that others leave alone
 //!   while it renews the claim each second.
@@ -69,9 +76,9 @@
 //!   (`linkledger_clicks::RecorderId`).
 //! - **heartbeat**: row that a recorder writes to Postgres: an instant, before which all its clicks have
 //!   numbers, and its last number in each partition.
-//! - **counting**: sums clicks into figures, and stores the offset of the next click in the same
+//! - **aggregation**: sums clicks into statistics, and stores the offset of the next click in the same
 //!   transaction (`linkledger_clicks::tally`).
-//! - **figures**: clicks and visitors of a link or an account by time, or by value of a *dimension*
+//! - **statistics**: clicks and visitors of a link or an account by time, or by value of a *dimension*
 //!   (`linkledger_clicks::Dimension`).
 //!
 //! # Floors
@@ -83,11 +90,13 @@
 
 pub mod account;
 pub mod api_key;
-pub mod batch;
+pub mod change;
 pub mod clock;
 pub mod cloud_event;
+pub mod commands;
 pub mod config;
 pub mod consistency;
+pub mod console_code;
 pub mod credits;
 pub mod csv_cell;
 pub mod cursor;

@@ -22,11 +22,11 @@ SECONDS_OF_A_MONTH = 30 * 86_400
 SECONDS_OF_A_YEAR = 365 * 86_400
 
 
-def measured(question, what):
-    rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
+def measured(benchmark, what):
+    rows = json.loads(Path(f"docs/performance/{benchmark}.json").read_text())["rows"]
     medians = [row["measured"]["median"] for row in rows if row["what"].startswith(what)]
     if not medians:
-        sys.exit(f"docs/performance/{question}.json has no row `{what}`; run linkledger-bench {question}")
+        sys.exit(f"docs/performance/{benchmark}.json has no row `{what}`; run linkledger-bench {benchmark}")
     return medians[0]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PAGE = Path("docs/performance.md")
 BEGIN, END = "<!-- deploy/bench/summary.py -->\n", "<!-- end of deploy/bench/summary.py -->\n"
-QUESTIONS = ["creates", "batches", "contention", "create-latency", "redirects", "unknown-slugs", "get-link", "list-links", "filter-links", "visible", "catch-up", "clicks", "click-freshness", "growth", "footprint"]
+BENCHMARKS = ["creates", "batches", "contention", "create-latency", "redirects", "unknown-slugs", "get-link", "list-links", "filter-links", "visible", "catch-up", "clicks", "click-freshness", "growth", "footprint"]
 
 
 def number(value):
@@ -28,12 +28,12 @@ def goal(reach, medians):
     return f"{sign} {number(wanted)}" + ("" if is_reached else ", **missed**")
 
 
-def line(question, row):
+def line(benchmark, row):
     figures = row["ratio"] or row["measured"]
     # A ratio is compared, so its spread matters.
     measured = number(row["measured"]["median"]) if row["ratio"] else spread(row["measured"])
     baseline = f"{spread(row['ratio'])} × {row['baseline']['what']}" if row["ratio"] else ""
-    return f"| {question}: {row['what']} | {measured} {row['unit']} | {baseline} | {goal(row['reach'], [figures['median']])} |\n"
+    return f"| {benchmark}: {row['what']} | {measured} {row['unit']} | {baseline} | {goal(row['reach'], [figures['median']])} |\n"
 
 
 def footprint(rows):
@@ -78,11 +78,11 @@ MERGED = {"growth": growth, "footprint": footprint, "filter-links": filter_links
 
 
 def main():
-    table = "| question | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
-    for question in QUESTIONS:
-        rows = json.loads(Path(f"docs/performance/{question}.json").read_text())["rows"]
+    table = "| benchmark | measured | ratio to its baseline | goal |\n|---|---|---|---|\n"
+    for benchmark in BENCHMARKS:
+        rows = json.loads(Path(f"docs/performance/{benchmark}.json").read_text())["rows"]
         rows = [row for row in rows if row["reach"]]
-        table += MERGED[question](rows) if question in MERGED else "".join(line(question, row) for row in rows)
+        table += MERGED[benchmark](rows) if benchmark in MERGED else "".join(line(benchmark, row) for row in rows)
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + table + END + after)

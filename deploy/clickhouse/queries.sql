@@ -13,16 +13,16 @@ WHERE account_id = {account:String}
 GROUP BY day
 ORDER BY day;
 
--- series of a link: the same of one link, in quarters of an hour.
+-- series of a link: the same of one link, in slots of 15 min.
 SELECT
-    toStartOfInterval(clicked_at, INTERVAL 15 MINUTE) AS quarter,
+    toStartOfInterval(clicked_at, INTERVAL 15 MINUTE) AS slot_start,
     sumIf(count, kind = 'human') AS clicks,
     sumIf(count, kind = 'bot') AS bots
 FROM linkledger.clicks FINAL
 WHERE account_id = {account:String} AND link_id = {link:String}
   AND clicked_at >= {from:DateTime64(3, 'UTC')} AND clicked_at < {to:DateTime64(3, 'UTC')}
-GROUP BY quarter
-ORDER BY quarter;
+GROUP BY slot_start
+ORDER BY slot_start;
 
 -- top countries: human clicks by a detail, most first; an empty value is an unknown one.
 SELECT

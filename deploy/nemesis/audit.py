@@ -84,7 +84,7 @@ class Audit:
         """Returns true once each process that reads knows the end of all suspensions, which takes up to 5 s."""
         auditor = Client(self.world, "auditor-of-accounts", 0)
         return all(
-            auditor.requests.send("probe", query, query.api_port, "GET", "/v1/credits", account=account,
+            auditor.requests.send("probe", query, query.api_port, "GET", "/v1/links?limit=1", account=account,
                                   headers=auditor.authorized(account))["status"] != SUSPENDED
             for query in self.stack.queries for account in self.world.accounts)
 

@@ -364,9 +364,9 @@ class Stack:
 
     def account(self, name, credits):
         """Makes an account with credits. Returns its id and an API key."""
-        account = self.operate("account", "create", "--name", name)["account_id"]
+        account = self.operate("account", "create", "--name", name)["id"]
         self.operate("credits", "grant", "--account", account, "--amount", str(credits), "--reason", "test")
-        return account, self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["api_key"]
+        return account, self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["secret"]
 
     def request(self, port, method, path, body=None):
         """Returns status and JSON of an answer; (None, None) if there is none."""

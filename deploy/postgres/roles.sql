@@ -78,9 +78,21 @@ BEGIN
     GRANT UPDATE (link_price) ON event_store.log_meta TO linkledger_command_api;
     GRANT UPDATE (head) ON event_store.log_shards TO linkledger_command_api;
     GRANT SELECT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
-    -- Of an API key, command-api writes only the time of its last use.
+    -- Of an API key, its public API writes only the time of its last use.
     GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_command_api;
     GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
+    -- Its admin API writes accounts and API keys with their events. It may not issue admin keys, or replace a secret.
+    GRANT INSERT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
+    GRANT UPDATE (name, external_id, status, redirects_stopped) ON event_store.accounts TO linkledger_command_api;
+    GRANT UPDATE (name, scopes, expires_at, revoked_at) ON event_store.api_keys TO linkledger_command_api;
+    GRANT SELECT (key_id, sha256, scopes, expires_at, revoked_at) ON event_store.admin_keys
+        TO linkledger_command_api, linkledger_projector, linkledger_query_api;
+    -- It opens console sessions, and deletes those that are exchanged for API keys or have expired. It changes none:
+    -- Postgres demands the right to update of whoever locks rows.
+    GRANT SELECT, INSERT, UPDATE (expires_at), DELETE ON event_store.console_sessions TO linkledger_command_api;
+    -- Whoever writes or searches names of accounts calls the function of their index.
+    GRANT EXECUTE ON FUNCTION event_store.trigrams(text) TO linkledger_command_api, linkledger_query_api,
+        linkledger_operator;
     -- command-api releases reservations that no link takes.
     GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
     -- External ids: a deletion frees them.
@@ -100,34 +112,36 @@ BEGIN
 
     -- The projector reads the log, and for the status the positions of the relay.
     GRANT SELECT ON event_store.events, event_store.relay_cursors TO linkledger_projector;
-    -- The console of the projector shows accounts, and links by their slugs; it writes nothing.
-    GRANT SELECT (account_id, name, balance, version, status, redirects_stopped, created_at)
-        ON event_store.accounts TO linkledger_projector;
-    GRANT SELECT (slug_folded, link_id) ON event_store.slugs TO linkledger_projector;
 
     -- Of the event store query-api reads what tells a stale read table from a 404, the history of links, and
     -- who calls; no idempotency keys. It writes one column: the time of the last use of an API key.
     GRANT SELECT (shard, position, stream_id, version, account_id, event_id, type, schema_version, payload,
                   metadata, recorded_at)
         ON event_store.events TO linkledger_query_api;
-    GRANT SELECT (slug_folded, shard, link_id) ON event_store.slugs TO linkledger_query_api;
-    GRANT SELECT (key_id, account_id, sha256, scopes, expires_at, revoked_at, last_used_at)
-        ON event_store.api_keys TO linkledger_query_api;
+    GRANT SELECT (slug_key, shard, link_id) ON event_store.slugs TO linkledger_query_api;
+    GRANT SELECT ON event_store.api_keys TO linkledger_query_api;
     GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
-    GRANT SELECT (account_id, status) ON event_store.accounts TO linkledger_query_api;
+    -- Its admin API shows accounts.
+    GRANT SELECT (account_id, name, external_id, balance, version, status, redirects_stopped, created_at)
+        ON event_store.accounts TO linkledger_query_api;
+    -- It finds links by their external ids, too.
+    GRANT SELECT ON event_store.external_ids TO linkledger_query_api;
 
     -- Operators' commands on accounts, API keys, credits, links and the relay.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
     GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
-    GRANT UPDATE (balance, version, status, redirects_stopped) ON event_store.accounts
+    GRANT UPDATE (balance, version, name, external_id, status, redirects_stopped) ON event_store.accounts
         TO linkledger_operator;
-    GRANT SELECT (slug_folded, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
+    GRANT SELECT (slug_key, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
     GRANT SELECT ON event_store.log_segments, event_store.external_ids TO linkledger_operator;
     -- A new epoch after a restore, and the record of the epoch.
     GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
-    GRANT UPDATE (revoked_at, scopes) ON event_store.api_keys TO linkledger_operator;
+    GRANT UPDATE (name, scopes, expires_at, revoked_at) ON event_store.api_keys TO linkledger_operator;
+    -- Only an operator issues and revokes admin keys.
+    GRANT SELECT, INSERT ON event_store.admin_keys TO linkledger_operator;
+    GRANT UPDATE (revoked_at, revoked_by) ON event_store.admin_keys TO linkledger_operator;
     GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
     GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
 END
@@ -159,7 +173,7 @@ BEGIN
     -- The projector writes the read tables. It deletes rows of deleted links, of lifted suspensions, and changes
     -- that no redirect cache waits for. It may not choose the generation that is served.
     GRANT SELECT ON read_model.projections, read_model.checkpoints TO linkledger_projector;
-    -- The projector pauses a projection whose table cannot be written.
+    -- The projector pauses a projection whose table cannot be written, or for an operator.
     GRANT UPDATE (position, paused_at) ON read_model.checkpoints TO linkledger_projector;
     GRANT SELECT, INSERT, UPDATE ON
         read_model.links, read_model.redirects, read_model.credit_balances, read_model.credit_entries
@@ -181,8 +195,9 @@ BEGIN
         ON read_model.claims TO linkledger_projector;
     GRANT SELECT ON read_model.redirect_change_counter TO linkledger_projector;
     GRANT UPDATE (last_number) ON read_model.redirect_change_counter TO linkledger_projector;
-    -- Commands of operators, for the status.
+    -- Commands of operators, for the status; its admin API records pauses.
     GRANT SELECT ON read_model.operations, read_model.generations TO linkledger_projector;
+    GRANT INSERT ON read_model.operations TO linkledger_projector;
 
     -- query-api only reads.
     GRANT SELECT ON read_model.links, read_model.link_tags, read_model.redirects,
@@ -254,28 +269,30 @@ BEGIN
     GRANT SELECT ON clicks._sqlx_migrations TO linkledger_command_api;
     GRANT SELECT ON clicks._sqlx_migrations, clicks.positions, clicks.sequences, clicks.recorders,
         clicks.heartbeats TO linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT SELECT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
-        clicks.account_quarters, clicks.account_days, clicks.account_values
+    GRANT SELECT ON clicks.link_15min, clicks.link_days, clicks.link_values,
+        clicks.account_15min, clicks.account_days, clicks.account_values
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
     GRANT EXECUTE ON FUNCTION clicks.complete_until(), clicks.lag_seconds()
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
 
-    -- The projector counts: it moves positions, and adds to figures. Figures are deleted only with their
+    -- The projector counts: it moves positions, and adds to statistics. Statistics are deleted only with their
     -- partitions, by functions with the rights of the owner.
     GRANT UPDATE (next_offset, last_record_id, read_to_end_at, counted_at) ON clicks.positions
         TO linkledger_projector;
+    -- Its admin API pauses the aggregation.
+    GRANT UPDATE (paused_at) ON clicks.positions TO linkledger_projector;
     GRANT INSERT, DELETE ON clicks.sequences TO linkledger_projector;
     GRANT UPDATE (sequence, missing, counted_at) ON clicks.sequences TO linkledger_projector;
-    GRANT INSERT ON clicks.link_quarters, clicks.link_days, clicks.link_values,
-        clicks.account_quarters, clicks.account_days, clicks.account_values TO linkledger_projector;
-    GRANT UPDATE (clicks, bots) ON clicks.link_quarters, clicks.account_quarters
+    GRANT INSERT ON clicks.link_15min, clicks.link_days, clicks.link_values,
+        clicks.account_15min, clicks.account_days, clicks.account_values TO linkledger_projector;
+    GRANT UPDATE (clicks, bots) ON clicks.link_15min, clicks.account_15min
         TO linkledger_projector;
     GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
         TO linkledger_projector;
     GRANT UPDATE (country, referrer_host, browser, os, device)
         ON clicks.link_values, clicks.account_values TO linkledger_projector;
     GRANT EXECUTE ON FUNCTION clicks.create_partitions(date), clicks.drop_expired_partition(),
-        clicks.figure_tables() TO linkledger_projector;
+        clicks.statistics_tables() TO linkledger_projector;
     -- It makes and deletes the salts of visitors, and deletes recorders of the past with their heartbeats.
     GRANT SELECT, INSERT, DELETE ON clicks.salts TO linkledger_projector;
     GRANT DELETE ON clicks.recorders, clicks.heartbeats TO linkledger_projector;
@@ -286,11 +303,11 @@ BEGIN
     GRANT UPDATE (seen_at, ended_at, same_address) ON clicks.recorders TO linkledger_query_api;
     GRANT INSERT, DELETE ON clicks.heartbeats TO linkledger_query_api;
 
-    -- An operator pauses the counting of clicks, and counts figures again, with the same writes as the projector.
+    -- An operator pauses the aggregation of clicks, and counts statistics again, with the same writes as the projector.
     GRANT UPDATE (paused_at) ON clicks.positions TO linkledger_operator;
-    GRANT INSERT, DELETE ON clicks.link_quarters, clicks.link_days, clicks.link_values,
-        clicks.account_quarters, clicks.account_days, clicks.account_values TO linkledger_operator;
-    GRANT UPDATE (clicks, bots) ON clicks.link_quarters, clicks.account_quarters
+    GRANT INSERT, DELETE ON clicks.link_15min, clicks.link_days, clicks.link_values,
+        clicks.account_15min, clicks.account_days, clicks.account_values TO linkledger_operator;
+    GRANT UPDATE (clicks, bots) ON clicks.link_15min, clicks.account_15min
         TO linkledger_operator;
     GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
         TO linkledger_operator;

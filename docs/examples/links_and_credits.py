@@ -38,6 +38,8 @@ SELECT account_id, day,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsGranted.v1'), 0)::BIGINT AS granted,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsAdjusted.v1'), 0)::BIGINT AS adjusted,
        coalesce(sum(amount) FILTER (type = 'linkledger.CreditsCharged.v1'), 0)::BIGINT AS charged,
+       coalesce(sum(amount) FILTER (type = 'linkledger.CreditsRefunded.v1'), 0)::BIGINT AS refunded,
+       coalesce(sum(amount) FILTER (type = 'linkledger.CreditsRevoked.v1'), 0)::BIGINT AS revoked,
        -- The account's events are in one partition, so sequences order them.
        arg_max(balance_after, (epoch, sequence)) FILTER (balance_after IS NOT NULL) AS balance
 FROM events
@@ -45,7 +47,7 @@ GROUP BY ALL
 ORDER BY account_id, day
 """
 
-COLUMNS = ["account", "day", "links", "deleted", "granted", "adjusted", "charged", "balance"]
+COLUMNS = ["account", "day", "links", "deleted", "granted", "adjusted", "charged", "refunded", "revoked", "balance"]
 EMPTY = " in the topic; for events removed by retention use `command-api log export` (--from)"
 OTHERS = "all others"
 ACCOUNTS_SHOWN_MAX, DAYS_LABELLED_MAX = 9, 8
@@ -81,7 +83,7 @@ def print_table(days):
     def cell(value):
         return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
-    sums = [sum(row[column] for row in days) for column in range(2, 7)]
+    sums = [sum(row[column] for row in days) for column in range(2, 9)]
     rows = [COLUMNS, *([cell(value) for value in row] for row in days), ["all", "", *map(cell, sums), ""]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     for row in rows:

@@ -15,7 +15,7 @@ CREATE TABLE clicks.recorders (
     CONSTRAINT recorders_pkey PRIMARY KEY (recorder_id)
 );
 
--- About 100 rows for each recorder: the recorder deletes rows that the counting has passed, and every second one
+-- About 100 rows for each recorder: the recorder deletes rows that the aggregation has passed, and every second one
 -- of the older rows when there are more.
 CREATE TABLE clicks.heartbeats (
     recorder_id uuid NOT NULL REFERENCES clicks.recorders (recorder_id) ON DELETE CASCADE,

@@ -42,7 +42,7 @@ CREATE TABLE event_store.log_shards (
     head bigint NOT NULL DEFAULT 0 CONSTRAINT log_shards_head_not_negative CHECK (head >= 0),
     CONSTRAINT log_shards_pkey PRIMARY KEY (shard)
 )
--- Room for HOT updates: these rows change with every batch.
+-- Room for HOT updates: these rows change with every commit group.
 WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 INSERT INTO event_store.log_shards (shard) SELECT generate_series(0, 15);

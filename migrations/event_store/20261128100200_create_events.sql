@@ -15,7 +15,8 @@ CREATE TABLE event_store.events (
     payload json NOT NULL,
     metadata json NOT NULL,
     recorded_at timestamptz NOT NULL,
-    -- 'create:<uuid>' or 'grant:<key>', on the one event of an effect that carries its key.
+    -- 'create:<uuid>' of links, '<kind>:<key>' of requests of operators: on the one event of an effect that carries
+    -- its key.
     idempotency_key text,
     fingerprint bytea,
     CONSTRAINT events_pkey PRIMARY KEY (shard, position),
@@ -30,6 +31,23 @@ CREATE UNIQUE INDEX events_idempotency_key_unique
 -- The rare events of an account's status: verification looks for a later one.
 CREATE INDEX events_status_idx ON event_store.events (shard, account_id, position)
     WHERE type IN ('AccountSuspended', 'AccountResumed');
+
+-- Changes of links by account, of types of later releases too, for the feed of events: a creation is found by its
+-- charge, so no create writes this index.
+CREATE INDEX events_link_changes_idx ON event_store.events (shard, account_id, position)
+    WHERE stream_id <> account_id AND type <> 'LinkCreated';
+
+-- A charge is given back once, and a grant taken back once. The two cannot meet: ids of entries are ids of events.
+CREATE UNIQUE INDEX events_reversal_unique
+    ON event_store.events (shard, account_id, (coalesce(payload->>'refunds', payload->>'grant')))
+    WHERE type IN ('CreditsRefunded', 'CreditsRevoked');
+
+-- Finds the event of an entry. Ids begin with their time, so they are nearly in the order of the table, and few ranges
+-- of 512 pages (4 MB) can have an id. Autovacuum summarizes a range once it is full; a look-up reads each range that is
+-- not summarized yet as a whole. An append does not write the index, unless it fills a page of an older range again,
+-- which a rolled back append has left.
+CREATE INDEX events_event_id_idx ON event_store.events
+    USING brin (event_id) WITH (pages_per_range = 512, autosummarize = on);
 
 CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE ON event_store.events
     FOR EACH ROW EXECUTE FUNCTION event_store.forbid_change();

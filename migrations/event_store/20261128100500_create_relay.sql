@@ -28,9 +28,12 @@ CREATE TABLE event_store.relay_cursors (
     paused_at timestamptz,
     paused_by text,
     pause_reason text,
+    -- End of the last pause, and the operator who has ended it.
+    resumed_at timestamptz,
+    resumed_by text,
     CONSTRAINT relay_cursors_pkey PRIMARY KEY (shard)
 )
--- Room for HOT updates: these rows change with every batch.
+-- Room for HOT updates: these rows change with every commit group.
 WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 INSERT INTO event_store.relay_cursors (shard, epoch) SELECT generate_series(0, 15), 1;

@@ -3,7 +3,7 @@
 CREATE TABLE read_model.redirects (
     generation integer NOT NULL,
     -- Slug in ASCII lower case.
-    slug_folded text COLLATE "C" NOT NULL,
+    slug_key text COLLATE "C" NOT NULL,
     link_id uuid NOT NULL,
     account_id uuid NOT NULL,
     destination_url text NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE read_model.redirects (
         CONSTRAINT redirects_state_known CHECK (state IN ('active', 'disabled', 'deleted')),
     expires_at timestamptz,
     expired_url text,
-    CONSTRAINT redirects_pkey PRIMARY KEY (generation, slug_folded)
+    CONSTRAINT redirects_pkey PRIMARY KEY (generation, slug_key)
 ) PARTITION BY LIST (generation);
 
 CREATE TABLE read_model.redirects_1 PARTITION OF read_model.redirects FOR VALUES IN (1);
@@ -32,11 +32,11 @@ CREATE TABLE read_model.stopped_accounts_1 PARTITION OF read_model.stopped_accou
 CREATE TABLE read_model.redirect_changes (
     -- Without gaps, and visible in order: taken from the counter below, whose row stays locked until the commit.
     number bigint NOT NULL,
-    slug_folded text COLLATE "C",
+    slug_key text COLLATE "C",
     account_id uuid,
     changed_at timestamptz NOT NULL,
     CONSTRAINT redirect_changes_pkey PRIMARY KEY (number),
-    CONSTRAINT redirect_changes_one_subject CHECK (num_nonnulls(slug_folded, account_id) = 1)
+    CONSTRAINT redirect_changes_one_subject CHECK (num_nonnulls(slug_key, account_id) = 1)
 );
 
 CREATE TABLE read_model.redirect_change_counter (

@@ -21,11 +21,17 @@ CREATE TABLE read_model.credit_entries (
     -- UUID of the event; shown as `ent_…`.
     entry_id uuid NOT NULL,
     type text NOT NULL
-        CONSTRAINT credit_entries_type_known CHECK (type IN ('grant', 'charge', 'adjustment')),
-    -- Change of the balance; negative for a charge.
+        CONSTRAINT credit_entries_type_known
+            CHECK (type IN ('grant', 'charge', 'adjustment', 'refund', 'revocation')),
+    -- Change of the balance; negative for a charge and a revocation.
     amount bigint NOT NULL,
     balance_after bigint NOT NULL,
+    -- Link that a charge paid for, or whose charge a refund gives back.
     link_id uuid,
+    -- Text of a grant or an adjustment for the owner.
+    description text,
+    -- Entry of the charge that a refund gives back.
+    refunds uuid,
     created_at timestamptz NOT NULL,
     CONSTRAINT credit_entries_pkey PRIMARY KEY (generation, account_id, version)
 ) PARTITION BY LIST (generation);

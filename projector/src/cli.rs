@@ -48,11 +48,11 @@ pub enum OperatorSubcommand {
     /// List, show, retry or skip the events of parked accounts.
     #[command(subcommand)]
     Parked(parked::ParkedSubcommand),
-    /// Count the clicks of all UTC days since a time again from the topic, and replace the figures in one
-    /// transaction, for which the counting waits. An end before the commit changes no figure.
+    /// Count the clicks of all UTC days since a time again from the topic, and replace the statistics in one
+    /// transaction, for which the aggregation waits. An end before the commit changes nothing.
     Recount(Box<recount::RecountClicks>),
-    /// Pause projections or the counting of clicks until they are resumed. Reads continue from the rows that are there,
-    /// and the topic keeps the clicks.
+    /// Pause projections or the aggregation of clicks until they are resumed. Reads continue from the rows that are
+    /// there, and the topic keeps the clicks.
     Pause(pause::Pause),
     /// Resume what is paused; it catches up.
     Resume(pause::Pause),

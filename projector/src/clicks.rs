@@ -1,6 +1,6 @@
-//! Counts clicks: figures of links and accounts, from the records of the topic of clicks.
+//! Counts clicks: statistics of links and accounts, from the records of the topic of clicks.
 //!
-//! The counting reads the partitions of the shards that the process has claimed: `run` is its loop. A `batch` of one
+//! The aggregation reads the partitions of the shards that the process has claimed: `run` is its loop. A `batch` of one
 //! partition is one transaction that moves the [`position`] from the value that the process has read, so that a
 //! crash, a duplicate or a second projector counts no click twice. Repeats within the topic are dropped by the
 //! sequences of their recorders.
@@ -25,20 +25,17 @@ use linkledger_event_store::SessionKind;
 use linkledger_service::{
     databases::Databases,
     lifecycle::Tasks,
-    metrics::{
-        CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_MISSING_TOTAL,
-        CLICKS_UNREADABLE_TOTAL,
-    },
+    metrics::{CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL},
 };
 use metrics::counter;
 use sqlx::PgPool;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{report::keep_reported, run::CountingLoop};
+pub use self::{report::keep_reported, run::AggregationLoop};
 use crate::{Config, pipeline::claims::ClaimedShards};
 
-/// Sessions of the counting and its housekeeping.
+/// Sessions of the aggregation and its housekeeping.
 pub const CONNECTIONS_MAX: u32 = 2;
 
 /// Time for which a click waits for a fuller batch while nothing lags.
@@ -47,20 +44,20 @@ pub(crate) const BATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest time to count to the end of the topic at a stop, below the time that [`Tasks`] allows.
 const END_OF_TOPIC_TIME_MAX: Duration = Duration::from_millis(2_500);
 
-const TASK_NAME: &str = "clicks: counting";
+const TASK_NAME: &str = "clicks: aggregation";
 
-/// Ends of a counting.
+/// Ends of an aggregation.
 #[derive(Debug, Clone, Default)]
-pub struct CountingEnd {
-    /// The counting finishes the batch in hand and ends.
+pub struct AggregationEnd {
+    /// The aggregation finishes the batch in hand and ends.
     pub now: CancellationToken,
-    /// The counting counts everything that the topic has now, and ends.
+    /// The aggregation counts everything that the topic has now, and ends.
     pub at_end_of_topic: CancellationToken,
 }
 
-/// Stop of the counting of a process.
+/// Stop of the aggregation of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CountingStop {
+pub enum AggregationStop {
     /// At the shutdown: the next process continues.
     AtShutdown,
     /// Once every recorder of the process has published its clicks, at the end of the topic: for a process
@@ -68,7 +65,7 @@ pub enum CountingStop {
     AtEndOfTopic,
 }
 
-/// Starts the counting and its housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
+/// Starts the aggregation and its housekeeping as tasks of `tasks`; only the retention if clicks are switched off.
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed.
@@ -76,7 +73,7 @@ pub fn start(
     config: &Config,
     log: PgPool,
     claimed: &ClaimedShards,
-    stop: CountingStop,
+    stop: AggregationStop,
     tasks: &mut Tasks,
 ) -> anyhow::Result<()> {
     let pool = pool(config)?;
@@ -84,7 +81,7 @@ pub fn start(
     tasks.spawn_housekeeping("clicks: partitions, salts, pruning", move |shutdown| {
         housekeeping::keep(of_housekeeping.clone(), clicks.clone(), shutdown)
     });
-    if config.clicks.no_clicks {
+    if !config.clicks.are_on() {
         return Ok(());
     }
     begin_counters();
@@ -93,22 +90,22 @@ pub fn start(
         read: pool.clone(),
     };
     let (config, claimed) = (config.clone(), claimed.clone());
-    let count = move |end: CountingEnd| {
-        let counting = CountingLoop::new(&config, databases.clone(), claimed.clone());
-        async move { counting?.run(end).await }
+    let count = move |end: AggregationEnd| {
+        let aggregation = AggregationLoop::new(&config, databases.clone(), claimed.clone());
+        async move { aggregation?.run(end).await }
     };
     match stop {
-        CountingStop::AtShutdown => tasks.spawn_housekeeping(TASK_NAME, move |shutdown| {
-            count(CountingEnd {
+        AggregationStop::AtShutdown => tasks.spawn_housekeeping(TASK_NAME, move |shutdown| {
+            count(AggregationEnd {
                 now: shutdown,
-                ..CountingEnd::default()
+                ..AggregationEnd::default()
             })
         }),
-        CountingStop::AtEndOfTopic => {
+        AggregationStop::AtEndOfTopic => {
             tasks.spawn_housekeeping_until_flushed(TASK_NAME, move |flushed| {
-                let end = CountingEnd {
+                let end = AggregationEnd {
                     at_end_of_topic: flushed,
-                    ..CountingEnd::default()
+                    ..AggregationEnd::default()
                 };
                 until_end_of_topic(count(end.clone()), end)
             });
@@ -120,30 +117,30 @@ pub fn start(
     Ok(())
 }
 
-/// Waits for the counting, which counts to the end of the topic once the process is flushed, for at most
+/// Waits for the aggregation, which counts to the end of the topic once the process is flushed, for at most
 /// [`END_OF_TOPIC_TIME_MAX`]; then ends it.
 async fn until_end_of_topic(
-    counting: impl Future<Output = anyhow::Result<()>>,
-    end: CountingEnd,
+    aggregation: impl Future<Output = anyhow::Result<()>>,
+    end: AggregationEnd,
 ) -> anyhow::Result<()> {
     let end_now_in_time = async {
         end.at_end_of_topic.cancelled().await;
         sleep(END_OF_TOPIC_TIME_MAX).await;
         tracing::warn!(
             seconds = END_OF_TOPIC_TIME_MAX.as_secs_f64(),
-            "the stop ends the counting of clicks before the end of the topic: the clicks of the last seconds that are \
+            "the stop ends the aggregation of clicks before the end of the topic: the clicks of the last seconds that are \
              not counted are lost with the embedded broker"
         );
         end.now.cancel();
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        counted = counting => counted,
+        counted = aggregation => counted,
         () = end_now_in_time => Ok(()),
     }
 }
 
-/// Returns the pool of the counting.
+/// Returns the pool of the aggregation.
 ///
 /// # Errors
 /// Returns an error if the address of the database cannot be parsed.
@@ -154,13 +151,7 @@ pub fn pool(config: &Config) -> sqlx::Result<PgPool> {
 
 /// Starts the counters at 0, so that the first event is an increase.
 fn begin_counters() {
-    for name in [
-        CLICKS_COUNTED_TOTAL,
-        CLICKS_MISSING_TOTAL,
-        CLICKS_UNREADABLE_TOTAL,
-        CLICK_BATCHES_TOTAL,
-        CLICK_ROWS_WRITTEN_TOTAL,
-    ] {
+    for name in [CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL] {
         counter!(name).increment(0);
     }
 }

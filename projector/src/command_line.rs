@@ -14,7 +14,7 @@ use clap::Parser;
 use linkledger_service::{
     doctor::DoctorArgs,
     failure,
-    lifecycle::{self, health, run_program},
+    lifecycle::{health, run_program},
     settings, telemetry,
 };
 use tokio_util::sync::CancellationToken;
@@ -73,6 +73,5 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 async fn run(ProjectorSettings { config, listen }: ProjectorSettings) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("projector", &listen.telemetry, "info")?;
-    let internal = lifecycle::listen(listen.internal.address).await?;
-    serve(config, internal, CancellationToken::new()).await
+    serve(config, listen.listen().await?, CancellationToken::new()).await
 }

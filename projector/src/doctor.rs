@@ -9,14 +9,14 @@ use linkledger_service::{
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
 };
 
-use crate::{clicks, config::ProjectorSettings, console, operations::status};
+use crate::{admin_routes, clicks, config::ProjectorSettings, operations::status};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
-const RIGHTS: [Privilege; 16] = [
+const RIGHTS: [Privilege; 18] = [
     ("event_store.log_meta", "SELECT (record_key)"),
     ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
-    ("event_store.accounts", "SELECT"),
+    ("event_store.admin_keys", "SELECT"),
     ("event_store.relay_cursors", "SELECT"),
     ("read_model.checkpoints", "UPDATE"),
     ("read_model.followed_log", "SELECT"),
@@ -25,7 +25,9 @@ const RIGHTS: [Privilege; 16] = [
     ("read_model.credit_entries", "INSERT"),
     ("read_model.redirect_changes", "INSERT"),
     ("read_model.claims", "UPDATE"),
+    ("read_model.operations", "INSERT"),
     ("clicks.positions", "UPDATE"),
+    ("clicks.positions", "UPDATE (paused_at)"),
     ("clicks.sequences", "INSERT"),
     ("clicks.link_values", "INSERT"),
     ("clicks.salts", "DELETE"),
@@ -44,17 +46,21 @@ pub fn check_config(ProjectorSettings { config, listen }: &ProjectorSettings) ->
 /// Checks the settings, the database and the read models.
 pub async fn examine(settings: &ProjectorSettings) -> Vec<Finding> {
     let config = &settings.config;
-    let counts_clicks = !config.clicks.no_clicks;
+    let counts_clicks = config.clicks.are_on();
     // The retention continues where clicks are switched off.
     let of_clicks = if counts_clicks {
         clicks::CONNECTIONS_MAX
     } else {
         1
     };
+    let of_admin_api = match settings.listen.admin_listen {
+        Some(_) => admin_routes::CONNECTIONS_MAX,
+        None => 0,
+    };
     let requirements = DatabaseRequirements {
         kind: SessionKind::Projector,
         allows_unsafe: config.allow_unsafe_postgres,
-        connections_max: config.connections_max + console::CONNECTIONS_MAX + of_clicks,
+        connections_max: config.database_pool_size + of_admin_api + of_clicks,
         rights: &RIGHTS,
         role: "linkledger_projector",
     };

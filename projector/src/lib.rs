@@ -8,20 +8,20 @@
 //!   ([`pipeline::apply`]). A [`pipeline::checkpoint`] moves in the same transaction as the rows, so that a crash, a
 //!   duplicate or a second projector has no effect. An account with an event that cannot be applied is parked
 //!   ([`pipeline::parking`]).
-//! - [`clicks`] counts clicks: it reads a topic of its own, and writes figures of links and accounts.
+//! - [`clicks`] counts clicks: it reads a topic of its own, and writes statistics of links and accounts.
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, recount, status.
-//! - [`cli`] and [`console`] show them.
+//! - [`cli`] and [`admin_routes`] offer them, on the command line and over HTTP.
 //!
 //! `pipeline` imports from `read_models`, `clicks` claims, clients and retries of `pipeline`, `operations` from all of
-//! them, `cli` and `console` from all, and nothing the other way round.
+//! them, `cli` and `admin_routes` from all, and nothing the other way round.
 
+pub mod admin_routes;
 pub mod cli;
 pub mod clicks;
 pub mod command_line;
 pub mod config;
-pub mod console;
 pub mod doctor;
 pub mod operations;
 pub mod pipeline;
@@ -50,7 +50,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::config::Config;
 use crate::{
-    clicks::CountingStop,
+    clicks::AggregationStop,
     operations::{audit, status, verify},
     pipeline::{claims::Claims, consumer::Consumer, followers::Followers, redirect_changes, run},
 };
@@ -59,8 +59,16 @@ use crate::{
 pub struct Projector {
     /// Ready once its shards are claimed and their checkpoints are loaded.
     pub readiness: Readiness,
-    /// The operators' console, for the internal listener.
-    pub console: Router,
+    /// Routes of the admin API: the status, and pauses of followers.
+    pub admin: Router,
+}
+
+/// Sockets of the projector as a separate process.
+pub struct ProjectorListeners {
+    /// Socket of the admin API; `None` for no admin API.
+    pub admin: Option<TcpListener>,
+    /// Socket of probes and metrics; never reachable from outside.
+    pub internal: TcpListener,
 }
 
 /// Starts the projector as tasks of `tasks`.
@@ -71,7 +79,7 @@ pub struct Projector {
 // Boxed, so that the future is compiled in this crate and not in each that awaits it.
 pub fn start(
     config: Config,
-    counting_stop: CountingStop,
+    aggregation_stop: AggregationStop,
     tasks: &mut Tasks,
 ) -> BoxFuture<'_, anyhow::Result<Projector>> {
     Box::pin(async move {
@@ -79,7 +87,7 @@ pub fn start(
         drop(config.kafka.client_settings()?);
         let settings = &config.databases;
         let databases = settings
-            .pools(SessionKind::Projector, config.connections_max)
+            .pools(SessionKind::Projector, config.database_pool_size)
             .context("cannot parse the address of the database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
         admission::admit(settings, SessionKind::Projector, allows_unsafe).await?;
@@ -89,7 +97,7 @@ pub fn start(
         spawn_housekeeping(&databases, tasks);
         let claims = Claims::new(databases.read.clone(), Claims::process_name());
         let log = databases.log.clone();
-        clicks::start(&config, log, &claims.shards(), counting_stop, tasks)?;
+        clicks::start(&config, log, &claims.shards(), aggregation_stop, tasks)?;
         let projector = run::RunLoop {
             consumer,
             claims,
@@ -97,9 +105,9 @@ pub fn start(
             readiness: readiness.clone(),
         };
         tasks.spawn_essential("projector", projector.run(tasks.shutdown()));
-        let console = console::router(&config.databases, config.internal_hosts)
-            .context("cannot parse the address of the database")?;
-        Ok(Projector { readiness, console })
+        let admin =
+            admin_routes::router(&config).context("cannot parse the address of the database")?;
+        Ok(Projector { readiness, admin })
     })
 }
 
@@ -116,9 +124,9 @@ fn spawn_housekeeping(databases: &Databases, tasks: &mut Tasks) {
     tasks.spawn_housekeeping("last verifications", move |shutdown| {
         verify::outcome::keep_reported(read.clone(), shutdown)
     });
-    let both = databases.clone();
+    let read = databases.read.clone();
     tasks.spawn_housekeeping("outcomes of operators' commands", move |shutdown| {
-        audit::report::keep_reported(both.clone(), shutdown)
+        audit::report::keep_reported(read.clone(), shutdown)
     });
 }
 
@@ -137,26 +145,32 @@ fn begin_counters() {
     }
 }
 
-/// Runs the projector until the shutdown; `internal` is the listener of probes, metrics and the operators'
-/// console.
+/// Runs the projector until the shutdown.
 ///
 /// # Errors
 /// Returns the error that ended the projector before the shutdown.
 // Boxed for the reason of `start`.
 pub fn serve(
     config: Config,
-    internal: TcpListener,
+    listeners: ProjectorListeners,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = config.internal_hosts.clone();
-        let projector = start(config, CountingStop::AtShutdown, &mut tasks).await?;
-        let router = internal_listener::router(projector.readiness, shutdown, recorder, hosts)
-            .merge(projector.console);
-        lifecycle::serve(&mut tasks, "internal listener", internal, router);
+        let hosts = config.admin_allowed_hosts.clone();
+        let projector = start(config, AggregationStop::AtShutdown, &mut tasks).await?;
+        let internal = internal_listener::router(projector.readiness, shutdown, recorder, hosts);
+        if let Some(listener) = listeners.admin {
+            lifecycle::serve_behind_ingress(&mut tasks, "admin", listener, projector.admin);
+        }
+        lifecycle::serve(
+            &mut tasks,
+            "internal listener",
+            listeners.internal,
+            internal,
+        );
         tasks.join().await
     })
 }

@@ -1,10 +1,11 @@
-//! Operations of an operator: each is a function that the command line and the console call.
+//! Operations of an operator: each is a function that the command line or the admin API calls.
 
 pub mod audit;
-pub(crate) mod figures;
 pub mod parked;
 pub mod pause;
 pub mod rebuild;
 pub mod recount;
 pub mod status;
 pub mod verify;
+
+pub(crate) use linkledger_service::number_format;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use linkledger_service::figures::{grouped, per_second};
+use linkledger_service::number_format::{grouped, per_second};
 use serde::Serialize;
 
 /// Template of the bar; the bar takes the width that the words leave.

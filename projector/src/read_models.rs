@@ -14,6 +14,7 @@ pub mod skipped;
 pub use linkledger_core::projection::{PerProjection, Projection};
 use linkledger_core::{
     account::AccountEvent,
+    api_key::ApiKeyEvent,
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::{DecodeError, Event},
@@ -52,8 +53,10 @@ pub struct DecodedEvent {
 pub enum EventContent {
     /// State of the link after an event of the link.
     Link(LinkState),
-    /// Event of an account's status.
+    /// Event of an account itself.
     Account(AccountEvent),
+    /// Event of an API key.
+    ApiKey(ApiKeyEvent),
     /// Event of an account's credits.
     Credits(CreditsEvent),
 }
@@ -67,6 +70,7 @@ impl EventContent {
         Ok(match recorded.decode()? {
             Event::Link(event) => Self::Link(recorded.state_after(&event)?),
             Event::Account(event) => Self::Account(event),
+            Event::ApiKey(event) => Self::ApiKey(event),
             Event::Credits(event) => Self::Credits(event),
         })
     }
@@ -78,7 +82,7 @@ impl EventContent {
                 let tags = state.details.tags.as_ref();
                 2 + tags.map_or(0, |tags| tags.as_slice().len())
             }
-            Self::Account(_) | Self::Credits(_) => 2,
+            Self::Account(_) | Self::ApiKey(_) | Self::Credits(_) => 2,
         }
     }
 }
@@ -96,7 +100,7 @@ pub enum Creation {
 /// Rows that a batch of events results in, in all read models.
 #[derive(Debug, Default)]
 pub struct Rows<'a> {
-    credits: CreditRows,
+    credits: CreditRows<'a>,
     links: LinkRows<'a>,
     redirects: RedirectRows<'a>,
 }

@@ -1,7 +1,8 @@
-// Client of the public API: the key, the consistency token, and retries that people see.
+// Client of the API: the key, the consistency token, and retries that people see.
 //
-// Every request of the console can be repeated: a create has its key, a change names its version, and a
-// second deletion changes nothing.
+// A request that is repeated has its effect once: a create and most commands of an operator have a key, a change of a
+// link names its version, and a second deletion of a link changes nothing. What could undo the change of another
+// operator meanwhile is sent once.
 
 import { apiKey, askForKey, consistencyToken, keepConsistencyToken } from "./session.js";
 import { Retries } from "./waiting.js";
@@ -36,7 +37,7 @@ export class ApiProblem extends Error {
 
 const unreachable = () => new ApiProblem(0, {
   title: navigator.onLine ? "The API does not answer" : "You are offline",
-  detail: navigator.onLine ? "Check the network." : "The request is sent when the network is back.",
+  detail: "Check the network.",
 });
 
 const keyReplaced = () => new ApiProblem(401, {
@@ -60,10 +61,12 @@ const addressOf = (path, query) => {
   return address;
 };
 
-const attempt = async (method, path, options, key) => {
-  const headers = { Authorization: `Bearer ${key}`, ...options.headers };
-  const token = consistencyToken();
-  if (method === "GET" && token) headers["Consistency-Token"] = token;
+/**
+ * Sends a request once, without a key of its own.
+ * @throws {ApiProblem}
+ */
+export const sendOnce = async (method, path, options) => {
+  const headers = { ...options.headers };
   if (options.body) headers["Content-Type"] = options.contentType ?? "application/json";
   const signals = [AbortSignal.timeout(TIMEOUT_MS), options.signal].filter(Boolean);
   let [response, body] = [];
@@ -82,9 +85,17 @@ const attempt = async (method, path, options, key) => {
     throw unreachable();
   }
   if (!response.ok) throw new ApiProblem(response.status, body, response.headers);
-  const written = response.headers.get("consistency-token");
-  if (written) keepConsistencyToken(written, key);
   return { body, headers: response.headers };
+};
+
+const attempt = async (method, path, options, key) => {
+  const headers = { Authorization: `Bearer ${key}`, ...options.headers };
+  const token = consistencyToken();
+  if (method === "GET" && token) headers["Consistency-Token"] = token;
+  const answer = await sendOnce(method, path, { ...options, headers });
+  const written = answer.headers.get("consistency-token");
+  if (written) keepConsistencyToken(written, key);
+  return answer;
 };
 
 /** Returns the milliseconds before the next attempt. */
@@ -99,6 +110,7 @@ export const backoff = (attempts) => {
  * @param {string} path path of the API, such as `/v1/links`
  * @param {{query?: Object, headers?: Object, body?: Object, contentType?: string, form?: "json"|"blob",
  *   attempts?: number, key?: string, signal?: AbortSignal, onRetry?: (problem: ApiProblem) => void}} [options]
+ *   attempts: those with a key that is refused do not count, as they have no effect;
  *   key: the only key that the request may be sent with
  * @returns {Promise<{body: any, headers: Headers}>} the whole answer: one that breaks off is retried
  * @throws {ApiProblem}
@@ -113,7 +125,7 @@ export const send = async (method, path, options = {}) => {
 };
 
 const untilSettled = async (method, path, options, retries) => {
-  for (let attempts = 1; ; attempts += 1) {
+  for (let attempts = 1; ;) {
     if (!apiKey()) await askForKey("");
     const key = apiKey();
     if (options.key && options.key !== key) throw keyReplaced();
@@ -124,14 +136,15 @@ const untilSettled = async (method, path, options, retries) => {
       if (!isOutdated()) return answer;
     } catch (error) {
       if (isOutdated()) continue;
-      if (!(error instanceof ApiProblem) || attempts >= (options.attempts ?? ATTEMPTS_MAX)) throw error;
+      if (!(error instanceof ApiProblem)) throw error;
       if (error.status === 401) {
         // Another request may have asked meanwhile.
         if (key === apiKey()) await askForKey(error.message);
-      } else if (error.canPass) {
+      } else if (error.canPass && attempts < (options.attempts ?? ATTEMPTS_MAX)) {
         options.onRetry?.(error);
         const told = Math.min(RETRY_AFTER_MAX_S, error.retryAfter) * 1000;
         await retries.pause(error, Math.max(told, backoff(attempts)));
+        attempts += 1;
       } else {
         throw error;
       }

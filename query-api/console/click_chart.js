@@ -103,10 +103,10 @@ const legend = (hasVisitors) => element(
     .map(([key, text]) => element("li", { class: key }, text)),
 );
 
-const figureTable = (series, nameOf) => element(
+const statisticsTable = (series, nameOf) => element(
   "details",
   null,
-  element("summary", null, "Figures as a table"),
+  element("summary", null, "Statistics as a table"),
   element(
     "table",
     null,
@@ -123,7 +123,7 @@ const figureTable = (series, nameOf) => element(
 );
 
 /**
- * Returns the chart of an answer of the API, with a line that tells the figures of the bucket under the pointer.
+ * Returns the chart of an answer of the API, with a line that tells the counts of the bucket under the pointer.
  * @param {object} clicks
  * @param {number} whole width of the chart in pixels
  */
@@ -159,7 +159,7 @@ export const clickChart = (clicks, whole) => {
   };
   const hint = () => {
     marker.setAttribute("visibility", "hidden");
-    replace(line, "Point at a bar, or move with the arrow keys, to read its figures.");
+    replace(line, "Point at a bar, or move with the arrow keys, to read its counts.");
   };
   const onkeydown = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -188,5 +188,5 @@ export const clickChart = (clicks, whole) => {
     buckets,
   );
   hint();
-  return element("figure", { class: "chart" }, legend(hasVisitors), picture, line, figureTable(series, nameOf));
+  return element("figure", { class: "chart" }, legend(hasVisitors), picture, line, statisticsTable(series, nameOf));
 };

@@ -43,7 +43,7 @@ const beginOf = (range, timeZone) => {
   return begin.toISOString();
 };
 
-/** Returns the ranges of the figures: the API widens those of the chart to whole buckets, those of the lists to days. */
+/** Returns the ranges of the statistics: the API widens those of the chart to whole buckets, those of the lists to days. */
 const rangeView = (clicks, { from, to }) => element(
   "p",
   { class: "quiet range" },
@@ -67,7 +67,7 @@ const totalsView = ({ totals, complete_until: until }) => element(
  */
 export const clickPanel = (path, tops, signal) => {
   const chart = element("div", { class: "chart-place" });
-  const figures = element("div", { class: "totals-place" });
+  const statistics = element("div", { class: "totals-place" });
   const lists = element("div", { class: "tops" });
   const notice = element("div");
   let reading = new AbortController();
@@ -78,7 +78,7 @@ export const clickPanel = (path, tops, signal) => {
     width = chart.clientWidth;
     if (width > 0) replace(chart, clickChart(clicks, width));
   };
-  // The height also changes when the table of figures is opened.
+  // The height also changes when the table of statistics is opened.
   const resizing = new ResizeObserver(() => clicks && chart.clientWidth !== width && draw());
   resizing.observe(chart);
   signal.addEventListener("abort", () => resizing.disconnect());
@@ -96,7 +96,7 @@ export const clickPanel = (path, tops, signal) => {
     replace(lists, tops.map((by) => topList(path, by, { from, to }, own)));
     try {
       clicks = await answered;
-      replace(figures, totalsView(clicks), rangeView(clicks, asked));
+      replace(statistics, totalsView(clicks), rangeView(clicks, asked));
       draw();
     } catch (error) {
       if (!own.aborted) replace(notice, problemView(error));
@@ -130,7 +130,7 @@ export const clickPanel = (path, tops, signal) => {
     element("div", { class: "filters" }, field("Range", range), field("By", interval), field("Time zone", zone),
       element("p", { class: "actions" }, [["Refresh", load], ["CSV", save]].map(([label, onclick]) => element("button", { type: "button", onclick }, label)))),
     notice,
-    figures,
+    statistics,
     chart,
     lists,
   );

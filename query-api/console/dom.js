@@ -55,10 +55,11 @@ export const once = (control, action) => async (...parameters) => {
   }
 };
 
+export const isOfTheWeb = (address) => URL.canParse(address) && WEB_SCHEMES.includes(new URL(address).protocol);
+
 /** Returns a link that opens another page, or text if the address is not one of the web. */
 export const outwardLink = (address, text = address) => {
-  const isOfTheWeb = URL.canParse(address) && WEB_SCHEMES.includes(new URL(address).protocol);
-  if (!isOfTheWeb) return element("span", null, text);
+  if (!isOfTheWeb(address)) return element("span", null, text);
   return element("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text);
 };
 

@@ -83,9 +83,9 @@ export const open = async ({ main, parts: [id], signal, reopen }) => {
     show(stored);
     const code = element("section", { class: "qr" }, qrCode(id, signal));
     const ending = element("section", { class: "ending" }, element("h2", null, "Disable or delete"), service, deletion(stored.link, signal));
-    const figures = clicks();
-    const parts = pageParts([["Change", edit], ["QR code", code], ["Clicks", figures], ["History", past]]);
-    main.append(heading, parts, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), figures, past);
+    const statistics = clicks();
+    const parts = pageParts([["Change", edit], ["QR code", code], ["Clicks", statistics], ["History", past]]);
+    main.append(heading, parts, about, element("div", { class: "columns" }, edit, element("div", null, code, ending)), statistics, past);
   } catch (error) {
     if (signal.aborted) return;
     replace(past, linkHistory(id, signal));

@@ -1,6 +1,8 @@
-// The API key of this tab. The key is only in sessionStorage and in the header `Authorization`.
+// The key of this tab: an API key, or that of an operator. It is only in sessionStorage and in the header
+// `Authorization`.
 
 import { replace } from "./dom.js";
+import { keepWayBack } from "./way_back.js";
 
 const KEY = "linkledger.api-key";
 const TOKEN = "linkledger.consistency-token";
@@ -8,10 +10,11 @@ const TOKEN = "linkledger.consistency-token";
 const REPLACED = "keyreplaced";
 /** Time after which a reload has been stopped. */
 const RELOAD_MS_MAX = 10_000;
-const SHAPE = /^llk_[0-9A-Za-z]{36}$/;
 
 /** Question that is open; all requests without a valid key share it. */
 let question;
+/** Ends the question that is open. */
+let closeQuestion;
 
 export const apiKey = () => sessionStorage.getItem(KEY);
 
@@ -57,6 +60,16 @@ export const askForKey = (reason) => {
   return question;
 };
 
+/** Takes a key in place of the one before. The requests that wait for a key go on. */
+export const takeKey = (given) => {
+  const before = apiKey();
+  if (given !== before) sessionStorage.removeItem(TOKEN);
+  sessionStorage.setItem(KEY, given);
+  closeQuestion?.();
+  if (before && given !== before) dispatchEvent(new Event(REPLACED));
+};
+
+/** Asks in the dialog of the page, whose input says the shape of a key by `pattern` and, in words, by `title`. */
 const ask = (reason) => {
   const dialog = document.getElementById("key-dialog");
   const form = dialog.querySelector("form");
@@ -68,23 +81,21 @@ const ask = (reason) => {
   dialog.addEventListener("close", reopen);
   dialog.showModal();
   return new Promise((resolve) => {
-    const check = () => input.setCustomValidity(
-      SHAPE.test(input.value.trim()) ? "" : "A key is llk_ and 36 letters and digits.",
-    );
     const accept = (event) => {
       event.preventDefault();
-      const [before, given] = [apiKey(), input.value.trim()];
-      if (given !== before) sessionStorage.removeItem(TOKEN);
-      sessionStorage.setItem(KEY, given);
+      const given = input.value.trim();
+      // The site that has opened the console did so with another key.
+      if (given !== apiKey()) keepWayBack(null);
+      takeKey(given);
+    };
+    closeQuestion = () => {
+      closeQuestion = undefined;
       input.value = "";
       dialog.removeEventListener("close", reopen);
       form.removeEventListener("submit", accept);
-      input.removeEventListener("input", check);
       dialog.close();
-      if (before && given !== before) dispatchEvent(new Event(REPLACED));
       resolve();
     };
-    input.addEventListener("input", check);
     form.addEventListener("submit", accept);
   });
 };

@@ -9,9 +9,9 @@ mod buffer;
 mod classifier;
 mod counters;
 mod countries;
-mod folded;
 mod frame;
 mod heartbeat;
+mod merged;
 mod outbox;
 mod publisher;
 mod recorder;
@@ -58,9 +58,9 @@ use self::{
     buffer::{Buffer, ClickBuffers},
     classifier::{Agents, Classifier},
     counters::ClickCounters,
-    folded::milliseconds_of,
     frame::{RawClick, RequestFacts},
     heartbeat::Heartbeats,
+    merged::milliseconds_of,
     outbox::{Outbox, PerPartition},
     publisher::ClickPublisher,
     recorder::{Recorder, RecordingProgress},
@@ -71,7 +71,7 @@ use self::{
 pub use self::settings::ClickSettings;
 pub(crate) use self::{publisher::check as check_kafka, same_address::suspicious_recorders};
 
-/// Memory for waiting clicks that an account may have: a flood of clicks of one account is folded before the clicks of
+/// Memory for waiting clicks that an account may have: a flood of clicks of one account is merged before the clicks of
 /// the others are.
 const ACCOUNT_SHARE: FairShare = FairShare { own: 7, free: 1 };
 
@@ -181,7 +181,7 @@ impl Clicks {
     }
 
     /// Records the click of a request that is answered with a redirect to a link: copies a few hundred bytes.
-    pub(crate) fn record(&self, visit: &Visit<'_>, link: (LinkId, AccountId), slug_folded: &str) {
+    pub(crate) fn record(&self, visit: &Visit<'_>, link: (LinkId, AccountId), slug_key: &str) {
         let Some(recording) = &self.0 else {
             return;
         };
@@ -198,7 +198,7 @@ impl Clicks {
                 client_address: recording.client_address(visit),
                 is_of_unlisted_proxy: recording.is_of_unlisted_proxy(visit),
             },
-            slug: slug_folded,
+            slug: slug_key,
             user_agent: cut(value(&USER_AGENT).unwrap_or_default()),
             referer: cut(value(&REFERER).unwrap_or_default()),
         };

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use linkledger_core::config::{BaseUrl, HostName, Origin, Secret};
 use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_service::{
-    databases::DatabaseSettings, internal_listener::InternalHosts, lifecycle::listen,
+    databases::DatabaseSettings, internal_listener::AdminAllowedHosts, lifecycle::listen,
     telemetry::TelemetryConfig,
 };
 
@@ -69,11 +69,11 @@ pub struct QueryApiConfig {
     #[arg(long, env = "REDIRECT_STALENESS_MAX_MS", default_value_t = 500)]
     #[arg(value_parser = clap::value_parser!(u32).range(500..=3_600_000))]
     pub redirect_staleness_max_ms: u32,
-    /// Maximum number of connections of the API to each database; redirects have up to 6 more, figures of
-    /// clicks and histories of links up to 4 more each.
-    #[arg(long, env = "CONNECTIONS_MAX", default_value_t = 16)]
+    /// Maximum number of connections of the API to each database; redirects have up to 6 more, statistics of
+    /// clicks, histories of links, feeds of events and the admin API up to 4 more each.
+    #[arg(long, env = "DATABASE_POOL_SIZE", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub connections_max: u32,
+    pub database_pool_size: u32,
     /// Maximum number of API keys that are remembered for 5 s: at least the number of keys in use at the
     /// same time, of about 250 bytes each.
     #[arg(long, env = "API_KEYS_CACHED_MAX", default_value_t = KEYS_CACHED_MAX)]
@@ -82,7 +82,7 @@ pub struct QueryApiConfig {
     #[command(flatten)]
     pub clicks: ClickSettings,
     #[command(flatten)]
-    pub internal_hosts: InternalHosts,
+    pub admin_allowed_hosts: AdminAllowedHosts,
 }
 
 /// Addresses of the listeners of a separate process, and its logging.
@@ -94,6 +94,9 @@ pub struct QueryApiListenConfig {
     /// Address of the listener for short links.
     #[arg(long, env = "QUERY_SHORT_LISTEN", default_value = "127.0.0.1:8084")]
     pub short_listen: SocketAddr,
+    /// Address of the listener for the reads of the admin API; never reachable from outside [default: no admin API].
+    #[arg(long, env = "ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub internal: QueryApiInternalListen,
     #[command(flatten)]
@@ -115,7 +118,7 @@ pub struct QueryApiInternalListen {
 }
 
 impl QueryApiListenConfig {
-    /// Opens the three sockets.
+    /// Opens the sockets.
     ///
     /// # Errors
     /// Returns an error that names the address, if a socket cannot be opened.
@@ -123,6 +126,10 @@ impl QueryApiListenConfig {
         Ok(QueryApiListeners {
             api: listen(self.api_listen).await?,
             short_host: listen(self.short_listen).await?,
+            admin: match self.admin_listen {
+                Some(address) => Some(listen(address).await?),
+                None => None,
+            },
             internal: listen(self.internal.address).await?,
         })
     }

@@ -30,8 +30,8 @@ const CONSISTENCY_TOKEN: HeaderName = HeaderName::from_static(consistency::HEADE
 #[expect(dead_code, reason = "only its schema is used")]
 pub(crate) struct TokenHeader {
     /// Token of an earlier answer to this account. The request waits up to one second until that
-    /// write can be read. A history always has the write, and figures of clicks do not wait: for both the
-    /// token is only checked.
+    /// write can be read. A history and a feed of events always have the write, and statistics of clicks do not
+    /// wait: for all three the token is only checked.
     #[param(
         rename = "Consistency-Token",
         required = false,

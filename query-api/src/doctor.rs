@@ -13,17 +13,21 @@ use linkledger_service::{
 use sqlx::PgPool;
 
 use crate::{
-    FIGURE_CONNECTIONS, FOLLOWER_CONNECTIONS, HISTORY_CONNECTIONS, SHORT_HOST_CONNECTIONS,
+    ADMIN_CONNECTIONS, FEED_CONNECTIONS, FOLLOWER_CONNECTIONS, HISTORY_CONNECTIONS,
+    SHORT_HOST_CONNECTIONS, STATISTICS_CONNECTIONS,
     clicks::{self, ClickSettings, RECORDER_CONNECTIONS},
     config::QueryApiSettings,
 };
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 23] = [
+const RIGHTS: [Privilege; 26] = [
     ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
     ("event_store.accounts", "SELECT"),
+    ("event_store.accounts", "SELECT (external_id)"),
+    ("event_store.admin_keys", "SELECT"),
+    ("event_store.external_ids", "SELECT"),
     ("event_store.api_keys", "SELECT"),
     ("event_store.api_keys", "UPDATE"),
     ("read_model.followed_log", "SELECT"),
@@ -37,10 +41,10 @@ const RIGHTS: [Privilege; 23] = [
     ("clicks.salts", "SELECT"),
     ("clicks.sequences", "SELECT"),
     ("clicks.positions", "SELECT"),
-    ("clicks.link_quarters", "SELECT"),
+    ("clicks.link_15min", "SELECT"),
     ("clicks.link_days", "SELECT"),
     ("clicks.link_values", "SELECT"),
-    ("clicks.account_quarters", "SELECT"),
+    ("clicks.account_15min", "SELECT"),
     ("clicks.account_days", "SELECT"),
     ("clicks.account_values", "SELECT"),
 ];
@@ -69,13 +73,19 @@ pub fn check_config(QueryApiSettings { config, listen }: &QueryApiSettings) -> V
 /// Examines the settings and the database that they name.
 pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
     let config = &settings.config;
+    let of_admin_api = match settings.listen.admin_listen {
+        Some(_) => config.database_pool_size.min(ADMIN_CONNECTIONS),
+        None => 0,
+    };
     let requirements = DatabaseRequirements {
         kind: SessionKind::Reader,
         allows_unsafe: config.allow_unsafe_postgres,
-        connections_max: config.connections_max
-            + config.connections_max.min(SHORT_HOST_CONNECTIONS)
-            + config.connections_max.min(FIGURE_CONNECTIONS)
-            + config.connections_max.min(HISTORY_CONNECTIONS)
+        connections_max: config.database_pool_size
+            + config.database_pool_size.min(SHORT_HOST_CONNECTIONS)
+            + config.database_pool_size.min(STATISTICS_CONNECTIONS)
+            + config.database_pool_size.min(HISTORY_CONNECTIONS)
+            + config.database_pool_size.min(FEED_CONNECTIONS)
+            + of_admin_api
             + FOLLOWER_CONNECTIONS
             + RECORDER_CONNECTIONS,
         rights: &RIGHTS,
@@ -112,7 +122,7 @@ pub async fn examine(settings: &QueryApiSettings) -> Vec<Finding> {
 fn clicks_settings(settings: &ClickSettings) -> Vec<Finding> {
     let kafka = match settings.kafka() {
         Ok(None) => {
-            let is = "none are recorded (--no-clicks)";
+            let is = "none are recorded (--clicks off)";
             return vec![Finding::ok("clicks", is)];
         }
         Ok(Some(kafka)) => configuration::kafka(&kafka),
@@ -139,7 +149,7 @@ async fn salts(pool: &PgPool) -> Finding {
         Ok(true) => Finding::ok("salts of visitors", "there is one for today"),
         Ok(false) => {
             let is = "there is none for today: clicks have no visitors";
-            let remedy = "start a projector, which makes the salts, without --no-clicks";
+            let remedy = "start a projector, which makes the salts, without --clicks off";
             Finding::new("salts of visitors", Severity::Warning, is, remedy)
         }
         Err(error) => Finding::failed("salts of visitors", &error.into()),

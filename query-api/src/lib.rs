@@ -1,10 +1,11 @@
 //! The query side: answers reads from the read tables, and follows short links.
 //!
 //! query-api writes the time at which each API key was last used, and the clicks that it records: records in Kafka,
-//! and heartbeats of its recorder beside the figures. query-api reads the epoch and the API keys from the event
-//! store. When a read table lacks a row, query-api asks the event store before it answers 404. Event store and read
-//! tables may be on two servers.
+//! and heartbeats of its recorder beside the statistics. query-api reads the epoch and the API keys from the event
+//! store. When a read table lacks a row, query-api asks the event store before it answers 404. The reads of the admin
+//! API are answered by the event store alone. Event store and read tables may be on two servers.
 
+pub mod admin_routes;
 mod cache_control;
 mod checkpoint_watcher;
 mod clicks;
@@ -14,7 +15,7 @@ mod consistency;
 mod console;
 mod docs;
 pub mod doctor;
-mod figure_reads;
+mod feed;
 mod history_reads;
 mod paging;
 mod parameters;
@@ -28,6 +29,7 @@ mod redirect_changes;
 pub mod routes;
 mod short_host;
 mod slow_reads;
+mod statistics_reads;
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,23 +42,26 @@ use linkledger_core::{
 };
 use linkledger_event_store::SessionKind;
 use linkledger_http::{
-    answer::AnswerSettings, authentication::Authenticator, cors, gate::RouteGate,
-    observe::ServiceName, per_account_limit::PerAccountLimit, rate_limit::RequestClass,
-    served_hosts::ServedHosts,
+    admin_gate::AdminGate, answer::AnswerSettings, authentication::Authenticator, cors,
+    gate::RouteGate, observe::ServiceName, per_account_limit::PerAccountLimit,
+    rate_limit::RequestClass, served_hosts::ServedHosts,
 };
 use linkledger_service::{
+    databases::Databases,
     doctor::admission,
     internal_listener::{self, Readiness},
     lifecycle::{self, Tasks},
     metrics_recorder::MetricsRecorder,
 };
+use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admin_routes::AdminState,
     checkpoint_watcher::CheckpointWatcher,
     clicks::Clicks,
-    figure_reads::FigureReads,
+    feed::Feed,
     history_reads::HistoryReads,
     qr_codes::QrCodes,
     read_servers::ReadServers,
@@ -64,6 +69,7 @@ use crate::{
     redirect_cache::RedirectCache,
     redirect_changes::ChangeFollower,
     routes::ApiState,
+    statistics_reads::StatisticsReads,
 };
 pub use clicks::ClickSettings;
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig, QueryApiSettings};
@@ -73,13 +79,16 @@ pub use short_host::ShortHost;
 /// the server does not answer the ping of the other ([`linkledger_event_store::pool`]).
 const FOLLOWER_CONNECTIONS: u32 = 2;
 
-/// Maximum number of sessions for figures of clicks. A costly figure delays neither other reads nor
+/// Maximum number of sessions for statistics of clicks. A costly read delays neither other reads nor
 /// redirects.
-const FIGURE_CONNECTIONS: u32 = 4;
+const STATISTICS_CONNECTIONS: u32 = 4;
 
 /// Maximum number of sessions for histories of links. An old instant of a link with many changes delays
 /// no other read.
 const HISTORY_CONNECTIONS: u32 = 4;
+
+/// Maximum number of sessions for feeds of events. Readers that wait for events hold none.
+const FEED_CONNECTIONS: u32 = 4;
 
 /// Maximum number of searches and pages of tags that an account may read at a time, in the sessions of the API;
 /// half of the sessions, if there are fewer.
@@ -89,10 +98,15 @@ const COSTLY_PAGES_MAX: usize = 4;
 /// separate sessions, so that a flood of unknown slugs does not delay the API.
 const SHORT_HOST_CONNECTIONS: u32 = 6;
 
+/// Maximum number of sessions of the admin API. Its reads of many events delay no owner.
+const ADMIN_CONNECTIONS: u32 = 4;
+
 /// The running service without its sockets.
 pub struct QueryApi {
     /// Routes of the API.
     pub api: Router,
+    /// Routes of the admin API that read, and the console for operators.
+    pub admin: Router,
     /// Service of the short host.
     pub short_host: ShortHost,
     /// Readiness of the API and of the short host.
@@ -105,6 +119,8 @@ pub struct QueryApiListeners {
     pub api: TcpListener,
     /// Socket of the short host.
     pub short_host: TcpListener,
+    /// Socket of the admin API; `None` for no admin API.
+    pub admin: Option<TcpListener>,
     /// Socket of probes and metrics; never reachable from outside.
     pub internal: TcpListener,
 }
@@ -123,7 +139,7 @@ pub fn start(
     Box::pin(async move {
         let settings = &config.databases;
         let databases = settings
-            .pools(SessionKind::Reader, config.connections_max)
+            .pools(SessionKind::Reader, config.database_pool_size)
             .context("invalid address of a database")?;
         let allows_unsafe = config.allow_unsafe_postgres;
         admission::admit(settings, SessionKind::Reader, allows_unsafe).await?;
@@ -150,8 +166,7 @@ pub fn start(
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
         let cache = start_redirect_cache(&config, tasks)?;
-        let connections = config.connections_max.min(SHORT_HOST_CONNECTIONS);
-        let of_short_host = config.databases.pools(SessionKind::Reader, connections)?;
+        let of_short_host = short_host_databases(&config)?;
         let redirects = Redirects::start(&of_short_host, Arc::clone(&watcher), cache, tasks);
         let follow = FollowLink {
             redirects: Arc::new(redirects),
@@ -163,18 +178,16 @@ pub fn start(
             follow,
             settings(ServiceName::ShortHost, &config.short_base_url),
         );
-        let own_pool = |url, connections_max: u32| {
-            let connections = config.connections_max.min(connections_max);
-            linkledger_event_store::pool(url, SessionKind::Reader, connections)
-        };
-        let figures = own_pool(config.databases.read_url(), FIGURE_CONNECTIONS)?;
-        let histories = own_pool(config.databases.log_url(), HISTORY_CONNECTIONS)?;
+        let statistics = own_pool(&config, config.databases.read_url(), STATISTICS_CONNECTIONS)?;
+        let histories = own_pool(&config, config.databases.log_url(), HISTORY_CONNECTIONS)?;
+        let feed = own_pool(&config, config.databases.log_url(), FEED_CONNECTIONS)?;
         let api = ApiState {
-            figures: FigureReads::new(figures),
+            statistics: StatisticsReads::new(statistics),
             histories: HistoryReads::new(histories),
-            costly_pages: costly_pages(config.connections_max as usize),
+            feed: Feed::start(feed, tasks),
+            costly_pages: costly_pages(config.database_pool_size as usize),
             qr_codes: QrCodes::new(),
-            clock,
+            clock: Arc::clone(&clock),
             read: ReadServers::start(databases.read, &config, tasks)?,
             log: databases.log,
             watcher,
@@ -187,10 +200,40 @@ pub fn start(
         readiness.set_ready();
         Ok(QueryApi {
             api: cors::allow(routes, &config.cors_allowed_origins),
+            admin: admin_router(&config, clock)?,
             short_host,
             readiness,
         })
     })
+}
+
+/// Returns the databases for redirects that are not cached, with sessions of their own.
+fn short_host_databases(config: &QueryApiConfig) -> sqlx::Result<Databases> {
+    let connections = config.database_pool_size.min(SHORT_HOST_CONNECTIONS);
+    config.databases.pools(SessionKind::Reader, connections)
+}
+
+/// Returns the sessions of one kind of reads, which delays no other kind.
+fn own_pool(config: &QueryApiConfig, url: &str, connections_max: u32) -> sqlx::Result<PgPool> {
+    let connections = config.database_pool_size.min(connections_max);
+    linkledger_event_store::pool(url, SessionKind::Reader, connections)
+}
+
+/// Returns the routes of the admin API, with sessions of their own.
+fn admin_router(config: &QueryApiConfig, clock: Arc<dyn Clock>) -> sqlx::Result<Router> {
+    let log = own_pool(config, config.databases.log_url(), ADMIN_CONNECTIONS)?;
+    let gate = AdminGate::new(log.clone(), clock, RequestClass::Read);
+    let admin = AdminState {
+        log,
+        short_base_url: config.short_base_url.as_str().into(),
+    };
+    let settings = AnswerSettings {
+        base_url: config.base_url.as_str().into(),
+        short_base_url: config.short_base_url.as_str().into(),
+        hosts: ServedHosts::internal(config.admin_allowed_hosts.clone()),
+        service: ServiceName::AdminApi,
+    };
+    Ok(admin_routes::router(admin, &gate, settings))
 }
 
 /// Returns the shares of the sessions of the API for searches and pages of tags. Those of all accounts together leave
@@ -234,7 +277,7 @@ pub fn serve(
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks)?;
         lifecycle::shutdown_on_signal(&mut tasks)?;
-        let hosts = config.internal_hosts.clone();
+        let hosts = config.admin_allowed_hosts.clone();
         let service = start(config, Arc::new(SystemClock), &mut tasks).await?;
         let internal = internal_listener::router(service.readiness, shutdown, recorder, hosts);
         lifecycle::serve_behind_ingress(&mut tasks, "api", listeners.api, service.api);
@@ -244,6 +287,9 @@ pub fn serve(
             listeners.short_host,
             service.short_host,
         );
+        if let Some(listener) = listeners.admin {
+            lifecycle::serve_behind_ingress(&mut tasks, "admin", listener, service.admin);
+        }
         lifecycle::serve(&mut tasks, "internal", listeners.internal, internal);
         tasks.join().await
     })

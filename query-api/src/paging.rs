@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use linkledger_core::cursor::{CursorRefusal, CursorScope, Place};
-use linkledger_http::problem::{CURSOR_NOT_OF_LIST, Problem};
+use linkledger_http::problem::{CURSOR_NOT_OF_LIST, Code, Problem};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::{
@@ -24,7 +24,7 @@ use utoipa::{
 
 use crate::{
     cache_control::NOT_SHARED,
-    parameters::{ParameterError, Parameters},
+    parameters::{ParameterError, Parameters, parse_number},
 };
 
 /// Name of the parameter for the page size of a list.
@@ -55,9 +55,14 @@ impl PageRequest {
 
     /// Takes `limit` and `cursor` from the parameters, which record an invalid `limit`.
     pub(crate) fn take(parameters: &mut Parameters) -> Self {
+        Self::take_after(parameters, CURSOR)
+    }
+
+    /// Takes `limit`, and the cursor from the parameter with the given name.
+    pub(crate) fn take_after(parameters: &mut Parameters, cursor: &str) -> Self {
         Self {
             limit: parameters.take(LIMIT, parse_limit).unwrap_or(LIMIT_DEFAULT),
-            cursor: parameters.take(CURSOR, |text| Ok(text.to_owned())),
+            cursor: parameters.take(cursor, |text| Ok(text.to_owned())),
         }
     }
 
@@ -102,16 +107,9 @@ impl IntoParams for PageRequest {
     }
 }
 
-/// Parses the canonical spelling only: the parser of the standard library would accept `+5` and `05`.
+/// Parses the most items on a page.
 pub(crate) fn parse_limit(text: &str) -> Result<u8, ParameterError> {
-    text.parse()
-        .ok()
-        .filter(|limit| (LIMIT_MIN..=LIMIT_MAX).contains(limit) && limit.to_string() == text)
-        .ok_or_else(|| ParameterError {
-            code: "out_of_range",
-            detail: format!("The limit is a number from {LIMIT_MIN} to {LIMIT_MAX}."),
-            members: vec![("minimum", json!(LIMIT_MIN)), ("maximum", json!(LIMIT_MAX))],
-        })
+    parse_number(LIMIT, LIMIT_MIN..=LIMIT_MAX, text)
 }
 
 /// Makes the pages of one list of one account, and the cursors between the pages.
@@ -206,7 +204,7 @@ impl Paginator<'_> {
         let items: Vec<B> = items.into_iter().map(body_of).collect();
         let next_page = next_cursor
             .as_ref()
-            .map(|cursor| self.link_to(page.limit, cursor));
+            .map(|cursor| self.link_to(page.limit, CURSOR, cursor));
         let page = Page {
             items,
             has_more: next_cursor.is_some(),
@@ -224,13 +222,13 @@ impl Paginator<'_> {
         response
     }
 
-    /// Returns the `Link` header of the next page. The address has the configured host, not the host
-    /// that the request names.
-    fn link_to(&self, limit: u8, cursor: &str) -> HeaderValue {
+    /// Returns the `Link` header of the next page, whose cursor is the named parameter. The address has the configured
+    /// host, not the host that the request names.
+    pub(crate) fn link_to(&self, limit: u8, parameter: &str, cursor: &str) -> HeaderValue {
         let (base_url, CursorScope { list, filters, .. }) = (self.base_url, &self.scope);
         let separator = if filters.is_empty() { "" } else { "&" };
         let link = format!(
-            "<{base_url}{list}?{filters}{separator}{LIMIT}={limit}&{CURSOR}={cursor}>; rel=\"next\""
+            "<{base_url}{list}?{filters}{separator}{LIMIT}={limit}&{parameter}={cursor}>; rel=\"next\""
         );
         HeaderValue::from_str(&link).expect("addresses and cursors are ASCII")
     }
@@ -247,10 +245,19 @@ fn invalid_cursor(refusal: CursorRefusal) -> Problem {
     Problem::invalid_cursor(detail)
 }
 
+/// Names the parameter of a cursor in a problem of the cursor, for lists that do not call it [`CURSOR`].
+pub(crate) fn of_parameter(name: &str, problem: Problem) -> Problem {
+    if problem.code != Code::InvalidCursor {
+        return problem;
+    }
+    let error =
+        json!({ "parameter": name, "code": problem.code.as_str(), "detail": problem.detail });
+    problem.with("errors", vec![error])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkledger_http::problem::Code;
 
     fn parse(query: &str) -> Result<PageRequest, Problem> {
         PageRequest::of(&format!("/v1/links{query}").parse().unwrap())

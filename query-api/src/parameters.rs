@@ -1,10 +1,10 @@
 //! The query parameters of a request: each parameter must be known, sent at most once, and valid.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive, str::FromStr};
 
 use axum::http::Uri;
 use linkledger_clicks::buckets::RangeEdge;
-use linkledger_core::timestamp;
+use linkledger_core::{id::InvalidId, timestamp};
 use linkledger_http::{
     problem::{Code, Problem},
     request::{BadlyEncoded, query_parameters},
@@ -143,6 +143,13 @@ pub(crate) fn parse_instant(name: &str, text: &str) -> Result<OffsetDateTime, Pa
     })
 }
 
+/// Parses an id.
+pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(text: &str) -> Result<T, ParameterError> {
+    text.parse().map_err(|error: InvalidId| {
+        ParameterError::new("id_invalid", format!("Send an id: {error}."))
+    })
+}
+
 /// Parses one of a few names.
 pub(crate) fn parse_name<T>(
     text: &str,
@@ -152,6 +159,22 @@ pub(crate) fn parse_name<T>(
     of_name(text).ok_or_else(|| {
         let detail = format!("Send one of: {}.", names.join(", "));
         ParameterError::new("unknown_value", detail)
+    })
+}
+
+/// Parses a number in its canonical spelling only: the parser of the standard library would accept `+5` and `05`.
+pub(crate) fn parse_number(
+    name: &str,
+    range: RangeInclusive<u8>,
+    text: &str,
+) -> Result<u8, ParameterError> {
+    let number = text.parse().ok();
+    let number = number.filter(|it: &u8| range.contains(it) && it.to_string() == text);
+    let (minimum, maximum) = (range.start(), range.end());
+    number.ok_or_else(|| ParameterError {
+        code: "out_of_range",
+        detail: format!("The {name} is a number from {minimum} to {maximum}."),
+        members: vec![("minimum", json!(minimum)), ("maximum", json!(maximum))],
     })
 }
 

@@ -120,7 +120,7 @@ impl ReadServers {
         for url in &config.read_replica_urls {
             let url = url.reveal();
             let pool =
-                linkledger_event_store::pool(url, SessionKind::Replica, config.connections_max);
+                linkledger_event_store::pool(url, SessionKind::Replica, config.database_pool_size);
             let pool = pool.context("invalid --read-replica-urls")?;
             let database = DatabaseOf {
                 url,

@@ -53,7 +53,7 @@ const HEADERS: usize = 6;
 const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Folded slug whose link is looked up in the event store, because the read table lacks the slug.
+/// Lower-cased slug whose link is looked up in the event store, because the read table lacks the slug.
 #[derive(Debug, Clone)]
 struct HolderOf(String);
 
@@ -63,8 +63,8 @@ impl BatchedRead for HolderOf {
     const REQUESTS_MAX: usize = 256;
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
-        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
-        slugs::find_holders(pool, &folded).await
+        let slug_keys: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        slugs::find_holders(pool, &slug_keys).await
     }
 }
 
@@ -114,15 +114,15 @@ impl Redirects {
         }
     }
 
-    /// Returns the redirect of a folded slug; `None` if no link has the slug.
-    async fn find_redirect(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
-        let redirect = match self.look_up(folded) {
+    /// Returns the redirect of a lower-cased slug; `None` if no link has the slug.
+    async fn find_redirect(&self, slug_key: &str) -> Result<Option<Redirect>, Problem> {
+        let redirect = match self.look_up(slug_key) {
             CacheLookup::Hit(redirect) => Some(redirect),
-            CacheLookup::Miss => self.load_once(folded).await?,
+            CacheLookup::Miss => self.load_once(slug_key).await?,
             // The cached redirect may be stale, and must not be served after this answer.
             CacheLookup::Bypassed => {
-                let redirect = self.read(folded).await?;
-                self.cache.invalidate_slug(folded);
+                let redirect = self.read(slug_key).await?;
+                self.cache.invalidate_slug(slug_key);
                 redirect
             }
         };
@@ -130,25 +130,25 @@ impl Redirects {
             return Ok(redirect);
         }
         // The read table may lag: an existing link must not get 404.
-        let finding = timeout(LOAD_TIME_MAX, self.find_in_event_store(folded)).await;
+        let finding = timeout(LOAD_TIME_MAX, self.find_in_event_store(slug_key)).await;
         let redirect = finding.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))?;
         if redirect.is_some() {
             // Another load may have stored an older redirect meanwhile.
-            self.cache.invalidate_slug(folded);
+            self.cache.invalidate_slug(slug_key);
         }
         Ok(redirect)
     }
 
     /// Loads the redirect from the read table, if the table has the slug. Concurrent requests for
     /// one slug share one load.
-    async fn load_once(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
+    async fn load_once(&self, slug_key: &str) -> Result<Option<Redirect>, Problem> {
         let mut has_waited = false;
         // At most one joined load is discarded as stale. After that, only a load whose client disconnects
         // causes another turn.
         loop {
-            let joined = match self.flights.join(folded.to_owned()).await {
+            let joined = match self.flights.join(slug_key.to_owned()).await {
                 Ok(flight) => {
-                    let load = self.load(folded).await;
+                    let load = self.load(slug_key).await;
                     flight.finish(load.clone());
                     return load.result;
                 }
@@ -166,23 +166,23 @@ impl Redirects {
         }
     }
 
-    async fn load(&self, folded: &str) -> RedirectLoad {
+    async fn load(&self, slug_key: &str) -> RedirectLoad {
         let ticket = self.cache.ticket();
-        let result = self.read(folded).await;
+        let result = self.read(slug_key).await;
         if let Ok(Some(redirect)) = &result {
-            self.cache.store(ticket, folded, redirect.clone());
+            self.cache.store(ticket, slug_key, redirect.clone());
         }
         RedirectLoad { ticket, result }
     }
 
-    async fn read(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
-        let reading = self.reads.read(RedirectOf(folded.to_owned()));
+    async fn read(&self, slug_key: &str) -> Result<Option<Redirect>, Problem> {
+        let reading = self.reads.read(RedirectOf(slug_key.to_owned()));
         let read = timeout(LOAD_TIME_MAX, reading).await;
         read.unwrap_or_else(|_elapsed| Err(Problem::storage_unavailable()))
     }
 
-    fn look_up(&self, folded: &str) -> CacheLookup {
-        let look_up = self.cache.look_up(folded, Instant::now());
+    fn look_up(&self, slug_key: &str) -> CacheLookup {
+        let look_up = self.cache.look_up(slug_key, Instant::now());
         let count = match &look_up {
             CacheLookup::Hit(_) => &self.hits,
             CacheLookup::Miss => &self.misses,
@@ -193,8 +193,8 @@ impl Redirects {
     }
 
     /// Asks the event store for a slug that the read table lacks: an existing link must not get 404.
-    async fn find_in_event_store(&self, folded: &str) -> Result<Option<Redirect>, Problem> {
-        let Some(holder) = self.holders.read(HolderOf(folded.to_owned())).await? else {
+    async fn find_in_event_store(&self, slug_key: &str) -> Result<Option<Redirect>, Problem> {
+        let Some(holder) = self.holders.read(HolderOf(slug_key.to_owned())).await? else {
             return Ok(None);
         };
         match holder.extent.end_state {
@@ -216,7 +216,7 @@ impl Redirects {
             })
             .await?;
         // The link exists, although the read table may lack it at a later checkpoint.
-        let redirect = self.read(folded).await?;
+        let redirect = self.read(slug_key).await?;
         redirect.map(Some).ok_or_else(Problem::read_model_behind)
     }
 }
@@ -239,8 +239,8 @@ pub(crate) async fn follow_link(
     slug: &Slug,
     visit: Visit<'_>,
 ) -> Result<Response, Problem> {
-    let slug_folded = slug.folded();
-    let redirect = follow.redirects.find_redirect(&slug_folded).await?;
+    let slug_key = slug.key();
+    let redirect = follow.redirects.find_redirect(&slug_key).await?;
     let redirect = redirect.ok_or_else(no_such_short_link)?;
     let (link_id, url) = match redirect.target {
         RedirectTarget::Destination {
@@ -256,7 +256,7 @@ pub(crate) async fn follow_link(
     };
     let response = redirect_to(url, follow.status, slug)?;
     let link = (link_id, redirect.account_id);
-    follow.clicks.record(&visit, link, &slug_folded);
+    follow.clicks.record(&visit, link, &slug_key);
     Ok(response)
 }
 

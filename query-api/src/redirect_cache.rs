@@ -40,7 +40,7 @@ pub(crate) enum CacheLookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoadTicket(u64);
 
-/// Redirects by folded slug.
+/// Redirects by lower-cased slug.
 pub(crate) struct RedirectCache {
     entries: Entries,
     /// Maximum staleness of an answer from the cache. Lookups bypass the cache once the changes were last
@@ -70,13 +70,13 @@ impl RedirectCache {
     }
 
     /// Looks up the redirect of a slug.
-    pub(crate) fn look_up(&self, slug_folded: &str, now: Instant) -> CacheLookup {
+    pub(crate) fn look_up(&self, slug_key: &str, now: Instant) -> CacheLookup {
         // Freshness is checked before the entry is read: an entry that was invalidated by then is
         // no longer found.
         if !self.is_fresh(now) {
             return CacheLookup::Bypassed;
         }
-        match self.entries.get(slug_folded) {
+        match self.entries.get(slug_key) {
             Some(redirect) => CacheLookup::Hit(redirect),
             None => CacheLookup::Miss,
         }
@@ -96,23 +96,23 @@ impl RedirectCache {
     /// Stores a loaded redirect, or removes the entry of the slug if anything was invalidated since
     /// the ticket was issued. Callers store before they answer: an older entry must not be served
     /// afterwards.
-    pub(crate) fn store(&self, ticket: LoadTicket, slug_folded: &str, redirect: Redirect) {
+    pub(crate) fn store(&self, ticket: LoadTicket, slug_key: &str, redirect: Redirect) {
         let invalidation_count = self
             .invalidation_count
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         if LoadTicket(*invalidation_count) == ticket {
-            self.entries.insert(slug_folded.into(), redirect);
+            self.entries.insert(slug_key.into(), redirect);
         } else {
-            self.entries.remove(slug_folded);
+            self.entries.remove(slug_key);
         }
     }
 
     /// Removes the entry of a slug. Callers invalidate a slug before they answer with a redirect
     /// that bypassed the cache: the cached entry may be older, and must not be served afterwards.
-    pub(crate) fn invalidate_slug(&self, slug_folded: &str) {
+    pub(crate) fn invalidate_slug(&self, slug_key: &str) {
         let _invalidating = self.begin_invalidation();
-        self.entries.remove(slug_folded);
+        self.entries.remove(slug_key);
     }
 
     /// Removes the invalidated entries. Loads that began earlier are not stored any more.
@@ -163,12 +163,6 @@ impl RedirectCache {
                 now.duration_since(fresh_at) < self.staleness_max
             }
         }
-    }
-
-    /// Returns the estimated memory of the entries, in bytes.
-    #[expect(clippy::cast_precision_loss, reason = "a metric")]
-    pub(crate) fn bytes(&self) -> f64 {
-        self.entries.weight() as f64
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use linkledger_service::metrics::{REDIRECT_CACHE_AGE_SECONDS, REDIRECT_CACHE_BYTES};
+use linkledger_service::metrics::REDIRECT_CACHE_AGE_SECONDS;
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -113,7 +113,6 @@ impl ChangeFollower {
             }
             is_following = outcome.is_ok();
             gauge!(REDIRECT_CACHE_AGE_SECONDS).set(self.last_read_began_at.elapsed().as_secs_f64());
-            gauge!(REDIRECT_CACHE_BYTES).set(self.cache.bytes());
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod get_qr_code;
 pub(crate) mod get_top_clicks;
 pub(crate) mod get_top_links;
 pub(crate) mod list_credit_entries;
+pub(crate) mod list_events;
 pub(crate) mod list_links;
 pub(crate) mod list_tags;
 mod ranking;
@@ -34,16 +35,17 @@ use sqlx::PgPool;
 use utoipa::OpenApi as _;
 
 use crate::{
-    checkpoint_watcher::CheckpointWatcher, console, docs, figure_reads::FigureReads,
-    history_reads::HistoryReads, problem_page, qr_codes::QrCodes, read_servers::ReadServers,
+    checkpoint_watcher::CheckpointWatcher, console, docs, feed::Feed, history_reads::HistoryReads,
+    problem_page, qr_codes::QrCodes, read_servers::ReadServers, statistics_reads::StatisticsReads,
 };
 
 /// State shared by the handlers.
 pub(crate) struct ApiState {
     pub(crate) log: PgPool,
     pub(crate) read: ReadServers,
-    pub(crate) figures: FigureReads,
+    pub(crate) statistics: StatisticsReads,
     pub(crate) histories: HistoryReads,
+    pub(crate) feed: Feed,
     /// A page of tags counts up to a million links, and a search looks at 10,000.
     pub(crate) costly_pages: PerAccountLimit,
     pub(crate) qr_codes: QrCodes,
@@ -62,6 +64,7 @@ pub(crate) struct ApiState {
     get_qr_code::get_qr_code,
     get_credits::get_credits,
     list_credit_entries::list_credit_entries,
+    list_events::list_events,
     list_tags::list_tags,
     get_clicks::get_link_clicks,
     get_clicks::get_clicks,
@@ -89,6 +92,14 @@ const PROBLEMS: &[(&str, &[Code])] = &[
         "list_credit_entries",
         &[Code::InvalidCursor, Code::ReadModelBehind],
     ),
+    (
+        "list_events",
+        &[
+            Code::InvalidCursor,
+            Code::LogRestored,
+            Code::ReadModelBehind,
+        ],
+    ),
     ("list_tags", &[Code::InvalidCursor, Code::ReadModelBehind]),
     ("get_link_clicks", &[Code::LinkNotFound]),
     ("get_clicks", &[]),
@@ -107,8 +118,12 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -> Router {
     let mut credits_gate = gate.clone();
     credits_gate.scope = Scope::CreditsRead;
+    credits_gate.serves_suspended_accounts = true;
     let mut clicks_gate = gate.clone();
     clicks_gate.scope = Scope::ClicksRead;
+    let mut events_gate = gate.clone();
+    events_gate.scope = Scope::EventsRead;
+    events_gate.may_wait = true;
     let links_gate = gate;
     let routes = Router::new()
         .route(
@@ -158,8 +173,12 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
             route_table::TOP_LINKS,
             clicks_gate.guard(get(get_top_links::get_top_links)),
         )
+        .route(
+            route_table::EVENTS,
+            events_gate.guard(get(list_events::list_events)),
+        )
         .with_state(Arc::new(api))
-        .merge(console::router())
+        .merge(console::owners_router())
         .merge(docs::router())
         .merge(problem_page::router(Arc::clone(&settings.base_url)));
     with_problem_details(routes, settings)

@@ -1,185 +1,345 @@
-//! `account create|list|show|suspend|resume`.
+//! Accounts: creation, changes and suspension, and the commands `account …`.
 
+mod command;
 mod shown;
 
-use anyhow::Context as _;
-use clap::{Args, Subcommand};
 use linkledger_core::{
-    account::{AccountEvent, AccountStatus},
-    clock::{Clock, new_uuid},
+    account::{Account, AccountChangeRequest, AccountCreated, AccountEvent},
+    change::ValueUpdate,
+    clock::new_uuid,
+    credits::Credits,
+    envelope::{IdempotencyMark, RecordedEvent},
     event::Event,
     id::AccountId,
 };
 use linkledger_event_store::accounts;
+use linkledger_http::admin_views::AccountView;
 use linkledger_service::operator::parse_text;
-use serde::Serialize;
 use serde_json::json;
-use sqlx::PgPool;
 
-pub use self::shown::ListAccounts;
-use super::{AdminCommandOptions, WithOptions, operator, print};
+pub(super) use self::command::run;
+pub use self::{
+    command::{
+        AccountChangeArguments, AccountChangeOptions, AccountSubcommand, AccountSubject,
+        SuspendArguments,
+    },
+    shown::ListAccounts,
+};
+use super::{
+    author::{EffectKind, Request},
+    error::{AdminError, AdminRefusal, AdminResult, Done, violates},
+    operator::{self, Decision},
+};
 
-/// Commands on accounts.
-#[derive(Debug, Subcommand)]
-pub enum AccountSubcommand {
-    /// Create an account without credits and keys.
-    Create {
-        /// Display name of the account.
-        #[arg(long, value_parser = parse_text)]
-        name: String,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-    /// List accounts with status, balance and number of valid keys, the oldest first.
-    List(ListAccounts),
-    /// Show status, balance and number of keys of an account.
-    Show {
-        /// Account id: acc_….
-        account: AccountId,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-    /// Refuse the API calls of an account, within 5 seconds. The links of the account still redirect,
-    /// unless --stop-redirects is given. Safe to repeat.
-    Suspend {
-        #[command(flatten)]
-        subject: AccountSubject,
-        /// Answer the short links of the account with 410 Gone during the suspension.
-        #[arg(long)]
-        stop_redirects: bool,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-    /// Put a suspended account and its links back into service. Safe to repeat.
-    Resume(WithOptions<AccountSubject>),
-}
+/// Number of attempts to write an account while others write one with the same external id.
+const ATTEMPTS_MAX: u32 = 5;
+const CREATION_KEY_UNIQUE: &str = "accounts_creation_key_unique";
+const EXTERNAL_ID_UNIQUE: &str = "accounts_external_id_unique";
 
-/// Account to change, and the reason.
-#[derive(Debug, Clone, Args)]
-pub struct AccountSubject {
-    /// Account id: acc_….
-    #[arg(long)]
-    pub account: AccountId,
-    /// Reason, recorded in the event log.
+/// Account to create.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct NewAccount {
+    /// Display name of the account.
     #[arg(long, value_parser = parse_text)]
-    pub reason: String,
+    pub name: String,
+    /// Id of the account in your system, unique in the service: 1 to 128 of A-Z, a-z, 0-9, `.`, `_`, `:`, `/`, `@`
+    /// and `-`, but neither `.` nor `..`.
+    #[arg(long, value_parser = command::parse_external_id)]
+    pub external_id: Option<String>,
 }
 
-/// State of an account after a command.
-#[derive(Debug, Clone, Serialize)]
-pub struct ChangedAccount {
-    /// Account id.
-    pub account_id: AccountId,
-    /// Status of the account: `active` or `suspended`.
-    pub status: &'static str,
-    /// True if the links of the account answer 410 Gone.
-    pub redirects_stopped: bool,
-    /// True if the command has changed the account; false if the account was in this state before.
-    pub changed: bool,
-}
-
-pub(super) async fn run(command: AccountSubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
-    match command {
-        AccountSubcommand::Create { name, options } => {
-            let account_id = create(&options.pool().await?, clock, &name).await?;
-            let text = format!("Created account {account_id} ({name}).");
-            let account = json!({ "account_id": account_id, "name": name });
-            print(options.json, &account, &text)
+/// Creates an account without credits and keys, once per idempotency key.
+///
+/// # Errors
+/// Returns an error if another account has the external id, if the idempotency key was used for another account, or if
+/// the database fails.
+pub async fn create(request: &Request<'_>, new: &NewAccount) -> AdminResult<Done<AccountView>> {
+    for _ in 0..ATTEMPTS_MAX {
+        if let Some(created) = try_create(request, new).await? {
+            return Ok(created);
         }
-        AccountSubcommand::List(command) => shown::list(command, clock).await,
-        AccountSubcommand::Show { account, options } => shown::show(account, &options, clock).await,
-        AccountSubcommand::Suspend {
-            subject,
-            stop_redirects,
-            options,
-        } => {
-            let status = AccountStatus::Suspended { stop_redirects };
-            run_change(&subject, status, &options, clock).await
+        // There is an account with this key or this external id. The key comes first: requests with one key have one
+        // answer.
+        if let Some(created) = find_created(request, new).await? {
+            return Ok(created);
         }
-        AccountSubcommand::Resume(WithOptions { request, options }) => {
-            run_change(&request, AccountStatus::Active, &options, clock).await
-        }
+        refuse_taken(request, new.external_id.as_deref()).await?;
     }
+    Err(contended())
 }
 
-async fn run_change(
-    subject: &AccountSubject,
-    to: AccountStatus,
-    options: &AdminCommandOptions,
-    clock: &dyn Clock,
-) -> anyhow::Result<()> {
-    let account = change(&options.pool().await?, clock, subject, to).await?;
-    print(options.json, &account, &account.text())
-}
-
-/// Creates an account.
+/// Gives the name to the account with the external id, or creates the account: of many requests at once, one creates.
+/// Returns true beside the account if this request has created it.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn create(pool: &PgPool, clock: &dyn Clock, name: &str) -> anyhow::Result<AccountId> {
-    let now = clock.now();
-    let account_id = AccountId::from_uuid(new_uuid(now));
-    accounts::create(pool, account_id, name, now).await?;
-    Ok(account_id)
-}
-
-/// Suspends an account, or puts the account back into service. For a suspended account, stops or resumes
-/// redirects.
-///
-/// # Errors
-/// Returns an error if the account does not exist, or the database fails.
-pub async fn change(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    subject: &AccountSubject,
-    to: AccountStatus,
-) -> anyhow::Result<ChangedAccount> {
-    let (account_id, reason) = (subject.account, subject.reason.as_str());
-    let mut decision = operator::begin(pool, clock, account_id).await?;
-    let status = accounts::status_in_tx(&mut decision.tx, account_id).await;
-    let status = status.context("cannot read the account")?;
-    let event = match to {
-        AccountStatus::Active => status
-            .decide_resume(account_id, reason)
-            .map(AccountEvent::Resumed),
-        AccountStatus::Suspended { stop_redirects } => status
-            .decide_suspend(account_id, reason, stop_redirects)
-            .map(AccountEvent::Suspended),
+pub async fn upsert(
+    request: &Request<'_>,
+    external_id: &str,
+    name: &str,
+) -> AdminResult<(Done<AccountView>, bool)> {
+    let wanted = AccountChangeRequest {
+        name: Some(name.to_owned()),
+        external_id: ValueUpdate::Keep,
     };
-    let Some(event) = event else {
-        return Ok(ChangedAccount::of(account_id, status, false));
+    let new = NewAccount {
+        name: name.to_owned(),
+        external_id: Some(external_id.to_owned()),
     };
-    let status = status.apply(&event);
-    accounts::set_status_in_tx(&mut decision.tx, account_id, status)
-        .await
-        .context("cannot change the account")?;
-    let credits = decision.credits.pass();
-    let (event, or_else) = (Event::Account(event), "retry the command");
-    decision
-        .append_to_account(event, credits, None, or_else)
-        .await?;
-    Ok(ChangedAccount::of(account_id, status, true))
-}
-
-impl ChangedAccount {
-    const fn of(account_id: AccountId, status: AccountStatus, changed: bool) -> Self {
-        let (status, redirects_stopped) = shown::status_and_redirects(status);
-        Self {
-            account_id,
-            status,
-            redirects_stopped,
-            changed,
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(account_id) = find_holder(request, external_id).await? else {
+            if let Some(created) = try_create(request, &new).await? {
+                return Ok((created, true));
+            }
+            continue;
+        };
+        let (decision, account) = begin(request, account_id).await?;
+        // A change may have given the external id to another account since the look-up.
+        if account.external_id.as_deref() != Some(external_id) {
+            continue;
+        }
+        let event = account.decide_change(&wanted).map(AccountEvent::Changed);
+        if let Some(changed) = store(decision, account, event, None).await? {
+            return Ok((changed, false));
         }
     }
+    Err(contended())
+}
 
-    fn text(&self) -> String {
-        let account_id = self.account_id;
-        let state = match (self.status, self.redirects_stopped) {
-            ("suspended", true) => "suspended; its links answer 410 Gone",
-            ("suspended", false) => "suspended; its links still redirect",
-            _ => "in service",
-        };
-        let before = if self.changed { "" } else { " (unchanged)" };
-        format!("Account {account_id} is {state}{before}.")
+/// Changes name or external id of an account.
+///
+/// # Errors
+/// Returns an error if the account does not exist, if another account has the external id, or if the database fails.
+pub async fn change(
+    request: &Request<'_>,
+    account_id: AccountId,
+    wanted: &AccountChangeRequest,
+) -> AdminResult<Done<AccountView>> {
+    for _ in 0..ATTEMPTS_MAX {
+        let (decision, account) = begin(request, account_id).await?;
+        let event = account.decide_change(wanted).map(AccountEvent::Changed);
+        if let Some(changed) = store(decision, account, event, None).await? {
+            return Ok(changed);
+        }
+        let external_id = wanted.external_id.value();
+        refuse_taken(request, external_id.map(String::as_str)).await?;
     }
+    Err(contended())
+}
+
+/// Suspends an account, once per idempotency key; of a suspended account, stops or resumes the redirects. Without
+/// `stop_redirects` they stay as they are.
+///
+/// # Errors
+/// Returns an error if the account does not exist, if the idempotency key was used for another suspension, or if the
+/// database fails.
+pub async fn suspend(
+    request: &Request<'_>,
+    account_id: AccountId,
+    reason: &str,
+    stop_redirects: Option<bool>,
+) -> AdminResult<Done<AccountView>> {
+    let body = [
+        ("reason", json!(reason)),
+        ("stop_redirects", json!(stop_redirects)),
+    ];
+    let mark = request.mark(EffectKind::Suspend, body);
+    set_status(
+        request,
+        account_id,
+        (EffectKind::Suspend, mark),
+        |account| {
+            // Links that a former suspension has stopped stay so, unless the request says otherwise.
+            let stop_redirects = stop_redirects.unwrap_or(account.status.redirects_stopped());
+            let suspended = account.decide_suspend(reason, stop_redirects);
+            suspended.map(AccountEvent::Suspended)
+        },
+    )
+    .await
+}
+
+/// Puts a suspended account and its links back into service, once per idempotency key.
+///
+/// # Errors
+/// Returns an error if the account does not exist, if the idempotency key was used for another resumption, or if the
+/// database fails.
+pub async fn resume(
+    request: &Request<'_>,
+    account_id: AccountId,
+    reason: &str,
+) -> AdminResult<Done<AccountView>> {
+    let mark = request.mark(EffectKind::Resume, [("reason", json!(reason))]);
+    set_status(request, account_id, (EffectKind::Resume, mark), |account| {
+        account.decide_resume(reason).map(AccountEvent::Resumed)
+    })
+    .await
+}
+
+async fn set_status(
+    request: &Request<'_>,
+    account_id: AccountId,
+    (kind, mark): (EffectKind, Option<IdempotencyMark>),
+    decide: impl FnOnce(&Account) -> Option<AccountEvent> + Send,
+) -> AdminResult<Done<AccountView>> {
+    let (mut decision, account) = begin(request, account_id).await?;
+    if let Some(effect) = decision.find_effect(kind, mark.as_ref()).await? {
+        return replay(&effect);
+    }
+    let event = decide(&account);
+    let stored = store(decision, account, event, mark).await?;
+    stored.ok_or_else(contended)
+}
+
+/// Locks an account and reads it.
+async fn begin<'a>(
+    request: &'a Request<'a>,
+    account_id: AccountId,
+) -> AdminResult<(Decision<'a>, Account)> {
+    let mut decision = operator::begin(request, account_id).await?;
+    let account = accounts::get_in_tx(&mut decision.tx, account_id).await;
+    let account = account.map_err(AdminError::of_statement("read the account"))?;
+    Ok((decision, account))
+}
+
+/// Creates the account; returns `None` if there is an account with this idempotency key or this external id.
+async fn try_create(
+    request: &Request<'_>,
+    new: &NewAccount,
+) -> AdminResult<Option<Done<AccountView>>> {
+    let mut tx = operator::begin_transaction(request).await?;
+    let now = request.clock.now();
+    let created = AccountCreated {
+        account_id: AccountId::from_uuid(new_uuid(now)),
+        name: new.name.clone(),
+        external_id: new.external_id.clone(),
+    };
+    let account = Account::new(&created, now);
+    let key = request.idempotency_key.as_deref();
+    if let Err(error) = accounts::create_in_tx(&mut tx, &account, key).await {
+        if violates(&error, &[CREATION_KEY_UNIQUE, EXTERNAL_ID_UNIQUE]) {
+            return Ok(None);
+        }
+        return Err(AdminError::of_statement("create the account")(error));
+    }
+    let decision = Decision {
+        request,
+        tx,
+        account_id: account.account_id,
+        credits: Credits::default(),
+        now,
+    };
+    let mark = creation_mark(request, new);
+    let event = AccountEvent::Created(created);
+    append(decision, &account, event, mark).await.map(Some)
+}
+
+/// Returns the answer to the request that has created the account with the same idempotency key.
+async fn find_created(
+    request: &Request<'_>,
+    new: &NewAccount,
+) -> AdminResult<Option<Done<AccountView>>> {
+    let Some(key) = &request.idempotency_key else {
+        return Ok(None);
+    };
+    let mut tx = operator::begin_transaction(request).await?;
+    let account_id = accounts::find_by_creation_key_in_tx(&mut tx, key).await;
+    let account_id = account_id.map_err(AdminError::of_statement("look up the idempotency key"))?;
+    let Some(account_id) = account_id else {
+        return Ok(None);
+    };
+    // Not locked: the event of the creation is committed and never changes.
+    let mut decision = Decision {
+        request,
+        tx,
+        account_id,
+        credits: Credits::default(),
+        now: request.clock.now(),
+    };
+    let mark = creation_mark(request, new);
+    let effect = decision.find_effect(EffectKind::Account, mark.as_ref());
+    effect.await?.as_ref().map(replay).transpose()
+}
+
+fn creation_mark(request: &Request<'_>, new: &NewAccount) -> Option<IdempotencyMark> {
+    let body = [
+        ("name", json!(new.name)),
+        ("external_id", json!(new.external_id)),
+    ];
+    request.mark(EffectKind::Account, body)
+}
+
+/// Stores the account after the event, appends the event, and commits. Without an event nothing changes. Returns
+/// `None` if another account has the external id.
+async fn store(
+    mut decision: Decision<'_>,
+    account: Account,
+    event: Option<AccountEvent>,
+    mark: Option<IdempotencyMark>,
+) -> AdminResult<Option<Done<AccountView>>> {
+    let Some(event) = event else {
+        let unchanged = AccountView::of_account(&account, decision.credits.balance);
+        return Ok(Some(Done::unchanged(unchanged)));
+    };
+    let account = account.apply(&event);
+    if let Err(error) = accounts::update_in_tx(&mut decision.tx, &account).await {
+        if violates(&error, &[EXTERNAL_ID_UNIQUE]) {
+            return Ok(None);
+        }
+        return Err(AdminError::of_statement("change the account")(error));
+    }
+    append(decision, &account, event, mark).await.map(Some)
+}
+
+/// Appends the event that has led to the account, and commits.
+async fn append(
+    mut decision: Decision<'_>,
+    account: &Account,
+    event: AccountEvent,
+    mark: Option<IdempotencyMark>,
+) -> AdminResult<Done<AccountView>> {
+    let after = account.after(decision.credits.balance);
+    let value = AccountView::of(account.account_id, &after);
+    let credits = decision.credits.pass();
+    let mut event = decision.next_event(Event::Account(event), credits);
+    event.metadata.account = Some(after);
+    event.idempotency = mark;
+    Ok(Done {
+        value,
+        replayed: false,
+        position: Some(decision.append(&[event]).await?),
+    })
+}
+
+/// Returns the answer to the request that has appended the event.
+fn replay(event: &RecordedEvent) -> AdminResult<Done<AccountView>> {
+    let after = event.metadata.account.as_ref();
+    let after = after.ok_or_else(|| AdminError::unreadable(&event.event_type))?;
+    Ok(Done {
+        value: AccountView::of(event.account_id, after),
+        replayed: true,
+        position: Some(event.position),
+    })
+}
+
+/// Returns the account that has the external id now.
+async fn find_holder(request: &Request<'_>, external_id: &str) -> AdminResult<Option<AccountId>> {
+    let holder = accounts::find_by_external_id(request.pool, external_id).await;
+    holder.map_err(AdminError::of_statement("look up the external id"))
+}
+
+/// Refuses an external id that an account has.
+async fn refuse_taken(request: &Request<'_>, external_id: Option<&str>) -> AdminResult<()> {
+    let Some(external_id) = external_id else {
+        return Ok(());
+    };
+    match find_holder(request, external_id).await? {
+        Some(account_id) => Err(AdminRefusal::ExternalIdTaken { account_id }.into()),
+        None => Ok(()),
+    }
+}
+
+fn contended() -> AdminError {
+    AdminError::Unavailable(anyhow::anyhow!(
+        "other requests change accounts with this external id at the same time; nothing was done, retry"
+    ))
 }

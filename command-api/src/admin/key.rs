@@ -1,289 +1,321 @@
-//! `key issue|list|revoke|rotate` and `key scope add`.
+//! API keys of accounts: issue, changes, rotation and revocation, and the commands `key …`.
 
-use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
+mod command;
+mod replay;
+mod rows;
+mod secret;
+
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
-    clock::{Clock, new_uuid},
+    api_key::{ApiKeyEvent, ApiKeyIssued, KeyChangeRequest, KeyState, Scope},
+    clock::new_uuid,
+    envelope::NewEvent,
+    event::Event,
     id::{AccountId, KeyId},
+    link::Expiry,
     timestamp,
 };
-use linkledger_event_store::api_keys::{self, ListedKey, NewKey};
+use linkledger_event_store::api_keys::ListedKey;
+use linkledger_http::admin_views::KeyView;
 use linkledger_service::operator::parse_text;
 use serde::Serialize;
 use serde_json::json;
-use sqlx::PgPool;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
-use super::{AdminCommandOptions, WithOptions, print};
+pub(super) use self::command::{parse_instant, run};
+pub use self::{
+    command::{
+        ChangeArguments, GivenSecret, IssueArguments, KeyChangeOptions, KeySubcommand, RevokeKey,
+        RotateArguments,
+    },
+    secret::{NewSecret, PREFIX_LENGTH_MAX, parse_prefix, parse_sha256},
+};
+use self::{
+    replay::{issue_mark, replay_issue, replay_rotation},
+    rows::{database_now, get, insert, listed, update},
+};
+use super::{
+    author::{EffectKind, Request},
+    error::{AdminRefusal, AdminResult, Done, KeyEnd},
+    operator::{self, Decision},
+};
 
-/// Commands on API keys.
-#[derive(Debug, Subcommand)]
-pub enum KeySubcommand {
-    /// Issue a key. The secret is shown only once.
-    Issue(WithOptions<IssueKey>),
-    /// List the keys of an account, without their secrets. The time of the last use lags by up to
-    /// two minutes.
-    List {
-        /// Account id: acc_….
-        #[arg(long)]
-        account: AccountId,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-    /// Revoke a key; every process refuses the key within 5 s.
-    Revoke {
-        /// Key id: key_….
-        key: KeyId,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-    /// Scopes of a key.
-    #[command(subcommand)]
-    Scope(KeyScopeSubcommand),
-    /// Issue a key with the same scopes, and revoke the old key after an overlap.
-    Rotate {
-        /// Id of the old key: key_….
-        key: KeyId,
-        /// Time for which both keys are valid, in hours.
-        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(..=8_760))]
-        overlap_hours: u16,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-}
-
-/// Commands on the scopes of a key.
-#[derive(Debug, Subcommand)]
-pub enum KeyScopeSubcommand {
-    /// Add scopes to a key; every process knows the scopes within 5 s. Safe to repeat.
-    Add {
-        /// Key id: key_….
-        key: KeyId,
-        /// Scopes to add, such as link:clicks.read.
-        #[arg(required = true, value_delimiter = ',', value_parser = parse_scope)]
-        scopes: Vec<Scope>,
-        #[command(flatten)]
-        options: AdminCommandOptions,
-    },
-}
+/// Longest overlap of a rotation, in seconds: a week.
+pub const OVERLAP_SECONDS_MAX: u32 = 604_800;
+/// Name of a key that is given none.
+pub const DEFAULT_NAME: &str = "API key";
 
 /// Requested key.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct IssueKey {
     /// Account that the key acts for: acc_….
     #[arg(long)]
     pub account: AccountId,
     /// Scopes of the key, repeated or separated by commas: link:links.write, link:links.read,
-    /// link:credits.read, link:clicks.read.
-    #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = parse_scope)]
+    /// link:credits.read, link:clicks.read, link:events.read.
+    #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = command::parse_scope)]
     pub scopes: Vec<Scope>,
     /// Display name of the key.
-    #[arg(long, default_value = "API key", value_parser = parse_text)]
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = parse_text)]
     pub name: String,
     /// Time from which on the key is refused, such as 2027-01-31T00:00:00Z; never by default.
-    #[arg(long, value_parser = parse_instant)]
+    #[arg(long, value_parser = command::parse_instant)]
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Issued key with its secret, so not for `Debug`.
-#[derive(Serialize)]
-pub struct IssuedKey {
-    /// Key id, for the other commands.
-    pub key_id: KeyId,
-    /// Account that the key acts for.
-    pub account_id: AccountId,
-    /// Secret of the key.
-    pub api_key: String,
-    /// Scopes of the key.
-    pub scopes: Vec<&'static str>,
-    /// Expiry, from which on the key is refused.
-    pub expires_at: Option<String>,
+/// A key that has replaced another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RotatedKey {
+    /// The new key.
+    #[serde(flatten)]
+    pub key: KeyView,
+    /// Id of the replaced key.
+    pub replaces: KeyId,
+    /// Instant from which the replaced key is refused.
+    #[serde(with = "timestamp")]
+    pub overlap_until: OffsetDateTime,
 }
 
-pub(super) async fn run(command: KeySubcommand, clock: &dyn Clock) -> anyhow::Result<()> {
-    match command {
-        KeySubcommand::Issue(WithOptions { request, options }) => {
-            let secret = ApiKey::generate();
-            let key = issue(&options.pool().await?, clock, &request, &secret).await?;
-            let text = format!(
-                "Issued {} for {}. Store the key now; the key is not shown again:\n{}",
-                key.key_id, key.account_id, key.api_key
-            );
-            print(options.json, &key, &text)
-        }
-        KeySubcommand::List { account, options } => {
-            let keys = api_keys::list(&options.pool().await?, account).await?;
-            print(options.json, &keys, &table(&keys))
-        }
-        KeySubcommand::Revoke { key, options } => {
-            let revoked_at = revoke(&options.pool().await?, key, 0).await?;
-            let text = format!("Revoked {key} as of {revoked_at}.");
-            let revoked = json!({ "key_id": key, "revoked_at": revoked_at });
-            print(options.json, &revoked, &text)
-        }
-        KeySubcommand::Scope(KeyScopeSubcommand::Add {
-            key,
-            scopes,
-            options,
-        }) => {
-            let (scopes, added) = add(&options.pool().await?, key, &scopes, clock.now()).await?;
-            let text = match added.join(" ") {
-                added if added.is_empty() => format!("{key} has these scopes already."),
-                added => {
-                    format!("Added {added} to {key}; every process knows the scopes within 5 s.")
-                }
-            };
-            let report = json!({ "key_id": key, "scopes": scopes, "added": added });
-            print(options.json, &report, &text)
-        }
-        KeySubcommand::Rotate {
-            key,
-            overlap_hours,
-            options,
-        } => {
-            let (new, revoked_at) =
-                rotate(&options.pool().await?, clock, key, overlap_hours).await?;
-            let text = format!(
-                "Issued {} in place of {key}, which is refused from {revoked_at} on. Store the \
-                 key now; the key is not shown again:\n{}",
-                new.key_id, new.api_key
-            );
-            let old = json!({ "key_id": key, "revoked_at": revoked_at });
-            print(options.json, &json!({ "new": new, "old": old }), &text)
-        }
-    }
-}
-
-/// Issues a key with the given secret.
+/// Issues a key, once per idempotency key. A replayed answer lacks the secret.
 ///
 /// # Errors
-/// Returns an error if the account does not exist, if the expiry is in the past, or if the database
-/// fails.
+/// Returns an error if the account does not exist, if the idempotency key was used for another key, if the expiry is
+/// in the past, if a key has this secret, or if the database fails.
 pub async fn issue(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    request: &IssueKey,
-    secret: &ApiKey,
-) -> anyhow::Result<IssuedKey> {
-    let now = clock.now();
-    if request.expires_at.is_some_and(|at| at <= now) {
-        bail!("--expires-at is in the past; give an instant in the future");
+    request: &Request<'_>,
+    wanted: &IssueKey,
+    secret: &NewSecret,
+) -> AdminResult<Done<KeyView>> {
+    let mark = issue_mark(request, wanted, secret);
+    let mut decision = operator::begin(request, wanted.account).await?;
+    if let Some(effect) = decision.find_effect(EffectKind::Key, mark.as_ref()).await? {
+        drop(decision);
+        return replay_issue(request, &effect).await;
     }
-    let key_id = KeyId::from_uuid(new_uuid(now));
-    let new_key = NewKey {
-        key_id,
-        account_id: request.account,
-        secret,
-        name: &request.name,
-        scopes: &request.scopes,
-        expires_at: request.expires_at,
-        created_at: now,
+    let (value, event) = issue_in(&mut decision, wanted, secret).await?;
+    let event = NewEvent {
+        idempotency: mark,
+        ..event
     };
-    if let Err(error) = api_keys::insert(pool, &new_key).await {
-        let violated = error
-            .as_database_error()
-            .and_then(|error| error.constraint());
-        if violated == Some("api_keys_account_id_fkey") {
-            bail!("there is no account {}", request.account);
-        }
-        return Err(error).context("cannot store the key");
-    }
-    Ok(IssuedKey {
-        key_id,
-        account_id: request.account,
-        api_key: secret.reveal().to_owned(),
-        scopes: request.scopes.iter().map(|scope| scope.name()).collect(),
-        expires_at: request.expires_at.map(timestamp::format),
+    Ok(Done {
+        value,
+        replayed: false,
+        position: Some(decision.append(&[event]).await?),
     })
 }
 
-async fn revoke(pool: &PgPool, key_id: KeyId, overlap_hours: u16) -> anyhow::Result<String> {
-    let revoked_at = api_keys::revoke(pool, key_id, overlap_hours).await?;
-    revoked_at
-        .map(timestamp::format)
-        .with_context(|| format!("there is no key {key_id}"))
-}
-
-/// Issues the new key first, then revokes the old key: a failure in between leaves two valid keys.
-async fn rotate(
-    pool: &PgPool,
-    clock: &dyn Clock,
-    key_id: KeyId,
-    overlap_hours: u16,
-) -> anyhow::Result<(IssuedKey, String)> {
-    let old = get_valid(pool, key_id, clock.now()).await?;
-    let request = IssueKey {
-        account: old.account_id,
-        scopes: old
-            .scopes
-            .iter()
-            .filter_map(|name| Scope::of_name(name))
-            .collect(),
-        name: old.name,
-        expires_at: old.expires_at,
+/// Stores a new key of the locked account. Returns the first answer, and the event to append.
+///
+/// # Errors
+/// Returns an error if the expiry is in the past, if a key has this secret, or if the database fails.
+pub(super) async fn issue_in(
+    decision: &mut Decision<'_>,
+    wanted: &IssueKey,
+    secret: &NewSecret,
+) -> AdminResult<(KeyView, NewEvent)> {
+    check_expiry(wanted.expires_at, decision.now)?;
+    let issued = ApiKeyIssued {
+        account_id: wanted.account,
+        key_id: KeyId::from_uuid(new_uuid(decision.now)),
+        name: wanted.name.clone(),
+        scopes: Scope::names(&wanted.scopes),
+        expires_at: wanted.expires_at.map(Expiry::at),
     };
-    let new = issue(pool, clock, &request, &ApiKey::generate()).await?;
-    let revoked_at = revoke(pool, key_id, overlap_hours).await?;
-    Ok((new, revoked_at))
+    let value = insert(decision, &issued, secret).await?;
+    let event = next_event(decision, ApiKeyEvent::Issued(issued));
+    Ok((value, event))
 }
 
-/// Adds scopes. Returns the scopes of the key, and the names of those that are new.
-async fn add(
-    pool: &PgPool,
+/// Changes name, scopes or expiry of a key; every process knows the change within 5 s.
+///
+/// # Errors
+/// Returns an error if the key does not exist, has expired or is revoked, if the new expiry is in the past, or if the
+/// database fails.
+pub async fn change(
+    request: &Request<'_>,
+    key_id: KeyId,
+    wanted: &KeyChangeRequest,
+) -> AdminResult<Done<KeyView>> {
+    change_as(request, key_id, |_| wanted.clone()).await
+}
+
+/// Adds scopes to those of a key; every process knows the scopes within 5 s.
+///
+/// # Errors
+/// Returns an error as [`change`] does.
+pub async fn add_scopes(
+    request: &Request<'_>,
     key_id: KeyId,
     scopes: &[Scope],
+) -> AdminResult<Done<KeyView>> {
+    let with_scopes = |key: &KeyState| KeyChangeRequest {
+        scopes: Some(union(&key.scopes, scopes)),
+        ..KeyChangeRequest::default()
+    };
+    change_as(request, key_id, with_scopes).await
+}
+
+/// Replaces a key by one with the same name, scopes and expiry, once per idempotency key. The replaced key is refused
+/// after `overlap_seconds`. Of many rotations of a key one succeeds. A replayed answer lacks the secret.
+///
+/// # Errors
+/// Returns an error if the key does not exist, has expired, is revoked or was rotated, if the idempotency key was used
+/// for another rotation, if a key has this secret, or if the database fails.
+pub async fn rotate(
+    request: &Request<'_>,
+    key_id: KeyId,
+    overlap_seconds: u32,
+    secret: &NewSecret,
+) -> AdminResult<Done<RotatedKey>> {
+    let body = [
+        ("key", json!(key_id)),
+        ("overlap_seconds", json!(overlap_seconds)),
+        ("secret_sha256", secret.given_sha256()),
+    ];
+    let mark = request.mark(EffectKind::Rotate, body);
+    let account_id = listed(request, key_id).await?.account_id;
+    let mut decision = operator::begin(request, account_id).await?;
+    if let Some(effect) = decision
+        .find_effect(EffectKind::Rotate, mark.as_ref())
+        .await?
+    {
+        drop(decision);
+        return replay_rotation(request, &effect).await;
+    }
+    let key = get(&mut decision, key_id).await?;
+    let now = database_now(&mut decision).await?;
+    // Also during the overlap of an earlier rotation: the key has a successor.
+    check_valid(&key, key.revoked_at, decision.now)?;
+    let overlap_until = now + Duration::seconds(overlap_seconds.into());
+    let new_key_id = KeyId::from_uuid(new_uuid(decision.now));
+    let (issued, rotated) = key.decide_rotate(new_key_id, overlap_until);
+    let value = RotatedKey {
+        key: insert(&mut decision, &issued, secret).await?,
+        replaces: key_id,
+        overlap_until: rotated.overlap_until,
+    };
+    let rotated = ApiKeyEvent::Rotated(rotated);
+    update(&mut decision, &key.apply(&rotated)).await?;
+    let events = [
+        next_event(&mut decision, ApiKeyEvent::Issued(issued)),
+        NewEvent {
+            idempotency: mark,
+            ..next_event(&mut decision, rotated)
+        },
+    ];
+    Ok(Done {
+        value,
+        replayed: false,
+        position: Some(decision.append(&events).await?),
+    })
+}
+
+/// Revokes a key as of now; every process refuses the key within 5 s. A revoked key stays so: its revocation only
+/// becomes earlier.
+///
+/// # Errors
+/// Returns an error if the key does not exist, or the database fails.
+pub async fn revoke(request: &Request<'_>, key_id: KeyId) -> AdminResult<Done<KeyView>> {
+    let listed = listed(request, key_id).await?;
+    let mut decision = operator::begin(request, listed.account_id).await?;
+    let key = get(&mut decision, key_id).await?;
+    let now = database_now(&mut decision).await?;
+    let event = key.decide_revoke(now).map(ApiKeyEvent::Revoked);
+    store(decision, key, event, listed).await
+}
+
+/// Changes a key as `wanted` says of the locked key.
+async fn change_as(
+    request: &Request<'_>,
+    key_id: KeyId,
+    wanted: impl FnOnce(&KeyState) -> KeyChangeRequest + Send,
+) -> AdminResult<Done<KeyView>> {
+    let listed = listed(request, key_id).await?;
+    let mut decision = operator::begin(request, listed.account_id).await?;
+    let key = get(&mut decision, key_id).await?;
+    let now = database_now(&mut decision).await?;
+    check_valid(&key, key.revoked_at.filter(|at| *at <= now), decision.now)?;
+    let wanted = wanted(&key);
+    let expires_at = wanted.expires_at.value().copied().map(Expiry::instant);
+    check_expiry(expires_at, decision.now)?;
+    let event = key.decide_change(&wanted).map(ApiKeyEvent::Changed);
+    store(decision, key, event, listed).await
+}
+
+/// Stores the key after the event, appends the event, and commits. Without an event nothing changes.
+async fn store(
+    mut decision: Decision<'_>,
+    key: KeyState,
+    event: Option<ApiKeyEvent>,
+    listed: ListedKey,
+) -> AdminResult<Done<KeyView>> {
+    let view = |key: &KeyState| KeyView {
+        last_used_at: listed.last_used_at,
+        ..KeyView::of_state(key, listed.prefix.clone())
+    };
+    let Some(event) = event else {
+        return Ok(Done::unchanged(view(&key)));
+    };
+    let key = key.apply(&event);
+    update(&mut decision, &key).await?;
+    let event = next_event(&mut decision, event);
+    Ok(Done {
+        value: view(&key),
+        replayed: false,
+        position: Some(decision.append(&[event]).await?),
+    })
+}
+
+fn next_event(decision: &mut Decision<'_>, event: ApiKeyEvent) -> NewEvent {
+    let credits = decision.credits.pass();
+    decision.next_event(Event::ApiKey(event), credits)
+}
+
+/// Refuses a key that has expired, or has an end that counts.
+fn check_valid(
+    key: &KeyState,
+    revoked_at: Option<OffsetDateTime>,
     now: OffsetDateTime,
-) -> anyhow::Result<(Vec<String>, Vec<&'static str>)> {
-    let key = get_valid(pool, key_id, now).await?;
-    let after = api_keys::add_scopes(pool, key_id, scopes, now).await;
-    let after = after.context("cannot store the scopes; retry the command")?;
-    let after = after.with_context(|| format!("key {key_id} was revoked at this moment"))?;
-    let is_added =
-        |scope: &Scope| scopes.contains(scope) && key.scopes.iter().all(|had| had != scope.name());
-    let added = Scope::ALL.into_iter().filter(is_added).map(Scope::name);
-    Ok((after, added.collect()))
+) -> AdminResult<()> {
+    let expired_at = key.expires_at.filter(|at| *at <= now);
+    let revoked = revoked_at.map(KeyEnd::Revoked);
+    match revoked.or(expired_at.map(KeyEnd::Expired)) {
+        Some(because) => Err(AdminRefusal::KeyNotValid {
+            key_id: key.key_id,
+            because,
+        }
+        .into()),
+        None => Ok(()),
+    }
 }
 
-/// Reads a key that is neither revoked nor expired.
-async fn get_valid(pool: &PgPool, key_id: KeyId, now: OffsetDateTime) -> anyhow::Result<ListedKey> {
-    let key = api_keys::get(pool, key_id).await?;
-    let key = key.with_context(|| format!("there is no key {key_id}"))?;
-    if key.revoked_at.is_some_and(|at| at <= now) {
-        bail!("key {key_id} is revoked; issue a new key instead");
+fn check_expiry(expires_at: Option<OffsetDateTime>, now: OffsetDateTime) -> AdminResult<()> {
+    match expires_at {
+        Some(at) if at <= now => Err(AdminRefusal::ExpiryInPast.into()),
+        Some(_) | None => Ok(()),
     }
-    if key.expires_at.is_some_and(|at| at <= now) {
-        bail!("key {key_id} has expired; issue a new key instead");
-    }
-    Ok(key)
 }
 
-fn table(keys: &[ListedKey]) -> String {
-    if keys.is_empty() {
-        return "The account has no keys.".to_owned();
-    }
-    let mut lines = vec![format!(
-        "{:<30}  {:<8}  {:<24}  {:<24}  {:<24}  {}",
-        "KEY", "PREFIX", "EXPIRES", "REVOKED FROM", "LAST USED", "NAME"
-    )];
-    for key in keys {
-        let instants = [key.expires_at, key.revoked_at, key.last_used_at];
-        let [expires, revoked, used] =
-            instants.map(|instant| instant.map_or("-".to_owned(), timestamp::format));
-        let (key_id, scopes) = (key.key_id.to_string(), key.scopes.join(" "));
-        lines.push(format!(
-            "{key_id:<30}  {:<8}  {expires:<24}  {revoked:<24}  {used:<24}  {} ({scopes})",
-            key.prefix, key.name
-        ));
-    }
-    lines.join("\n")
+/// Returns the scopes of a key with further ones.
+fn union(scopes: &[String], added: &[Scope]) -> Vec<String> {
+    let new = Scope::names(added).into_iter();
+    let new = new.filter(|name| !scopes.contains(name));
+    scopes.iter().cloned().chain(new).collect()
 }
 
-fn parse_scope(name: &str) -> Result<Scope, String> {
-    let known = || Scope::ALL.map(Scope::name).join(", ");
-    Scope::of_name(name).ok_or_else(|| format!("no such scope; give one of: {}", known()))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {
-    timestamp::parse(text).ok_or_else(|| "give an instant such as 2027-01-31T00:00:00Z".to_owned())
+    #[test]
+    fn added_scopes_follow_those_of_the_key() {
+        let scopes = ["link:later", "link:links.read"].map(str::to_owned);
+        let added = [Scope::ClicksRead, Scope::LinksRead, Scope::LinksWrite];
+        let expected = [
+            "link:later",
+            "link:links.read",
+            "link:links.write",
+            "link:clicks.read",
+        ];
+        assert_eq!(union(&scopes, &added), expected);
+    }
 }

@@ -2,14 +2,17 @@
 
 use clap::{Args, Subcommand};
 use linkledger_service::{
-    figures::counted, kafka_config::KafkaConfig, lifecycle, operator::parse_text,
+    kafka_config::KafkaConfig,
+    lifecycle,
+    number_format::counted,
+    operator::{Operator, parse_text},
 };
 use serde_json::json;
 
-use super::{AdminCommandOptions, operator::OPERATOR, print};
+use super::{AdminCommandOptions, print};
 use crate::relay::{
     cursor::STOPPED,
-    pause::{self, Pause},
+    pause::{self, Pause, Resumption},
     republish::{self, Republish},
     status::{self, RelayStatus},
 };
@@ -26,10 +29,17 @@ pub enum RelaySubcommand {
         #[arg(long, value_parser = parse_text)]
         reason: String,
         #[command(flatten)]
+        operator: Operator,
+        #[command(flatten)]
         options: AdminCommandOptions,
     },
     /// Publish again, the waiting events first. Safe to repeat.
-    Resume(AdminCommandOptions),
+    Resume {
+        #[command(flatten)]
+        operator: Operator,
+        #[command(flatten)]
+        options: AdminCommandOptions,
+    },
     /// Publish the log again from a position, into an empty topic: after the topic was created anew,
     /// or after a move to another cluster. Publishing is paused meanwhile.
     Republish(Box<RepublishOptions>),
@@ -43,6 +53,8 @@ pub struct RepublishOptions {
     #[command(flatten)]
     pub kafka: KafkaConfig,
     #[command(flatten)]
+    pub operator: Operator,
+    #[command(flatten)]
     pub options: AdminCommandOptions,
 }
 
@@ -52,9 +64,13 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
             let status = status::read(&options.pool().await?).await?;
             print(options.json, &status, &text(&status))
         }
-        RelaySubcommand::Pause { reason, options } => {
+        RelaySubcommand::Pause {
+            reason,
+            operator,
+            options,
+        } => {
             let pool = options.pool().await?;
-            let changed = pause::begin(&pool, OPERATOR, &reason).await?;
+            let changed = pause::begin(&pool, &operator.name(), &reason).await?;
             let text = if changed {
                 "Nothing is published, from a second from now at the latest. Events wait in the \
                  log until `command-api relay resume`."
@@ -64,8 +80,8 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
             let shown = json!({ "paused": true, "changed": changed });
             print(options.json, &shown, text)
         }
-        RelaySubcommand::Resume(options) => {
-            let changed = pause::end(&options.pool().await?, None).await?;
+        RelaySubcommand::Resume { operator, options } => {
+            let changed = pause::end(&options.pool().await?, None, &operator.name()).await?;
             let text = if changed {
                 "The relay publishes again, what has waited first."
             } else {
@@ -81,8 +97,9 @@ pub(super) async fn run(command: RelaySubcommand) -> anyhow::Result<()> {
 async fn run_republish(command: RepublishOptions) -> anyhow::Result<()> {
     let pool = command.options.pool().await?;
     let interrupted = lifecycle::interrupted()?;
-    let republished =
-        republish::republish(&pool, &command.kafka, &command.republish, interrupted).await?;
+    let operator = command.operator.name();
+    let (kafka, wanted) = (&command.kafka, &command.republish);
+    let republished = republish::republish(&pool, kafka, wanted, &operator, interrupted).await?;
     let mut lines = vec![format!(
         "{} {} to the topic {}; the first record of each shard is position {}.",
         counted(republished.events.unsigned_abs(), "event"),
@@ -134,6 +151,9 @@ fn headline(status: &RelayStatus) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Pause { since, by, reason }) = &status.paused {
         lines.push(format!("Paused since {since} by {by}: {reason}"));
+    }
+    if let Some(Resumption { at, by }) = &status.resumed {
+        lines.push(format!("Resumed at {at} by {by}."));
     }
     let shards = status.shards.iter();
     let refusals = shards.filter_map(|shard| Some((shard.refusal.as_ref()?, shard)));

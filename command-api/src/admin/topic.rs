@@ -115,7 +115,7 @@ pub async fn check_clicks(wanted: &WantedTopics) -> anyhow::Result<Option<Checke
 impl WantedTopics {
     fn ensure_distinct(&self) -> anyhow::Result<()> {
         ensure!(
-            self.clicks.no_clicks || self.clicks.clicks_topic != self.kafka.topic,
+            !self.clicks.are_on() || self.clicks.clicks_topic != self.kafka.topic,
             "events and clicks need topics of their own; --kafka-topic and --kafka-clicks-topic are \
              both {}",
             self.kafka.topic
@@ -160,7 +160,7 @@ impl WantedTopics {
                 Stream::Events => ("--kafka-topic", ""),
                 Stream::Clicks => (
                     "--kafka-clicks-topic",
-                    ", or leave clicks out with --no-clicks",
+                    ", or leave clicks out with --clicks off",
                 ),
             };
             bail!(

@@ -10,9 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_core::{batch::LinkCommand, id::AccountId};
-use linkledger_service::metrics::COMMANDS_EXPIRED_TOTAL;
-use metrics::counter;
+use linkledger_core::{commands::LinkCommand, id::AccountId};
 
 use super::{QueuedCommand, Unavailable};
 
@@ -21,21 +19,20 @@ const COMMANDS_MAX: usize = 4_096;
 /// Maximum number of commands of one account that wait or run, so that one account leaves room for
 /// the others.
 const ACCOUNT_COMMANDS_MAX: usize = 1_024;
-/// Number of commands of one batch from which the batch is full. The last command is never divided, so
-/// an atomic request may exceed the number.
-const BATCH_COMMANDS_MAX: usize = 512;
-/// Number of bytes of destinations from which a batch is full; the largest
-/// destination has 8 KiB.
-const BATCH_BYTES_MAX: usize = 512 * 1024;
-/// Maximum number of commands of one account in a shared batch. An account with more waiting commands
-/// gets a lane; a request of as many links as are allowed needs none.
+/// Number of commands from which a commit group is full. The last command is never divided, so an atomic request may
+/// exceed the number.
+const GROUP_COMMANDS_MAX: usize = 512;
+/// Number of bytes of destinations from which a commit group is full; the largest destination has 8 KiB.
+const GROUP_BYTES_MAX: usize = 512 * 1024;
+/// Maximum number of commands of one account in a shared commit group. An account with more waiting commands
+/// gets a dedicated transaction; a request of as many links as are allowed needs none.
 const ACCOUNT_SHARE_MAX: usize = 100;
 /// Number of commands as which an atomic request or a dry run counts at least: each is decided on a copy
-/// of the state of its batch.
-const BULK_COMMANDS_MIN: usize = BATCH_COMMANDS_MAX / 16;
-/// Number of waiting commands from which an account that another process locks gets a lane.
+/// of the state of its commit group.
+const BATCH_COMMANDS_MIN: usize = GROUP_COMMANDS_MAX / 16;
+/// Number of waiting commands from which an account that another process locks gets a dedicated transaction.
 const LOCKED_COMMANDS_MIN: usize = 16;
-/// Number of failed attempts after which an account that another process locks gets a lane.
+/// Number of failed attempts after which an account that another process locks gets a dedicated transaction.
 const LOCKED_ATTEMPTS_MIN: u32 = 3;
 /// First backoff of an account.
 const BACKOFF_MIN: Duration = Duration::from_millis(2);
@@ -59,9 +56,9 @@ pub(super) struct RetriedCommand {
     pub(super) failure: Option<AttemptFailure>,
 }
 
-/// Result of one attempt of a lane.
+/// Result of one attempt of a dedicated transaction.
 #[derive(Debug, Default)]
-pub(super) struct LaneAttempt {
+pub(super) struct DedicatedAttempt {
     pub(super) retried: Vec<RetriedCommand>,
     /// Set if the attempt has run no command, even if the attempt has taken none from the queue.
     pub(super) failure: Option<AttemptFailure>,
@@ -71,14 +68,14 @@ pub(super) struct LaneAttempt {
 #[derive(Debug, Default)]
 pub(super) struct Assignment {
     /// Commands of several accounts, for one transaction.
-    pub(super) batch: Vec<QueuedCommand>,
-    /// Accounts that get a lane: a transaction of their own, which waits for the account's lock.
-    pub(super) lanes: Vec<AccountId>,
+    pub(super) group: Vec<QueuedCommand>,
+    /// Accounts that get a dedicated transaction, which waits for the account's lock.
+    pub(super) dedicated: Vec<AccountId>,
 }
 
 impl Assignment {
     pub(super) fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.lanes.is_empty()
+        self.group.is_empty() && self.dedicated.is_empty()
     }
 }
 
@@ -99,7 +96,7 @@ struct AccountQueue {
     waiting: VecDeque<QueuedCommand>,
     /// Number of creates and changes that wait.
     waiting_size: usize,
-    /// Number of creates and changes in a batch that runs.
+    /// Number of creates and changes in a commit group that runs.
     running: usize,
     /// Number of attempts in a row that failed, and the reason of the last one.
     failed_attempts: u32,
@@ -142,10 +139,10 @@ impl AccountQueues {
     }
 
     /// Takes the work that can begin now. Commands past their deadline are answered.
-    pub(super) fn take(&mut self, now: Instant, free_lanes: usize) -> Assignment {
+    pub(super) fn take(&mut self, now: Instant, free_dedicated: usize) -> Assignment {
         self.end_backoffs(now);
         let mut assignment = Assignment::default();
-        let mut room = BatchRoom::new();
+        let mut room = GroupRoom::new();
         while !room.is_full()
             && let Some(account_id) = self.ready.pop_front()
         {
@@ -156,28 +153,28 @@ impl AccountQueues {
             let queue = entry.get_mut();
             if queue.waiting.is_empty() {
                 entry.remove();
-            } else if queue.wants_lane() && assignment.lanes.len() < free_lanes {
-                assignment.lanes.push(account_id);
+            } else if queue.wants_dedicated() && assignment.dedicated.len() < free_dedicated {
+                assignment.dedicated.push(account_id);
             } else {
-                queue.take_into(&mut assignment.batch, &mut room, ACCOUNT_SHARE_MAX);
+                queue.take_into(&mut assignment.group, &mut room, ACCOUNT_SHARE_MAX);
             }
         }
         assignment
     }
 
-    /// Takes the commands of an account that has a lane. Commands past their deadline are answered.
+    /// Takes the commands of an account that has a dedicated transaction. Commands past their deadline are answered.
     pub(super) fn take_of(&mut self, account_id: AccountId, now: Instant) -> Vec<QueuedCommand> {
-        let mut batch = Vec::new();
-        // The lane keeps the queue, even an empty one, until it has finished.
+        let mut group = Vec::new();
+        // The dedicated transaction keeps the queue, even an empty one, until it has finished.
         self.expire(account_id, now);
         if let Some(queue) = self.accounts.get_mut(&account_id) {
-            queue.take_into(&mut batch, &mut BatchRoom::new(), BATCH_COMMANDS_MAX);
+            queue.take_into(&mut group, &mut GroupRoom::new(), GROUP_COMMANDS_MAX);
         }
-        batch
+        group
     }
 
-    /// Ends the attempt of a batch. `accounts` are all accounts of the batch.
-    pub(super) fn finish_batch(
+    /// Ends the attempt of a commit group. `accounts` are all accounts of the commit group.
+    pub(super) fn finish_group(
         &mut self,
         accounts: HashSet<AccountId>,
         retried: Vec<RetriedCommand>,
@@ -196,19 +193,20 @@ impl AccountQueues {
         }
     }
 
-    /// Ends the attempt of a lane. Returns true if the account keeps the lane for another attempt.
-    pub(super) fn finish_lane(
+    /// Ends the attempt of a dedicated transaction. Returns true if the account keeps the transaction for another
+    /// attempt.
+    pub(super) fn finish_dedicated(
         &mut self,
         account_id: AccountId,
-        attempt: LaneAttempt,
+        attempt: DedicatedAttempt,
         now: Instant,
     ) -> bool {
         let waiting = self.finish(account_id, attempt.retried, attempt.failure);
-        let keeps_lane = attempt.failure.is_none() && waiting > ACCOUNT_SHARE_MAX;
-        if !keeps_lane {
+        let keeps_dedicated = attempt.failure.is_none() && waiting > ACCOUNT_SHARE_MAX;
+        if !keeps_dedicated {
             self.schedule(account_id, now);
         }
-        keeps_lane
+        keeps_dedicated
     }
 
     /// Puts the commands that have not run before the others of the account, in their order. Returns
@@ -269,7 +267,6 @@ impl AccountQueues {
             .pop_front_if(|command| command.deadline() <= now)
         {
             let size = command.command.size();
-            counter!(COMMANDS_EXPIRED_TOTAL).increment(size as u64);
             command.answer(Err(match queue.last_failure {
                 Some(AttemptFailure::StorageFailed) => Unavailable::StorageUnavailable,
                 Some(AttemptFailure::AccountLocked) | None => Unavailable::Overloaded,
@@ -282,7 +279,7 @@ impl AccountQueues {
 
 impl AccountQueue {
     /// Returns true if the account must not share a transaction with other accounts.
-    fn wants_lane(&self) -> bool {
+    fn wants_dedicated(&self) -> bool {
         let is_locked = self.last_failure == Some(AttemptFailure::AccountLocked);
         let waiting = self.waiting_size;
         waiting > ACCOUNT_SHARE_MAX
@@ -295,11 +292,11 @@ impl AccountQueue {
         BACKOFF_MIN.saturating_mul(doubled).min(BACKOFF_MAX)
     }
 
-    /// Moves commands from the front of the queue into the batch, while there is room.
+    /// Moves commands from the front of the queue into the commit group, while there is room.
     fn take_into(
         &mut self,
-        batch: &mut Vec<QueuedCommand>,
-        room: &mut BatchRoom,
+        group: &mut Vec<QueuedCommand>,
+        room: &mut GroupRoom,
         count_max: usize,
     ) {
         while self.running < count_max
@@ -310,22 +307,22 @@ impl AccountQueue {
             room.fill(&command.command);
             self.waiting_size -= size;
             self.running += size;
-            batch.push(command);
+            group.push(command);
         }
     }
 }
 
-/// Room that is left in a batch.
-struct BatchRoom {
+/// Room that is left in a commit group.
+struct GroupRoom {
     commands: usize,
     bytes: usize,
 }
 
-impl BatchRoom {
+impl GroupRoom {
     const fn new() -> Self {
         Self {
-            commands: BATCH_COMMANDS_MAX,
-            bytes: BATCH_BYTES_MAX,
+            commands: GROUP_COMMANDS_MAX,
+            bytes: GROUP_BYTES_MAX,
         }
     }
 
@@ -335,7 +332,7 @@ impl BatchRoom {
 
     fn fill(&mut self, command: &LinkCommand) {
         let least = match command {
-            LinkCommand::Bulk(_) => BULK_COMMANDS_MIN,
+            LinkCommand::Batch(_) => BATCH_COMMANDS_MIN,
             LinkCommand::Create(_) | LinkCommand::Change(_) => 0,
         };
         self.commands = self.commands.saturating_sub(command.size().max(least));

@@ -1,5 +1,5 @@
 //! The idempotency keys of the creates that are queued or running in this process. A create with the key of an earlier create
-//! joins the earlier create. The keys of an atomic bulk are entered together, or not at all.
+//! joins the earlier create. The keys of an atomic batch are entered together, or not at all.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use linkledger_core::{
-    batch::{CommandOutcome, Created, IdempotencyKey, KeyedCreate, Outcome, Rejection},
+    commands::{CommandOutcome, Created, IdempotencyKey, KeyedCreate, Outcome, Rejection},
     id::AccountId,
     json::Fingerprint,
 };
@@ -37,8 +37,8 @@ pub(super) struct CreateInFlight {
     pub(super) fingerprint: Fingerprint,
     /// Receiver of the reply.
     pub(super) reply: ReplyReceiver,
-    /// Index of the create in its bulk; `None` if the create is a command of its own.
-    index_in_bulk: Option<usize>,
+    /// Index of the create in its batch; `None` if the create is a command of its own.
+    index_in_batch: Option<usize>,
 }
 
 impl CreateInFlight {
@@ -51,14 +51,14 @@ impl CreateInFlight {
         fingerprint: Fingerprint,
     ) -> Option<Reply<Outcome<Created>>> {
         let is_equal = self.fingerprint == fingerprint;
-        let Decision { outcome, credits } = match (self.index_in_bulk, reply) {
+        let Decision { outcome, credits } = match (self.index_in_batch, reply) {
             (None, Err(unavailable)) if is_equal => return Some(Err(unavailable)),
             (_, reply) => reply.ok()?,
         };
-        let outcome = match (self.index_in_bulk, outcome) {
+        let outcome = match (self.index_in_batch, outcome) {
             (None, CommandOutcome::Create(outcome)) => outcome,
-            (Some(index), CommandOutcome::Bulk(outcomes)) => {
-                // Another create of the bulk may be the reason of a rejection.
+            (Some(index), CommandOutcome::Batch(outcomes)) => {
+                // Another create of the batch may be the reason of a rejection.
                 outcomes.ok()?.into_iter().nth(index)?
             }
             _ => return None,
@@ -84,16 +84,16 @@ impl CreatesInFlight {
         self.enter_all(std::slice::from_ref(create), |_| None)
     }
 
-    /// Enters all creates of an atomic bulk under their keys, unless an earlier create has one of the
+    /// Enters all creates of an atomic batch under their keys, unless an earlier create has one of the
     /// keys.
-    pub(super) fn enter_bulk(&self, creates: &[KeyedCreate]) -> KeyEntry {
+    pub(super) fn enter_batch(&self, creates: &[KeyedCreate]) -> KeyEntry {
         self.enter_all(creates, Some)
     }
 
     fn enter_all(
         &self,
         creates: &[KeyedCreate],
-        index_in_bulk: impl Fn(usize) -> Option<usize>,
+        index_in_batch: impl Fn(usize) -> Option<usize>,
     ) -> KeyEntry {
         let mut running = self.running();
         let scoped_key = |create: &KeyedCreate| (create.account_id, create.key);
@@ -109,7 +109,7 @@ impl CreatesInFlight {
             let entry = CreateInFlight {
                 fingerprint: create.fingerprint,
                 reply: pending.subscribe(),
-                index_in_bulk: index_in_bulk(index),
+                index_in_batch: index_in_batch(index),
             };
             running.insert(key, entry);
             pending.keys.push(KeyInFlight {

@@ -1,5 +1,5 @@
-//! A writer: takes batches from its queue and runs the batches one after the other. An account that
-//! would delay the others gets a lane, a task with a session of its own.
+//! A writer: takes commit groups from its queue and runs one after the other. An account that would delay the
+//! others gets a dedicated transaction, a task with a session of its own.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 use linkledger_core::id::AccountId;
-use linkledger_service::metrics::{APPEND_BATCH_SIZE, COMMAND_QUEUE_DEPTH, COMMAND_WAIT_SECONDS};
+use linkledger_service::metrics::{COMMAND_QUEUE_DEPTH, COMMAND_WAIT_SECONDS};
 use metrics::{Gauge, gauge, histogram};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     QueuedCommand, Unavailable,
     account_queues::{AccountQueues, Assignment},
-    batch_run,
+    group_run,
 };
 use crate::command_handler::CommandHandler;
 
-/// Maximum number of lanes of a writer. Each needs a session with the database.
-pub(super) const LANES_MAX: u32 = 4;
+/// Maximum number of dedicated transactions of a writer. Each needs a session with the database.
+pub(super) const DEDICATED_MAX: u32 = 4;
 
 /// Queue of a writer, which the requests fill and the tasks of the writer empty.
 pub(super) struct WriterQueue {
@@ -88,10 +88,10 @@ impl WriterQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, free_lanes: usize) -> Assignment {
+    fn take(&self, free_dedicated: usize) -> Assignment {
         let mut state = self.state();
         self.depth.set(count(state.accounts.len()));
-        state.accounts.take(Instant::now(), free_lanes)
+        state.accounts.take(Instant::now(), free_dedicated)
     }
 
     fn next_retry_at(&self) -> Option<Instant> {
@@ -104,20 +104,21 @@ impl WriterQueue {
     }
 
     /// Runs attempts of the account until the account has few commands left.
-    async fn run_lane(self: Arc<Self>, handler: Arc<CommandHandler>, account_id: AccountId) {
+    async fn run_dedicated(self: Arc<Self>, handler: Arc<CommandHandler>, account_id: AccountId) {
         loop {
             let take = || {
-                let batch = self.state().accounts.take_of(account_id, Instant::now());
-                record_start(&batch);
-                batch
+                let group = self.state().accounts.take_of(account_id, Instant::now());
+                record_waits(&group);
+                group
             };
-            let attempt = batch_run::run_lane(&handler, account_id, take).await;
+            let attempt = group_run::run_dedicated(&handler, account_id, take).await;
             let mut state = self.state();
-            let keeps_lane = state
-                .accounts
-                .finish_lane(account_id, attempt, Instant::now());
+            let keeps_dedicated =
+                state
+                    .accounts
+                    .finish_dedicated(account_id, attempt, Instant::now());
             drop(state);
-            if !keeps_lane {
+            if !keeps_dedicated {
                 self.changed.notify_one();
                 return;
             }
@@ -125,7 +126,7 @@ impl WriterQueue {
     }
 }
 
-/// Takes the commands of its queue in batches, and answers them.
+/// Takes the commands of its queue in commit groups, and answers them.
 pub struct Writer {
     queue: Arc<WriterQueue>,
     handler: Arc<CommandHandler>,
@@ -146,16 +147,16 @@ impl Writer {
     /// Runs until the queue is closed and all commands are answered.
     ///
     /// # Errors
-    /// Returns an error if a lane panics, or if the queue is closed before the shutdown.
+    /// Returns an error if a dedicated transaction panics, or if the queue is closed before the shutdown.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let (queue, handler) = (&self.queue, &self.handler);
-        let lanes_max = usize::try_from(LANES_MAX)?;
-        let mut lanes = JoinSet::new();
+        let dedicated_max = usize::try_from(DEDICATED_MAX)?;
+        let mut dedicated = JoinSet::new();
         loop {
-            while let Some(ended) = lanes.try_join_next() {
-                ended.context("a lane of a writer has panicked")?;
+            while let Some(ended) = dedicated.try_join_next() {
+                ended.context("a dedicated transaction of a writer has panicked")?;
             }
-            let assignment = queue.take(lanes_max - lanes.len());
+            let assignment = queue.take(dedicated_max - dedicated.len());
             if assignment.is_empty() {
                 if queue.is_finished() {
                     anyhow::ensure!(
@@ -164,14 +165,14 @@ impl Writer {
                     );
                     return Ok(());
                 }
-                wait(queue, &mut lanes).await?;
+                wait(queue, &mut dedicated).await?;
                 continue;
             }
-            for account_id in assignment.lanes {
-                lanes.spawn(Arc::clone(queue).run_lane(Arc::clone(handler), account_id));
+            for account_id in assignment.dedicated {
+                dedicated.spawn(Arc::clone(queue).run_dedicated(Arc::clone(handler), account_id));
             }
-            if !assignment.batch.is_empty() {
-                run_batch(handler, queue, assignment.batch).await;
+            if !assignment.group.is_empty() {
+                run_group(handler, queue, assignment.group).await;
             }
         }
     }
@@ -185,7 +186,7 @@ impl Drop for Writer {
 }
 
 /// Waits until the writer may have work.
-async fn wait(queue: &WriterQueue, lanes: &mut JoinSet<()>) -> anyhow::Result<()> {
+async fn wait(queue: &WriterQueue, dedicated: &mut JoinSet<()>) -> anyhow::Result<()> {
     let next_retry = async {
         match queue.next_retry_at() {
             Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -195,28 +196,26 @@ async fn wait(queue: &WriterQueue, lanes: &mut JoinSet<()>) -> anyhow::Result<()
     tokio::select! {
         () = queue.changed.notified() => {}
         () = next_retry => {}
-        Some(ended) = lanes.join_next() => ended.context("a lane of a writer has panicked")?,
+        Some(ended) = dedicated.join_next() => ended.context("a dedicated transaction of a writer has panicked")?,
     }
     Ok(())
 }
 
-async fn run_batch(handler: &CommandHandler, queue: &WriterQueue, batch: Vec<QueuedCommand>) {
-    record_start(&batch);
-    let accounts = batch.iter().map(|queued| queued.command.account_id());
+async fn run_group(handler: &CommandHandler, queue: &WriterQueue, group: Vec<QueuedCommand>) {
+    record_waits(&group);
+    let accounts = group.iter().map(|queued| queued.command.account_id());
     let accounts = accounts.collect();
-    let retried = batch_run::run_shared(handler, batch).await;
+    let retried = group_run::run_shared(handler, group).await;
     let mut state = queue.state();
     state
         .accounts
-        .finish_batch(accounts, retried, Instant::now());
+        .finish_group(accounts, retried, Instant::now());
 }
 
-/// Records the size of a batch that starts, and the waits of its commands.
-fn record_start(batch: &[QueuedCommand]) {
-    let size = batch.iter().map(|queued| queued.command.size()).sum();
-    histogram!(APPEND_BATCH_SIZE).record(count(size));
+/// Records the waits of the commands of a commit group that starts.
+fn record_waits(group: &[QueuedCommand]) {
     let wait = histogram!(COMMAND_WAIT_SECONDS);
-    for queued in batch {
+    for queued in group {
         wait.record(queued.queued_at.elapsed());
     }
 }

@@ -1,5 +1,5 @@
-//! Lag of the relay: number and age of the unpublished events, for gauges and log lines. The backlog
-//! is read from the log, never counted along, so the figures stay true in a long outage.
+//! Lag of the relay: number and age of the unpublished events, for a gauge and log lines. The backlog
+//! is read from the log, never counted along, so the numbers stay true in a long outage.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use linkledger_core::{
     shard::Shard,
 };
 use linkledger_event_store::log::{self, ReadFrom};
-use linkledger_service::metrics::{RELAY_BACKLOG_EVENTS, RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS};
+use linkledger_service::metrics::RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS;
 use metrics::gauge;
 use sqlx::PgPool;
 
@@ -20,7 +20,7 @@ pub(super) struct Backlog {
     pub(super) oldest_age: Duration,
 }
 
-/// Measures the backlog above the `acknowledged` positions, and sets the gauges.
+/// Measures the backlog above the `acknowledged` positions, and sets the gauge of each shard.
 pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow::Result<Backlog> {
     let heads = log::heads(pool)
         .await
@@ -34,29 +34,18 @@ pub(super) async fn measure(pool: &PgPool, acknowledged: &[ReadFrom]) -> anyhow:
         let age = recorded_at.map_or(Duration::ZERO, |at| {
             Duration::try_from(now - at).unwrap_or_default()
         });
-        set_gauges(place.shard, events, age);
+        set_gauge(place.shard, age);
         backlog.events += events;
         backlog.oldest_age = backlog.oldest_age.max(age);
     }
     Ok(backlog)
 }
 
-/// Sets the gauges of a shard to zero: from now on another process reports the shard.
+/// Sets the gauge of a shard to zero: from now on another process reports the shard.
 pub(super) fn clear(shard: Shard) {
-    set_gauges(shard, 0, Duration::ZERO);
+    set_gauge(shard, Duration::ZERO);
 }
 
-fn set_gauges(shard: Shard, events: i64, oldest_age: Duration) {
-    let label = shard.to_string();
-    gauge!(RELAY_BACKLOG_EVENTS, "shard" => label.clone()).set(count(events));
-    gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => label).set(oldest_age);
-}
-
-/// Converts a position or a number of events to a metric; exact up to 2^53.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "metrics are floating point numbers"
-)]
-pub(super) fn count(events: i64) -> f64 {
-    events as f64
+fn set_gauge(shard: Shard, oldest_age: Duration) {
+    gauge!(RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS, "shard" => shard.to_string()).set(oldest_age);
 }

@@ -9,7 +9,7 @@ use linkledger_event_store::log::PerShard;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::pause::Pause;
+use super::pause::{Pause, Resumption};
 
 /// Beginning of a refusal that stops one shard alone: the owner of the lease retries the shard.
 pub const STOPPED: &str = "the shard is stopped: ";
@@ -49,6 +49,10 @@ pub struct Cursor {
     pub paused_by: Option<String>,
     /// Reason of the pause.
     pub pause_reason: Option<String>,
+    /// End of the last pause.
+    pub resumed_at: Option<OffsetDateTime>,
+    /// Operator who has ended the last pause.
+    pub resumed_by: Option<String>,
 }
 
 impl Cursor {
@@ -77,6 +81,17 @@ impl Cursor {
             reason: self.pause_reason.clone().unwrap_or_default(),
         })
     }
+
+    /// Returns the end of the last pause, unless the shard is paused again.
+    pub fn resumption(&self) -> Option<Resumption> {
+        if self.paused_at.is_some() {
+            return None;
+        }
+        Some(Resumption {
+            at: timestamp::format(self.resumed_at?),
+            by: self.resumed_by.clone().unwrap_or_default(),
+        })
+    }
 }
 
 /// Reads the cursors of all shards.
@@ -89,7 +104,7 @@ pub async fn read(executor: impl PgExecutor<'_>) -> anyhow::Result<PerShard<Curs
         r#"
         SELECT c.position, c.epoch, c.lost_epoch, s.head, m.epoch AS log_epoch, c.owner,
                c.lease_epoch, c.cluster_id, c.record_offset, c.topic_lost, c.refusal, c.refused_at,
-               c.paused_at, c.paused_by, c.pause_reason,
+               c.paused_at, c.paused_by, c.pause_reason, c.resumed_at, c.resumed_by,
                CASE WHEN c.lease_expires_at > now() THEN
                    extract(epoch FROM c.lease_expires_at - now())::float8 END AS lease_s
         FROM event_store.relay_cursors AS c

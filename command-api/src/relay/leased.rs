@@ -82,7 +82,7 @@ impl LeasedShards {
             acknowledged.position = position;
             acknowledged.offset = highest.or(acknowledged.offset);
             self.is_stored = false;
-            set_gauges(acknowledged);
+            set_gauge(acknowledged);
             let place = (acknowledged.shard, position);
             let mut events = events.iter().map(|published| &published.event);
             let last = events.find(|event| (event.shard, event.position) == place);
@@ -140,7 +140,7 @@ impl LeasedShards {
         self.lease = Some(lease);
         self.is_stored = true;
         self.acknowledged = acknowledged;
-        self.acknowledged.iter().for_each(set_gauges);
+        self.acknowledged.iter().for_each(set_gauge);
         Ok(true)
     }
 
@@ -189,7 +189,9 @@ impl LeasedShards {
     }
 }
 
-fn set_gauges(acknowledged: &AcknowledgedPosition) {
+fn set_gauge(acknowledged: &AcknowledgedPosition) {
     let shard = acknowledged.shard.to_string();
-    gauge!(RELAY_POSITION, "shard" => shard).set(backlog::count(acknowledged.position));
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+    let position = acknowledged.position as f64;
+    gauge!(RELAY_POSITION, "shard" => shard).set(position);
 }

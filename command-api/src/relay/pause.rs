@@ -16,6 +16,15 @@ pub struct Pause {
     pub reason: String,
 }
 
+/// End of the last pause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Resumption {
+    /// End of the pause.
+    pub at: String,
+    /// Operator who has ended the pause, or whose republish has.
+    pub by: String,
+}
+
 /// Value of `paused_by` while a republish is in progress. The pause of an operator replaces that of a republish,
 /// which ends with the republish; otherwise an earlier pause keeps its reason.
 pub(super) const REPUBLISH: &str = "relay republish";
@@ -44,22 +53,27 @@ pub async fn begin(pool: &PgPool, by: &str, reason: &str) -> anyhow::Result<bool
     Ok(paused.rows_affected() > 0)
 }
 
-/// Resumes the shards that `by` has paused, or all shards if `by` is `None`. Returns true if a shard
-/// was paused.
+/// Resumes the shards that `paused_by` has paused, or all shards if it is `None`, in the name of an operator. Returns
+/// true if a shard was paused.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn end(executor: impl PgExecutor<'_>, by: Option<&str>) -> anyhow::Result<bool> {
+pub async fn end(
+    executor: impl PgExecutor<'_>,
+    paused_by: Option<&str>,
+    operator: &str,
+) -> anyhow::Result<bool> {
     let resumed = sqlx::query!(
         "
         UPDATE event_store.relay_cursors AS c
-        SET paused_at = NULL, paused_by = NULL, pause_reason = NULL
+        SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, resumed_at = now(), resumed_by = $2
         FROM (SELECT shard FROM event_store.relay_cursors
               WHERE paused_at IS NOT NULL AND ($1::text IS NULL OR paused_by = $1)
               ORDER BY shard FOR NO KEY UPDATE) AS paused
         WHERE c.shard = paused.shard
         ",
-        by
+        paused_by,
+        operator
     )
     .execute(executor)
     .await

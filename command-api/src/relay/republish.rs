@@ -89,8 +89,8 @@ impl Republish {
     }
 }
 
-/// Moves the cursors back to a position, so that the relay publishes the later events again. Ends early once
-/// `interrupted` ends.
+/// Moves the cursors back to a position, in the name of an operator, so that the relay publishes the later events
+/// again. Ends early once `interrupted` ends.
 ///
 /// # Errors
 /// Returns an error if the topic is not empty or is refused, the position is beyond the log or
@@ -99,20 +99,22 @@ pub async fn republish(
     pool: &PgPool,
     kafka: &KafkaConfig,
     republish: &Republish,
+    operator: &str,
     interrupted: impl Future<Output = ()>,
 ) -> anyhow::Result<Republished> {
     empty_topic(kafka, republish).await?;
     backlog(republish, &cursor::read(pool).await?)?;
     check_ended(pool, &republish.ended).await?;
-    pause::begin(pool, REPUBLISH, "the topic is being filled again").await?;
+    let reason = format!("the topic is being filled again, by {operator}");
+    pause::begin(pool, REPUBLISH, &reason).await?;
     let republished = tokio::select! {
-        republished = republish_while_paused(pool, kafka, republish) => republished,
+        republished = republish_while_paused(pool, kafka, republish, operator) => republished,
         () = interrupted => Err(anyhow!(
             "ended by a signal; `command-api relay status` shows whether it was done"
         )),
     };
     if republished.is_err() {
-        pause::end(pool, Some(REPUBLISH)).await?;
+        pause::end(pool, Some(REPUBLISH), operator).await?;
     }
     republished
 }
@@ -121,10 +123,12 @@ async fn republish_while_paused(
     pool: &PgPool,
     kafka: &KafkaConfig,
     republish: &Republish,
+    operator: &str,
 ) -> anyhow::Result<Republished> {
     let lease_epochs = wait_for_producers(pool, &republish.ended).await?;
     let topic = empty_topic(kafka, republish).await?;
-    let before = set_cursors(pool, republish, &lease_epochs, topic.cluster_id.as_deref()).await?;
+    let cluster_id = topic.cluster_id.as_deref();
+    let before = set_cursors(pool, republish, &lease_epochs, cluster_id, operator).await?;
     let is_operators = |cursor: &Cursor| cursor.paused_by.as_deref() != Some(REPUBLISH);
     Ok(Republished {
         from: republish.from,
@@ -183,6 +187,7 @@ async fn set_cursors(
     republish: &Republish,
     lease_epochs: &PerShard<i64>,
     cluster_id: Option<&str>,
+    operator: &str,
 ) -> anyhow::Result<PerShard<Cursor>> {
     let mut tx = PoolTransaction::begin(pool)
         .await
@@ -224,7 +229,7 @@ async fn set_cursors(
     .execute(&mut *tx)
     .await
     .context("cannot end the lease")?;
-    pause::end(&mut *tx, Some(REPUBLISH)).await?;
+    pause::end(&mut *tx, Some(REPUBLISH), operator).await?;
     tx.commit()
         .await
         .context("it is not known whether it was done; `command-api relay status` shows it")?;

@@ -10,13 +10,19 @@ use linkledger_event_store::log::{self, ReadFrom};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::{cursor, pause::Pause, producers};
+use super::{
+    cursor,
+    pause::{Pause, Resumption},
+    producers,
+};
 
 /// Status of publishing.
 #[derive(Debug, Clone, Serialize)]
 pub struct RelayStatus {
     /// Pause, if publishing is paused.
     pub paused: Option<Pause>,
+    /// End of the last pause, if publishing is not paused.
+    pub resumed: Option<Resumption>,
     /// Number of unpublished events of all shards.
     pub backlog_events: i64,
     /// Processes whose producer may still deliver records.
@@ -59,6 +65,8 @@ pub struct ShardStatus {
 pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
     let cursors = cursor::read(pool).await?;
     let paused = cursors.iter().find_map(cursor::Cursor::pause);
+    let resumed = cursors.iter().filter_map(cursor::Cursor::resumption);
+    let resumed = resumed.max_by(|one, other| one.at.cmp(&other.at));
     let places = Shard::all().zip(&cursors).map(|(shard, cursor)| ReadFrom {
         shard,
         after: cursor.position,
@@ -85,6 +93,7 @@ pub async fn read(pool: &PgPool) -> anyhow::Result<RelayStatus> {
     let mut producers: Vec<String> = producers.map(|producer| producer.owner).collect();
     producers.dedup();
     Ok(RelayStatus {
+        resumed: resumed.filter(|_| paused.is_none()),
         paused,
         backlog_events: shards.iter().map(|shard| shard.backlog_events).sum(),
         producers,

@@ -9,11 +9,11 @@ use super::*;
 const REWRITE: &str = "REWRITE_RENDERERS";
 
 /// Returns the settled create of a link with all optional members.
-fn settled(renderer: u8) -> SettledCreate {
+fn settled(renderer: u8) -> CreateResult {
     let charge = include_str!("../../../core/tests/events/CreditsCharged.v1.json");
     let charge: CreditsCharged = serde_json::from_str(charge).unwrap();
     let destination = "https://example.com/offers?season=spring";
-    SettledCreate {
+    CreateResult {
         fingerprint: [0; 32],
         link: testing::link_created(charge.link_id, charge.account_id, "Spring-26", destination),
         charge,

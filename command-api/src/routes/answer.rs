@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header::CACHE_CONTROL};
 use linkledger_core::{
-    batch::{Outcome, SettledCreate, SettledLink},
+    commands::{ChangeResult, CreateResult, Outcome},
     consistency::{self, ConsistencyToken},
     shard::Position,
 };
@@ -26,8 +26,8 @@ pub(super) fn effect<T>(reply: Reply<Outcome<T>>) -> Result<T, Problem> {
 /// answered, after the checks of its body.
 pub(super) fn changed_link(
     uri: &Uri,
-    reply: Reply<Outcome<Arc<SettledLink>>>,
-) -> Result<Arc<SettledLink>, Problem> {
+    reply: Reply<Outcome<Arc<ChangeResult>>>,
+) -> Result<Arc<ChangeResult>, Problem> {
     effect(reply).map_err(|problem| {
         let of_path = link_id(uri).err();
         of_path
@@ -37,7 +37,7 @@ pub(super) fn changed_link(
 }
 
 /// Returns the body of the answer to a create: the bytes of the first answer.
-pub(super) fn rendered(settled: &SettledCreate) -> Result<Vec<u8>, Problem> {
+pub(super) fn rendered(settled: &CreateResult) -> Result<Vec<u8>, Problem> {
     renderer::render(settled).ok_or_else(|| {
         tracing::error!(
             renderer = settled.renderer,

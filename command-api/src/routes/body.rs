@@ -15,10 +15,7 @@ use linkledger_core::{
     id::AccountId,
     json::{JsonError, JsonObject},
 };
-use linkledger_http::{
-    per_account_limit::overloaded,
-    problem::{Code, Problem},
-};
+use linkledger_http::{per_account_limit::overloaded, problem::Problem};
 
 /// Memory for the bodies of all accounts in reading, 64 MiB.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -65,7 +62,7 @@ impl BodyRoom {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             // Trailers are ignored.
-            let Ok(data) = frame.map_err(|_| incomplete())?.into_data() else {
+            let Ok(data) = frame.map_err(|_| Problem::body_incomplete())?.into_data() else {
                 continue;
             };
             let length = bytes.len() + data.len();
@@ -116,11 +113,6 @@ impl Drop for BodyShare<'_> {
     }
 }
 
-fn incomplete() -> Problem {
-    let detail = "The body ended before it was complete.";
-    Problem::new(Code::MalformedJson, detail)
-}
-
 /// Parses the bytes of a body as a JSON object.
 ///
 /// # Errors
@@ -135,7 +127,7 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<JsonObject, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use linkledger_http::request::AcceptedBody;
+    use linkledger_http::{problem::Code, request::AcceptedBody};
     use uuid::Uuid;
 
     use super::*;

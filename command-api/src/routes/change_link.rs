@@ -7,7 +7,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::ChangeRequest,
+    commands::ChangeRequest,
     id::LinkId,
     link::{ChangeLink, members::parse_patch},
 };
@@ -58,7 +58,7 @@ pub async fn change_link(mut request: CommandRequest) -> Result<Response, Proble
     Ok((headers, etag, Json(body)).into_response())
 }
 
-/// Takes the change out of the request, of which little is kept while the change waits for its batch.
+/// Takes the change out of the request, of which little is kept while the change waits for its commit group.
 async fn parse(request: &mut CommandRequest) -> Result<ChangeRequest, Problem> {
     let bytes = request.read_body(&AcceptedBody::MERGE_PATCH).await?;
     let expected_version = entity_tag::expected_version(&std::mem::take(&mut request.headers))?;

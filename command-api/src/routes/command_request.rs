@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, Uri},
 };
 use linkledger_core::{
-    batch::{ChangeRequest, LinkChange},
+    commands::{ChangeRequest, LinkChange},
     envelope::Metadata,
 };
 use linkledger_http::{

@@ -9,7 +9,7 @@ use axum::{
 };
 use linkledger_core::{
     api_key::Scope,
-    batch::{Created, IdempotencyKey, KeyedCreate},
+    commands::{Created, IdempotencyKey, KeyedCreate},
     link::members::parse_new_link,
 };
 use linkledger_http::{
@@ -99,8 +99,8 @@ pub async fn create_link(mut request: CommandRequest) -> Result<Response, Proble
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
-/// Takes the create out of the request, of which little is kept while the create waits for its batch: a body of 32 KiB
-/// may be some MiB of JSON values.
+/// Takes the create out of the request, of which little is kept while the create waits for its commit group: a body of
+/// 32 KiB may be some MiB of JSON values.
 async fn parse(request: &mut CommandRequest) -> Result<KeyedCreate, Problem> {
     let bytes = request.read_body(&AcceptedBody::JSON).await?;
     let key = parse_idempotency_key(&std::mem::take(&mut request.headers))?;
@@ -110,7 +110,7 @@ async fn parse(request: &mut CommandRequest) -> Result<KeyedCreate, Problem> {
         key_id: request.caller.key_id,
         key,
         fingerprint: object.fingerprint(),
-        // Errors in the members are left to the batch: a replay of a used key comes before them.
+        // Errors in the members are left to the commit group: a replay of a used key comes before them.
         body: parse_new_link(&object, &request.state.destination_rules),
         metadata: request.metadata(),
     })

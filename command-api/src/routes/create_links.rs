@@ -6,9 +6,9 @@ mod documents;
 use axum::response::Response;
 use linkledger_core::{
     api_key::Scope,
-    batch::{
-        BulkCreate, BulkMode, Created, KeyedCreate, Outcome,
-        bulk_request::{BulkRequest, RequestItem, RequestMode},
+    commands::{
+        BatchCreate, BatchMode, Created, KeyedCreate, Outcome,
+        batch_request::{BatchRequest, RequestItem, RequestMode},
     },
     id::AccountId,
     link::members::parse_new_link,
@@ -76,12 +76,12 @@ pub async fn create_links(mut request: CommandRequest) -> Result<Response, Probl
             answer_body::partial(&request, replies)
         }
         RequestMode::Atomic => {
-            let decision = submit(queue, account_id, BulkMode::Atomic, creates).await?;
+            let decision = submit(queue, account_id, BatchMode::Atomic, creates).await?;
             answer_body::atomic(&request, &decision)?
         }
         RequestMode::DryRun => {
             let has_slug = creates.iter().map(has_chosen_slug).collect::<Vec<_>>();
-            let decision = submit(queue, account_id, BulkMode::DryRun, creates).await?;
+            let decision = submit(queue, account_id, BatchMode::DryRun, creates).await?;
             answer_body::dry_run(&request, &decision, &has_slug)
         }
     };
@@ -93,17 +93,17 @@ pub async fn create_links(mut request: CommandRequest) -> Result<Response, Probl
 
 /// Checks the request as far as possible without the database, up to the number of items and their
 /// keys. Errors in other members are left to the decision on each item.
-async fn parse(request: &mut CommandRequest) -> Result<BulkRequest, Problem> {
+async fn parse(request: &mut CommandRequest) -> Result<BatchRequest, Problem> {
     let bytes = request.read_body(&AcceptedBody::BATCH).await?;
     if request.headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "A batch has no Idempotency-Key; each item has the member idempotency_key.";
         return Err(Problem::invalid_header("Idempotency-Key", detail));
     }
     let object = body::parse_object(&bytes)?;
-    BulkRequest::parse(object).map_err(|errors| Problem::validation_failed(&errors))
+    BatchRequest::parse(object).map_err(|errors| Problem::validation_failed(&errors))
 }
 
-fn creates(request: &CommandRequest, batch: BulkRequest) -> Vec<KeyedCreate> {
+fn creates(request: &CommandRequest, batch: BatchRequest) -> Vec<KeyedCreate> {
     let metadata = request.metadata();
     let create = |item: RequestItem| KeyedCreate {
         account_id: request.caller.account_id,
@@ -111,7 +111,7 @@ fn creates(request: &CommandRequest, batch: BulkRequest) -> Vec<KeyedCreate> {
         key: item.key,
         fingerprint: item.body.fingerprint(),
         body: parse_new_link(&item.body, &request.state.destination_rules)
-            .map_err(BulkRequest::errors_of_item),
+            .map_err(BatchRequest::errors_of_item),
         metadata: metadata.clone(),
     };
     batch.items.into_iter().map(create).collect()
@@ -124,15 +124,15 @@ fn creates(request: &CommandRequest, batch: BulkRequest) -> Vec<KeyedCreate> {
 async fn submit(
     queue: &CommandQueue,
     account_id: AccountId,
-    mode: BulkMode,
+    mode: BatchMode,
     creates: Vec<KeyedCreate>,
 ) -> Result<Decision<Vec<Outcome<Created>>>, Problem> {
-    let bulk = BulkCreate {
+    let batch = BatchCreate {
         account_id,
         mode,
         creates,
     };
-    let Decision { outcome, credits } = queue.submit_bulk(bulk).await?;
+    let Decision { outcome, credits } = queue.submit_batch(batch).await?;
     let outcome = outcome.map_err(|rejection| problem_of_rejection::problem(&rejection))?;
     Ok(Decision { outcome, credits })
 }

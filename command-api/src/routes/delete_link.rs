@@ -4,7 +4,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use linkledger_core::{api_key::Scope, batch::ChangeRequest, id::LinkId};
+use linkledger_core::{api_key::Scope, commands::ChangeRequest, id::LinkId};
 use linkledger_http::{
     entity_tag::{self, IfMatch},
     problem::Problem,

@@ -1,7 +1,7 @@
 //! The problem of the API for each rejection of a command, and for each reason why there is no decision.
 
 use linkledger_core::{
-    batch::Rejection,
+    commands::Rejection,
     credits::InsufficientCredits,
     field::{ERRORS_MAX, FieldError},
 };

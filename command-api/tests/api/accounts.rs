@@ -8,13 +8,13 @@ use crate::cli::{error, json, run};
 
 fn create(url: &str, name: &str) -> String {
     let created = json(url, &["account", "create", "--name", name]);
-    created["account_id"].as_str().unwrap().to_owned()
+    created["id"].as_str().unwrap().to_owned()
 }
 
 fn ids(page: &Value) -> Vec<&str> {
     let accounts = page["accounts"].as_array().unwrap().iter();
     accounts
-        .map(|account| account["account_id"].as_str().unwrap())
+        .map(|account| account["id"].as_str().unwrap())
         .collect()
 }
 
@@ -32,7 +32,7 @@ async fn account_is_shown_with_balance_status_and_keys() {
         "link:links.read",
     ];
     json(url, &issue);
-    let revoked = json(url, &issue)["key_id"].as_str().unwrap().to_owned();
+    let revoked = json(url, &issue)["id"].as_str().unwrap().to_owned();
     json(url, &["key", "revoke", &revoked]);
     let suspend = [
         "account",
@@ -46,7 +46,7 @@ async fn account_is_shown_with_balance_status_and_keys() {
 
     let shown = json(url, &["account", "show", &account]);
     let members = [
-        "status",
+        "state",
         "redirects_stopped",
         "balance",
         "valid_keys",
@@ -57,7 +57,7 @@ async fn account_is_shown_with_balance_status_and_keys() {
         values,
         [
             json!("suspended"),
-            json!(false),
+            Value::Null,
             json!(7),
             json!(1),
             json!(2)
@@ -67,24 +67,24 @@ async fn account_is_shown_with_balance_status_and_keys() {
     let text = run(url, &["account", "show", &account]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
-        text.contains("Status   suspended; its links still redirect\n"),
+        text.contains("State       suspended; its links still redirect\n"),
         "{text}"
     );
-    assert!(text.contains("Keys     1 valid, 2 issued\n"), "{text}");
+    assert!(text.contains("Keys        1 valid, 2 issued\n"), "{text}");
 
     let unknown = error(
         url,
         &["account", "show", "acc_00000000000000000000000000"],
-        1,
+        4,
     );
     assert_eq!(
         unknown,
-        "error: there is no account acc_00000000000000000000000000\n"
+        "error: there is no account acc_00000000000000000000000000; check the id\n"
     );
 }
 
 #[tokio::test]
-async fn accounts_are_listed_page_by_page_and_by_name() {
+async fn accounts_are_listed_page_by_page_and_filtered() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let names = ["Acme", "100 % Söhne", "ACME Süd", "other"];
@@ -104,10 +104,36 @@ async fn accounts_are_listed_page_by_page_and_by_name() {
         ("%", vec![&created[1]]),
         ("nobody", vec![]),
     ] {
-        let page = json(url, &["account", "list", "--name", name]);
+        let page = json(url, &["account", "list", "--q", name]);
         assert_eq!(ids(&page), found, "{name}");
         assert_eq!(page["next_after"], Value::Null);
     }
-    let none = run(url, &["account", "list", "--name", "nobody"]);
-    assert_eq!(none.stdout, b"No account has `nobody` in its name.\n");
+    let none = run(url, &["account", "list", "--q", "nobody"]);
+    assert_eq!(none.stdout, b"No account matches.\n");
+
+    let of_seller = ["--external-id", "customers/7"];
+    let with_id = ["account", "change", "--account", &created[1]];
+    json(url, &[&with_id[..], &of_seller].concat());
+    let suspend = [
+        "account",
+        "suspend",
+        "--reason",
+        "x",
+        "--account",
+        &created[1],
+    ];
+    json(url, &suspend);
+    for filter in [
+        &of_seller[..],
+        &["--q", "OMERS/"],
+        &["--state", "suspended"],
+    ] {
+        let page = json(url, &[&["account", "list"], filter].concat());
+        assert_eq!(ids(&page), [&created[1]], "{filter:?}");
+    }
+    let unknown = error(url, &["account", "list", "--state", "gone"], 2);
+    assert!(
+        unknown.contains("give one of: active, suspended"),
+        "{unknown}"
+    );
 }

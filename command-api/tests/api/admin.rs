@@ -1,22 +1,31 @@
 //! The operator's commands, run as processes.
 
+mod account_commands;
+mod credit_commands;
+mod key_commands;
+mod recorded_authors;
+
 use std::{
     io::Write as _,
     process::{Command, Output, Stdio},
 };
 
-use linkledger_core::api_key::{ApiKey, Scope};
+use linkledger_command_api::admin::{
+    Author, Request,
+    account::{self, NewAccount},
+    credits,
+};
+use linkledger_core::{api_key::ApiKey, clock::SystemClock, credits::GrantRequest, id::AccountId};
 use linkledger_event_store::{
-    api_keys,
     migrations::{self, Schema},
     transaction::PoolTransaction,
 };
-use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::Value;
+use sqlx::PgPool;
 
 use crate::{
-    cli::{error, json, run},
+    cli::{self, error, json, problem},
     support::{TestApp, create, destination, fresh_key, send},
 };
 
@@ -44,15 +53,59 @@ async fn address_on_input_replaces_that_of_environment() {
     let output = run_with_address_on_input(database.url(), &arguments);
     assert!(output.status.success(), "{output:?}");
     let created: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let shown = json(
-        database.url(),
-        &["account", "show", text(&created["account_id"])],
-    );
+    let shown = json(database.url(), &["account", "show", text(&created["id"])]);
     assert_eq!(shown["name"], "Acme");
 }
 
 fn text(value: &Value) -> &str {
     value.as_str().expect("a string")
+}
+
+/// Returns a request of an operator, without an idempotency key.
+fn request(pool: &PgPool) -> Request<'_> {
+    let author = Author::Operator(cli::OPERATOR.to_owned());
+    Request::new(pool, &SystemClock, &author)
+}
+
+/// Creates an account by a function of the commands, and grants credits.
+async fn new_account(pool: &PgPool, balance: i64) -> AccountId {
+    let new = NewAccount {
+        name: "Acme".to_owned(),
+        external_id: None,
+    };
+    let account = account::create(&request(pool), &new).await.unwrap();
+    let account_id = account.value.id;
+    if balance > 0 {
+        let grant = GrantRequest {
+            amount: balance,
+            reason: "test".to_owned(),
+            ..GrantRequest::default()
+        };
+        let granted = credits::grant(&request(pool), account_id, &grant).await;
+        assert_eq!(granted.unwrap().value.balance_after, balance);
+    }
+    account_id
+}
+
+/// Returns the payload and the metadata of the events of a type, the oldest first.
+async fn events(pool: &PgPool, event_type: &str) -> Vec<(Value, Value)> {
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT payload::text, metadata::text FROM event_store.events
+         WHERE type = $1 ORDER BY recorded_at, position",
+    )
+    .bind(event_type)
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let value = |text: String| serde_json::from_str(&text).unwrap();
+    rows.into_iter()
+        .map(|(payload, metadata)| (value(payload), value(metadata)))
+        .collect()
+}
+
+async fn payloads(pool: &PgPool, event_type: &str) -> Vec<Value> {
+    let events = events(pool, event_type).await.into_iter();
+    events.map(|(payload, _)| payload).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +114,7 @@ async fn fresh_database_to_first_link() {
     let url = app.database.url();
     json(url, &["migrate"]);
     let account = json(url, &["account", "create", "--name", "Acme"]);
-    let account = text(&account["account_id"]);
+    let account = text(&account["id"]);
     let grant = [
         "credits",
         "grant",
@@ -72,7 +125,7 @@ async fn fresh_database_to_first_link() {
         "--reason",
         "invoice 7",
     ];
-    assert_eq!(json(url, &grant)["balance"], 5);
+    assert_eq!(json(url, &grant)["balance_after"], 5);
     let issue = [
         "key",
         "issue",
@@ -82,7 +135,7 @@ async fn fresh_database_to_first_link() {
         "link:links.write",
     ];
     let issued = json(url, &issue);
-    let key = ApiKey::parse(text(&issued["api_key"])).unwrap();
+    let key = ApiKey::parse(text(&issued["secret"])).unwrap();
 
     let created = send(&app.router, create(&key, fresh_key(), &destination())).await;
     assert_eq!(created.status, 201);
@@ -90,226 +143,40 @@ async fn fresh_database_to_first_link() {
 }
 
 #[tokio::test]
-async fn grant_with_key_is_made_once() {
-    let database = TestDatabase::create().await;
-    let account_id = testing::account(database.pool(), 0).await.to_string();
-    let grant = |amount: &str| {
-        [
-            "credits",
-            "grant",
-            "--account",
-            &account_id,
-            "--amount",
-            amount,
-            "--reason",
-            "invoice 7",
-        ]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(["--idempotency-key", "invoice-7"].map(str::to_owned))
-        .collect::<Vec<_>>()
-    };
-    let arguments = grant("5");
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let first = json(database.url(), &arguments);
-    let again = json(database.url(), &arguments);
-    assert_eq!(
-        (&first["balance"], &first["replayed"]),
-        (&5.into(), &false.into())
-    );
-    assert_eq!(
-        (&again["balance"], &again["replayed"]),
-        (&5.into(), &true.into())
-    );
-    let other = grant("6");
-    let other: Vec<&str> = other.iter().map(String::as_str).collect();
-    let message = error(database.url(), &other, 1);
-    assert_eq!(
-        message,
-        "error: this idempotency key was used for another grant; use a new key\n"
-    );
-    let events: (i64,) = sqlx::query_as("SELECT count(*) FROM event_store.events")
-        .fetch_one(database.pool())
-        .await
-        .unwrap();
-    assert_eq!(events.0, 1);
-}
-
-#[tokio::test]
-async fn scopes_are_added_to_valid_keys_only() {
-    let database = TestDatabase::create().await;
-    let url = database.url();
-    let account_id = testing::account(database.pool(), 0).await.to_string();
-    let scope = ["--scope", "link:links.read"];
-    let issued = [&["key", "issue", "--account", &account_id], &scope[..]].concat();
-    let issued = json(url, &issued);
-    let key_id = text(&issued["key_id"]);
-    let add = [
-        "key",
-        "scope",
-        "add",
-        key_id,
-        "link:clicks.read,link:links.read",
-    ];
-    let both = serde_json::json!(["link:links.read", "link:clicks.read"]);
-    let added = json(url, &add);
-    assert_eq!(added["scopes"], both);
-    assert_eq!(added["added"], serde_json::json!(["link:clicks.read"]));
-    // A repetition changes nothing.
-    let again = json(url, &add);
-    assert_eq!(again["scopes"], both);
-    assert_eq!(again["added"], serde_json::json!([]));
-    let output = run(url, &add);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("has these scopes already"), "{told}");
-    let key = ApiKey::parse(text(&issued["api_key"])).unwrap();
-    let stored = api_keys::find(database.pool(), &key)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(stored.scopes, [Scope::LinksRead, Scope::ClicksRead]);
-
-    let other = "link:credits.read";
-    let unknown = "key_01h455vb4pex5vsknk084sn02q";
-    let message = error(url, &["key", "scope", "add", unknown, other], 1);
-    assert_eq!(message, format!("error: there is no key {unknown}\n"));
-    let message = error(url, &["key", "scope", "add", key_id, "link:all"], 2);
-    assert!(message.contains("link:clicks.read"), "{message}");
-    let expire = "UPDATE event_store.api_keys SET expires_at = '2026-01-01T00:00:00Z'";
-    sqlx::query(expire).execute(database.pool()).await.unwrap();
-    let message = error(url, &["key", "scope", "add", key_id, other], 1);
-    assert!(
-        message.contains("has expired; issue a new key"),
-        "{message}"
-    );
-    let endless = "UPDATE event_store.api_keys SET expires_at = NULL";
-    sqlx::query(endless).execute(database.pool()).await.unwrap();
-    json(url, &["key", "revoke", key_id]);
-    let message = error(url, &["key", "scope", "add", key_id, other], 1);
-    assert!(message.contains("is revoked; issue a new key"), "{message}");
-    let stored = api_keys::find(database.pool(), &key)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(stored.scopes.len(), 2);
-}
-
-#[tokio::test]
-async fn rotated_keys_overlap_but_revoked_key_ends() {
-    let database = TestDatabase::create().await;
-    let url = database.url();
-    let account_id = testing::account(database.pool(), 0).await.to_string();
-    let issue = [
-        "key",
-        "issue",
-        "--account",
-        &account_id,
-        "--scope",
-        "link:links.read",
-    ];
-    let old = json(url, &issue);
-    let old_id = text(&old["key_id"]);
-    let rotated = json(url, &["key", "rotate", old_id, "--overlap-hours", "1"]);
-    let new = ApiKey::parse(text(&rotated["new"]["api_key"])).unwrap();
-    assert_eq!(rotated["new"]["scopes"], old["scopes"]);
-    let old_key = ApiKey::parse(text(&old["api_key"])).unwrap();
-    let stored = api_keys::find(database.pool(), &old_key)
-        .await
-        .unwrap()
-        .unwrap();
-    let ends = stored.revoked_at.unwrap();
-    assert!(ends > time::OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000));
-
-    // A later revocation never replaces an earlier one.
-    json(url, &["key", "revoke", old_id]);
-    let revoked = api_keys::find(database.pool(), &old_key)
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(revoked.revoked_at.unwrap() < ends);
-    let message = error(url, &["key", "rotate", old_id], 1);
-    assert!(message.contains("is revoked; issue a new key"), "{message}");
-
-    sqlx::query("UPDATE event_store.api_keys SET last_used_at = '2026-11-20T09:51:00Z'")
-        .execute(database.pool())
-        .await
-        .unwrap();
-    let listed = json(url, &["key", "list", "--account", &account_id]);
-    assert_eq!(listed.as_array().unwrap().len(), 2);
-    assert_eq!(listed[0]["last_used_at"], "2026-11-20T09:51:00.000Z");
-    assert!(!listed.to_string().contains(new.reveal()));
-    let table = run(url, &["key", "list", "--account", &account_id]);
-    let table = String::from_utf8(table.stdout).unwrap();
-    assert_eq!(table.lines().count(), 3, "{table}");
-    assert!(table.contains("LAST USED") && table.contains("2026-11-20T09:51:00.000Z"));
-    assert!(table.contains(new.shown_prefix()) && !table.contains(new.reveal()));
-}
-
-#[tokio::test]
-async fn expired_key_cannot_be_rotated() {
-    let database = TestDatabase::create().await;
-    let url = database.url();
-    let account_id = testing::account(database.pool(), 0).await.to_string();
-    let scope = ["--scope", "link:links.read"];
-    let issue = ["key", "issue", "--account", &account_id, "--expires-at"];
-    let refused = error(
-        url,
-        &[&issue[..], &["2026-01-01T00:00:00Z"], &scope].concat(),
-        1,
-    );
-    let expected = "error: --expires-at is in the past; give an instant in the future\n";
-    assert_eq!(refused, expected);
-    let issued = json(
-        url,
-        &[&issue[..], &["2999-01-01T00:00:00Z"], &scope].concat(),
-    );
-    sqlx::query("UPDATE event_store.api_keys SET expires_at = now() - interval '1 s'")
-        .execute(database.pool())
-        .await
-        .unwrap();
-    let message = error(url, &["key", "rotate", text(&issued["key_id"])], 1);
-    assert!(message.contains("issue a new key instead"), "{message}");
-}
-
-#[tokio::test]
 async fn unknown_ids_are_named_in_errors() {
     let database = TestDatabase::create().await;
     let url = database.url();
-    let (nobody, no_key) = (
-        "acc_01h455vb4pex5vsknk084sn02q",
-        "key_01h455vb4pex5vsknk084sn02q",
-    );
-    let issue = [
-        "key",
-        "issue",
-        "--account",
-        nobody,
-        "--scope",
-        "link:links.read",
-    ];
-    assert_eq!(
-        error(url, &issue, 1),
-        format!("error: there is no account {nobody}\n")
-    );
-    let grant = [
-        "credits",
-        "grant",
-        "--account",
-        nobody,
-        "--amount",
-        "1",
-        "--reason",
-        "x",
-    ];
-    assert_eq!(
-        error(url, &grant, 1),
-        format!("error: there is no account {nobody}\n")
-    );
-    let revoke = ["key", "revoke", no_key];
-    assert_eq!(
-        error(url, &revoke, 1),
-        format!("error: there is no key {no_key}\n")
-    );
+    let account = "acc_01h455vb4pex5vsknk084sn02q";
+    let key = "key_01h455vb4pex5vsknk084sn02q";
+    let admin_key = "adm_01h455vb4pex5vsknk084sn02q";
+    let no_account = format!("there is no account {account}; check the id");
+    let no_key = format!("there is no key {key}; check the id");
+    let no_admin_key = format!("there is no admin key {admin_key}; check the id");
+    let of_account = ["--account", account];
+    let reason = ["--reason", "x"];
+    let scope = ["--scope", "link:links.read"];
+    let issue = [&["key", "issue"], &of_account[..], &scope].concat();
+    let list = [&["key", "list"], &of_account[..]].concat();
+    let grant = ["credits", "grant", "--amount", "1"];
+    let grant = [&grant, &of_account[..], &reason].concat();
+    let rename = [&["account", "change", "--name", "x"], &of_account[..]].concat();
+    for (arguments, detail) in [
+        (&issue[..], &no_account),
+        (&list[..], &no_account),
+        (&grant[..], &no_account),
+        (&rename[..], &no_account),
+        (&["account", "show", account], &no_account),
+        (&["key", "revoke", key], &no_key),
+        (&["key", "rotate", key], &no_key),
+        (&["key", "change", key, "--name", "x"], &no_key),
+        (&["admin-key", "revoke", admin_key], &no_admin_key),
+    ] {
+        assert_eq!(error(url, arguments, 4), format!("error: {detail}\n"));
+        let shown = problem(url, arguments, 4);
+        assert_eq!(shown["detail"], detail.as_str());
+        let code = shown["code"].as_str().unwrap();
+        assert!(code.ends_with("_not_found"), "{code}");
+    }
 }
 
 #[tokio::test]
@@ -317,6 +184,7 @@ async fn wrong_command_line_gets_advice() {
     let database = TestDatabase::create().await;
     let url = database.url();
     let account = "acc_01h455vb4pex5vsknk084sn02q";
+    let key = "key_01h455vb4pex5vsknk084sn02q";
     for (arguments, part) in [
         (
             &["key", "issue", "--account", account, "--scope", "all"] as &[&str],
@@ -336,6 +204,35 @@ async fn wrong_command_line_gets_advice() {
         (
             &["account", "create", "--name", "  "],
             "1 to 200 printable characters",
+        ),
+        (
+            &["account", "create", "--name", "x", "--external-id", "a b"],
+            "1 to 128 of",
+        ),
+        (&["account", "change", "--account", account], "Usage"),
+        (&["key", "change", key], "Usage"),
+        (
+            &["key", "rotate", key, "--overlap-seconds", "604801"],
+            "604800",
+        ),
+        (
+            &["key", "rotate", key, "--sha256", "12"],
+            "64 hexadecimal digits",
+        ),
+        (
+            &["key", "rotate", key, "--idempotency-key", "\u{e9}"],
+            "1 to 128 printable ASCII characters",
+        ),
+        (
+            &[
+                "admin-key",
+                "issue",
+                "--name",
+                "x",
+                "--scope",
+                "link:links.read",
+            ],
+            "admin:credits",
         ),
         (&["key", "revoke"], "Usage"),
     ] {
@@ -378,12 +275,17 @@ async fn blocked_migration_times_out_and_retry_succeeds() {
 #[tokio::test]
 async fn unusable_database_is_a_one_line_error() {
     let unreachable = "postgres://nobody@127.0.0.1:1/none";
-    let message = error(unreachable, &["account", "create", "--name", "x"], 1);
+    let create = ["account", "create", "--name", "x"];
+    let message = error(unreachable, &create, 7);
     assert!(
         message.starts_with("error: cannot connect to the database at "),
         "{message}"
     );
     assert_eq!(message.lines().count(), 1, "{message}");
+    assert_eq!(
+        problem(unreachable, &create, 7)["code"],
+        "storage_unavailable"
+    );
 
     let database = TestDatabase::create().await;
     let mut tx = PoolTransaction::begin(database.pool()).await.unwrap();
@@ -395,7 +297,7 @@ async fn unusable_database_is_a_one_line_error() {
     .await
     .unwrap();
     tx.commit().await.unwrap();
-    let message = error(database.url(), &["account", "create", "--name", "x"], 1);
+    let message = error(database.url(), &create, 1);
     assert!(
         message.contains("is pending; run `command-api migrate`"),
         "{message}"

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::{Answer, TestApp, create, destination, fresh_key, link, send};
 
 const REQUESTS: usize = 200;
-/// Time for which a command waits for its batch.
+/// Time for which a command waits for its commit group.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(4);
 
 fn with_status(answers: &[Answer], status: u16) -> Vec<&Answer> {

@@ -119,7 +119,7 @@ async fn expiry_is_judged_after_existence_and_precondition() {
     let answer = send(&app.router, create(&key, fresh_key(), &new)).await;
     assert_eq!(outcome(&answer), in_the_past);
     let slugs: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM event_store.slugs WHERE slug_folded = 'spring'")
+        sqlx::query_scalar("SELECT count(*) FROM event_store.slugs WHERE slug_key = 'spring'")
             .fetch_one(app.database.pool())
             .await
             .unwrap();

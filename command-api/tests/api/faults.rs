@@ -221,7 +221,7 @@ async fn create_waits_for_read_only_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn poison_command_fails_alone_in_batch() {
+async fn poison_command_fails_alone_in_group() {
     let app = TestApp::start().await;
     let (poisoned, poison_key) = app.account(10).await;
     let (_, key) = app.account(100).await;
@@ -254,7 +254,7 @@ async fn poison_command_fails_alone_in_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn command_on_damaged_page_fails_alone_in_batch() {
+async fn command_on_damaged_page_fails_alone_in_group() {
     let app = TestApp::start().await;
     let (damaged, damaged_key) = app.account(10).await;
     let (_, key) = app.account(100).await;

@@ -16,10 +16,11 @@ async fn sound_log_has_no_findings() {
     let (exit_code, verified) = verify(&log.database, &[]);
     assert_eq!(exit_code, Some(0), "{verified}");
     for (member, count) in [
-        ("events", 22),
+        ("events", 23),
         ("links", 6),
+        ("accounts", 2),
         ("segments", 3),
-        ("unsealed_events", 7),
+        ("unsealed_events", 8),
         ("finding_count", 0),
     ] {
         assert_eq!(verified[member], count, "{member}");
@@ -36,7 +37,7 @@ async fn sound_log_has_no_findings() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("verified in "), "{text}");
     assert!(
-        text.ends_with(", sealed segments 3, events not sealed yet 7; nothing is wrong\n"),
+        text.ends_with(", sealed segments 3, events not sealed yet 8; nothing is wrong\n"),
         "{text}"
     );
 }
@@ -49,6 +50,10 @@ async fn log_of_every_type_of_event_has_no_findings() {
     append_events(database.pool(), account_id, &changes).await;
     let (exit_code, verified) = verify(&database, &[]);
     assert_eq!(exit_code, Some(0), "{verified}");
+    assert_eq!(
+        (&verified["accounts"], &verified["keys"]),
+        (&1.into(), &2.into())
+    );
 }
 
 #[tokio::test]

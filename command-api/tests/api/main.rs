@@ -3,6 +3,7 @@
 
 mod accounts;
 mod admin;
+mod admin_routes;
 mod append_only;
 mod change_link;
 mod cli;

@@ -4,7 +4,7 @@ use linkledger_testing as testing;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{error, json as run_json, run},
+    cli::{OPERATOR, error, json as run_json, run},
     support::{TestApp, change, create, delete, fresh_key, link, send},
 };
 
@@ -21,13 +21,6 @@ async fn latest(app: &TestApp) -> (String, Value, Value) {
     (event_type, value(payload), value(metadata))
 }
 
-async fn count(app: &TestApp) -> i64 {
-    sqlx::query_scalar("SELECT count(*) FROM event_store.events")
-        .fetch_one(app.database.pool())
-        .await
-        .unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_account_is_refused_until_resumed() {
     let app = TestApp::start().await;
@@ -41,30 +34,36 @@ async fn suspended_account_is_refused_until_resumed() {
     };
 
     let suspended = suspend(&[]);
-    let expected = json!({
-        "account_id": account, "status": "suspended", "redirects_stopped": false, "changed": true,
-    });
-    assert_eq!(suspended, expected);
+    let expected = json!([account, "suspended", Value::Null, true]);
+    let members = ["id", "state", "redirects_stopped", "changed"];
+    let members = Value::from_iter(members.map(|name| suspended[name].clone()));
+    assert_eq!(members, expected);
     let (event_type, payload, metadata) = latest(&app).await;
     assert_eq!(event_type, "AccountSuspended");
     let expected = json!({
         "account_id": account, "reason": "spam, ticket 482", "stop_redirects": false,
     });
+    assert_eq!(payload, expected);
+    assert_eq!(metadata["actor"], "operator");
+    let after = &metadata["account"];
     assert_eq!(
-        (payload, metadata),
-        (expected, json!({ "actor": "operator" }))
+        (&after["state"], &after["balance"]),
+        (&json!("suspended"), &json!(5))
     );
     let refused = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
     assert_eq!(refused.problem(), "account_suspended");
 
     // A repetition changes nothing; another value of --stop-redirects does.
     assert_eq!(suspend(&[])["changed"], false);
-    assert_eq!(count(&app).await, 1);
+    assert_eq!(app.count("AccountSuspended").await, 1);
     let stopped = suspend(&["--stop-redirects"]);
     assert_eq!(
         (&stopped["redirects_stopped"], &stopped["changed"]),
         (&json!(true), &json!(true))
     );
+    // Another suspension does not put stopped links back into service by the way.
+    assert_eq!(suspend(&[])["redirects_stopped"], true);
+    assert_eq!(app.count("AccountSuspended").await, 2);
 
     let resume = [
         "account",
@@ -76,11 +75,12 @@ async fn suspended_account_is_refused_until_resumed() {
     ];
     let resumed = run_json(url, &resume);
     assert_eq!(
-        (&resumed["status"], &resumed["redirects_stopped"]),
-        (&json!("active"), &json!(false))
+        (&resumed["state"], &resumed["redirects_stopped"]),
+        (&json!("active"), &Value::Null)
     );
     assert_eq!(run_json(url, &resume)["changed"], false);
-    assert_eq!(count(&app).await, 3);
+    assert_eq!(app.count("AccountSuspended").await, 2);
+    assert_eq!(app.count("AccountResumed").await, 1);
     // Within 5 seconds; the versions of the account's stream have no gap.
     testing::eventually("the account may call again", || async {
         let answer = send(&app.router, create(&key, fresh_key(), &link("spring"))).await;
@@ -94,14 +94,39 @@ async fn suspended_account_is_refused_until_resumed() {
     .fetch_all(app.database.pool())
     .await
     .unwrap();
-    assert_eq!(versions, [1, 2, 3, 4]);
+    let consecutive: Vec<i64> = (1..).take(versions.len()).collect();
+    assert_eq!(versions, consecutive);
 }
 
 fn assert_other_host_names_no_link(url: &str) {
     let elsewhere = "https://example.com/spring";
     let of_other_host = ["link", "disable", "--reason", "x", "--link", elsewhere];
-    let unknown = "error: there is no link with the short address example.com/spring\n";
-    assert_eq!(error(url, &of_other_host, 1), unknown);
+    let unknown =
+        "error: there is no link with the short address example.com/spring; check its name\n";
+    assert_eq!(error(url, &of_other_host, 4), unknown);
+}
+
+/// Asserts what `log` shows of the link that was disabled, changed and enabled, by each of its names.
+fn assert_history(url: &str, id: &str, short_url: &str) {
+    let shown = run_json(url, &["log", "spring", "--limit", "4"]);
+    assert_eq!(run_json(url, &["log", short_url, "--limit", "4"]), shown);
+    assert_eq!(run_json(url, &["log", id, "--limit", "4"]), shown);
+    let types: Vec<_> = shown["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["type"])
+        .collect();
+    assert_eq!(types[..3], ["LinkEnabled", "LinkDisabled", "LinkEnabled"]);
+    assert_eq!(types[3], "LinkDestinationChanged");
+    assert_eq!(shown["events"][0]["actor"], "operator");
+    assert_eq!(shown["events"][0]["data"]["reason"], "appeal");
+    assert!(
+        shown["events"][3]["actor"]
+            .as_str()
+            .unwrap()
+            .starts_with("key_")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,11 +141,17 @@ async fn disable_and_enable_accept_id_slug_or_address() {
     ];
     let enable = ["link", "enable", "--link", &id, "--reason", "appeal"];
 
-    let expected = json!({
-        "link_id": id, "account_id": account_id.to_string(), "slug": "Spring",
-        "disabled_by": "operator", "changed": true,
+    let mut expected = json!({
+        "account_id": account_id.to_string(), "disabled": true, "disabled_by": "operator",
+        "changed": true, "replayed": false,
     });
-    assert_eq!(run_json(url, &disable), expected);
+    for name in ["id", "destination_url", "short_url", "created_at"] {
+        expected[name] = created.json()[name].clone();
+    }
+    let mut disabled = run_json(url, &disable);
+    let name = disabled.as_object_mut().unwrap().remove("idempotency_key");
+    assert!(name.is_some_and(|name| name.is_string()));
+    assert_eq!(disabled, expected);
     let (event_type, payload, metadata) = latest(&app).await;
     assert_eq!(event_type, "LinkDisabled");
     let expected = json!({
@@ -132,7 +163,8 @@ async fn disable_and_enable_accept_id_slug_or_address() {
         "slug": "Spring", "created_at": created.json()["created_at"],
         "destination_url": "https://example.com/", "disabled_by_operator": true,
     });
-    assert_eq!(metadata, json!({ "actor": "operator", "link": state }));
+    let expected = json!({ "actor": "operator", "operator": OPERATOR, "link": state });
+    assert_eq!(metadata, expected);
     assert_eq!(run_json(url, &disable)["changed"], false);
 
     // The owner may still change the link, and the link stays disabled.
@@ -153,31 +185,16 @@ async fn disable_and_enable_accept_id_slug_or_address() {
     assert_eq!(run_json(url, &enable)["disabled_by"], Value::Null);
     assert_other_host_names_no_link(url);
 
-    let shown = run_json(url, &["log", "spring", "--limit", "4"]);
-    assert_eq!(run_json(url, &["log", &short_url, "--limit", "4"]), shown);
-    assert_eq!(run_json(url, &["log", &id, "--limit", "4"]), shown);
-    let types: Vec<_> = shown["events"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| &it["type"])
-        .collect();
-    assert_eq!(types[..3], ["LinkEnabled", "LinkDisabled", "LinkEnabled"]);
-    assert_eq!(types[3], "LinkDestinationChanged");
-    assert_eq!(shown["events"][0]["actor"], "operator");
-    assert_eq!(shown["events"][0]["data"]["reason"], "appeal");
-    assert!(
-        shown["events"][3]["actor"]
-            .as_str()
-            .unwrap()
-            .starts_with("key_")
-    );
+    assert_history(url, &id, &short_url);
 
     send(&app.router, delete(&key, &id)).await;
-    let message = error(url, &disable, 1);
+    let expected = format!("error: link {id} is deleted; ");
+    let message = error(url, &disable, 4);
+    assert!(message.starts_with(&expected), "{message}");
+    let shown = run_json(url, &["link", "show", &id]);
     assert_eq!(
-        message,
-        format!("error: link {id} is deleted: there is no such link\n")
+        (&shown["deleted"], &shown["id"]),
+        (&json!(true), &json!(id))
     );
 }
 
@@ -200,7 +217,7 @@ async fn adjustment_applies_once_and_never_below_zero() {
     };
     let first = run_json(url, &adjust("-3"));
     assert_eq!(
-        (&first["amount"], &first["balance"]),
+        (&first["amount"], &first["balance_after"]),
         (&json!(-3), &json!(2))
     );
     let (event_type, payload, _) = latest(&app).await;
@@ -211,10 +228,10 @@ async fn adjustment_applies_once_and_never_below_zero() {
     assert_eq!(payload, expected);
     let again = run_json(url, &adjust("-3"));
     assert_eq!(
-        (&again["replayed"], &again["balance"]),
+        (&again["replayed"], &again["balance_after"]),
         (&json!(true), &json!(2))
     );
-    let message = error(url, &adjust("-2"), 1);
+    let message = error(url, &adjust("-2"), 5);
     let expected = "error: this idempotency key was used for another adjust; use a new key\n";
     assert_eq!(message, expected);
 
@@ -227,8 +244,10 @@ async fn adjustment_applies_once_and_never_below_zero() {
         "x",
         "--amount",
     ];
-    let message = error(url, &[&base[..], &["-3"]].concat(), 1);
-    assert_eq!(message, "error: the balance in credits is 2, less than 3\n");
+    let message = error(url, &[&base[..], &["-3"]].concat(), 6);
+    let expected = "error: the balance in credits is 2, less than 3; take at most the balance, or \
+                    grant credits first\n";
+    assert_eq!(message, expected);
     let mut zero = [&base[..], &["0"]].concat();
     for command in ["adjust", "grant"] {
         zero[1] = command;
@@ -239,11 +258,11 @@ async fn adjustment_applies_once_and_never_below_zero() {
     let mut grant = [&base[..], &["-1"]].concat();
     grant[1] = "grant";
     assert_eq!(
-        error(url, &grant, 1),
-        "error: the amount must be at least 1\n"
+        error(url, &grant, 6),
+        "error: the amount must be at least 1; give another number of credits\n"
     );
     assert_eq!(app.balance(account_id).await, 2);
-    assert_eq!(count(&app).await, 1);
+    assert_eq!(app.count("CreditsAdjusted").await, 1);
 }
 
 #[tokio::test]
@@ -261,7 +280,7 @@ async fn unknown_ids_are_named_in_errors() {
                 "--reason",
                 "x",
             ],
-            format!("error: there is no account acc_{unknown}\n"),
+            format!("error: there is no account acc_{unknown}; check the id\n"),
         ),
         (
             [
@@ -272,14 +291,14 @@ async fn unknown_ids_are_named_in_errors() {
                 "--reason",
                 "x",
             ],
-            format!("error: there is no link lnk_{unknown}\n"),
+            format!("error: there is no link lnk_{unknown}; check its name\n"),
         ),
         (
             ["link", "enable", "--link", "nowhere", "--reason", "x"],
-            "error: there is no link with the slug nowhere\n".to_owned(),
+            "error: there is no link with the slug nowhere; check its name\n".to_owned(),
         ),
     ] {
-        assert_eq!(error(url, &arguments, 1), message);
+        assert_eq!(error(url, &arguments, 4), message);
     }
     let nothing = format!("error: nothing has happened to acc_{unknown}; check the id\n");
     assert_eq!(error(url, &["log", &format!("acc_{unknown}")], 1), nothing);

@@ -56,7 +56,7 @@ async fn faults_are_reported_in_order_of_checks() {
 }
 
 /// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
-const ELSEWHERE: [(Code, &str); 13] = [
+const ELSEWHERE: [(Code, &str); 21] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
         Code::IdempotencyKeyInvalid,
@@ -75,12 +75,35 @@ const ELSEWHERE: [(Code, &str); 13] = [
     (Code::StorageUnavailable, include_str!("faults.rs")),
     (Code::DeadlineExceeded, include_str!("faults.rs")),
     (
+        Code::AccountNotFound,
+        include_str!("admin_routes/accounts.rs"),
+    ),
+    (
+        Code::ConsoleCodeInvalid,
+        include_str!("admin_routes/console_sessions.rs"),
+    ),
+    (Code::KeyNotFound, include_str!("admin_routes/keys.rs")),
+    (Code::KeyNotValid, include_str!("admin_routes/keys.rs")),
+    (Code::EntryNotFound, include_str!("admin_routes/credits.rs")),
+    (
+        Code::AlreadyRefunded,
+        include_str!("admin_routes/credits.rs"),
+    ),
+    (
+        Code::AlreadyRevoked,
+        include_str!("admin_routes/credits.rs"),
+    ),
+    (
         Code::ShortLinkGone,
         include_str!("../../../query-api/tests/api/gone.rs"),
     ),
     (
         Code::InvalidCursor,
         include_str!("../../../query-api/tests/api/list_links.rs"),
+    ),
+    (
+        Code::LogRestored,
+        include_str!("../../../query-api/tests/api/feed.rs"),
     ),
 ];
 /// Codes that need a failure of the machine at the right moment.

@@ -2,13 +2,14 @@
 //! made on empty tables must also be good on full tables.
 
 use linkledger_core::{
-    id::{AccountId, LinkId},
+    id::{AccountId, EntryId, LinkId},
     shard::Shard,
 };
 use linkledger_event_store::{
     SessionKind, accounts,
     log::{
         self, ReadFrom,
+        feed::{self, FeedPlace},
         stored::{self, PositionRange},
     },
     segments, slugs,
@@ -17,6 +18,7 @@ use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
 use serde_json::json;
 use sqlx::{PgPool, postgres::PgPoolOptions};
+use time::OffsetDateTime;
 
 use crate::support::{TestApp, change, delete, send};
 
@@ -29,15 +31,17 @@ const CREATES: i64 = 50;
 /// Fills the store with links of another account.
 async fn fill(database: &TestDatabase, links: i32) {
     let account_id = testing::account(database.pool(), 0).await;
+    // Autovacuum would summarise the index by a scan, which counts like a scan of the service.
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
-        "INSERT INTO event_store.events
+        "ALTER INDEX event_store.events_event_id_idx SET (autosummarize = off);
+         INSERT INTO event_store.events
              (shard, position, stream_id, version, account_id, event_id, type, schema_version,
               payload, metadata, recorded_at, idempotency_key, fingerprint)
          SELECT shard, head + n, gen_random_uuid(), 1, '{account}', gen_random_uuid(),
                 'LinkCreated', 1, '{{}}', '{{}}', now(), 'create:' || gen_random_uuid(), '\\x00'
          FROM event_store.log_shards, generate_series(1, {links} / 16) AS n;
          UPDATE event_store.log_shards SET head = head + {links} / 16;
-         INSERT INTO event_store.slugs (slug_folded, slug, shard, link_id)
+         INSERT INTO event_store.slugs (slug_key, slug, shard, link_id)
          SELECT 'filled-' || n, 'filled-' || n, 0, gen_random_uuid()
          FROM generate_series(1, {links}) AS n
          ON CONFLICT DO NOTHING",
@@ -139,6 +143,50 @@ async fn wrong_id_of_a_link_reads_one_event() {
     assert!(entries < 20, "{entries}");
 }
 
+/// Appends events that look like refunds to the stream of the account.
+async fn fill_refunds(database: &TestDatabase, account_id: AccountId) {
+    let insert = "INSERT INTO event_store.events
+         (shard, position, stream_id, version, account_id, event_id, type, schema_version, payload,
+          metadata, recorded_at)
+         SELECT $1, 100 + n, $2, 100 + n, $2, gen_random_uuid(), 'CreditsRefunded', 1,
+                json_build_object('refunds', 'ent_' || n), '{}', now()
+         FROM generate_series(1, $3) AS n";
+    sqlx::query(insert)
+        .bind(Shard::of(account_id).number())
+        .bind(account_id.uuid())
+        .bind(LARGE)
+        .execute(database.pool())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn entries_of_a_link_are_read_by_key() {
+    let database = TestDatabase::create().await;
+    let account_id = testing::account(database.pool(), 1_000).await;
+    // Keeps autovacuum from counted scans.
+    fill(&database, 0).await;
+    let links = [("spring", "https://example.com")];
+    let links = testing::append_links(database.pool(), account_id, &links).await;
+    let link_id = links[0].link.link_id;
+    let look_up = async |pool: &PgPool| {
+        let charge = log::charge_of_link(pool, account_id, link_id).await;
+        let charge = charge.unwrap().unwrap();
+        let entry_id = EntryId::from_uuid(charge.event_id.uuid());
+        let reversals = log::reversals_of(pool, account_id, &[entry_id]).await;
+        assert!(reversals.unwrap().is_empty());
+    };
+    let (scanned, entries) = reads_of(&database, async |pool| {
+        // The plans are made while there are few events.
+        look_up(&pool).await;
+        fill_refunds(&database, account_id).await;
+        look_up(&pool).await;
+    })
+    .await;
+    assert_eq!(scanned, 0);
+    assert!(entries < 20, "{entries}");
+}
+
 #[tokio::test]
 async fn read_after_reads_only_new_events() {
     let database = TestDatabase::create().await;
@@ -204,6 +252,58 @@ async fn log_check_reads_by_key_only() {
     let after = reads(&database).await;
     assert_eq!(after.0 - before.0, 0);
     assert!(after.1 - before.1 < 500, "{after:?}");
+}
+
+/// Runs the statements of the feed of an account.
+async fn read_feed(pool: &PgPool, account_id: AccountId) {
+    let page = feed::read_page(pool, account_id, FeedPlace::BEGINNING, 100).await;
+    assert_eq!(page.unwrap().events.len(), 3);
+    feed::end_place(pool, account_id).await.unwrap();
+    let beginning = feed::place_at(pool, account_id, OffsetDateTime::UNIX_EPOCH).await;
+    assert_eq!(beginning.unwrap(), FeedPlace::BEGINNING);
+    let shard = Shard::of(account_id);
+    let accounts = feed::accounts_between(pool, shard, 0, 3).await.unwrap();
+    assert_eq!(accounts, [account_id]);
+}
+
+/// Returns an account whose link was disabled, as the only account of the log.
+async fn account_with_changed_link(database: &TestDatabase) -> AccountId {
+    let pool = database.pool();
+    let account_id = testing::account(pool, 1_000).await;
+    let links = [("spring", "https://example.com")];
+    let created = testing::append_links(pool, account_id, &links).await;
+    let disabled = testing::events::disabled(&created[0].link);
+    testing::append_events(pool, account_id, &[disabled]).await;
+    account_id
+}
+
+#[tokio::test]
+async fn feed_reads_by_key_at_any_size() {
+    let database = TestDatabase::create().await;
+    let account_id = account_with_changed_link(&database).await;
+    for (name, links) in [("empty", 0), ("small", 320), ("large", LARGE)] {
+        fill(&database, links).await;
+        let read = async |pool| read_feed(&pool, account_id).await;
+        let (scanned, entries) = reads_of(&database, read).await;
+        assert_eq!(scanned, 0, "{name}");
+        assert!(entries < 200, "{name}: {entries}");
+    }
+}
+
+#[tokio::test]
+async fn feed_of_a_kept_session_reads_by_key_only() {
+    let database = TestDatabase::create().await;
+    let account_id = account_with_changed_link(&database).await;
+    let before = reads(&database).await;
+    let pool = measured(&database, SessionKind::Reader);
+    // The session makes and keeps its plans while the store is nearly empty.
+    read_feed(&pool, account_id).await;
+    fill(&database, LARGE).await;
+    read_feed(&pool, account_id).await;
+    end(&database, &pool).await;
+    let after = reads(&database).await;
+    assert_eq!(after.0 - before.0, 0);
+    assert!(after.1 - before.1 < 200, "{after:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,6 +49,8 @@ async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Resu
             amount: 1,
             balance_after: after.balance,
             reason: "test".to_owned(),
+            reference: None,
+            description: None,
         })),
         metadata: Metadata::default(),
         idempotency: None,

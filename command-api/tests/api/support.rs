@@ -16,7 +16,7 @@ use linkledger_core::{
 };
 use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_service::{
-    internal_listener::InternalHosts, kafka_config::KafkaConfig, lifecycle::Tasks,
+    internal_listener::AdminAllowedHosts, kafka_config::KafkaConfig, lifecycle::Tasks,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, record};
@@ -30,6 +30,8 @@ pub(crate) struct TestApp {
     pub(crate) database: TestDatabase,
     pub(crate) broker: TestBroker,
     pub(crate) router: Router,
+    /// Routes of the admin API.
+    pub(crate) admin: Router,
     _tasks: Tasks,
 }
 
@@ -54,11 +56,12 @@ impl TestApp {
         let config = config(url, broker.config(), rate_limit);
         let mut tasks = Tasks::new(CancellationToken::new());
         let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
-        let router = service.await.expect("the service starts").router;
+        let service = service.await.expect("the service starts");
         Self {
             database,
             broker,
-            router,
+            router: service.router,
+            admin: service.admin,
             _tasks: tasks,
         }
     }
@@ -129,10 +132,10 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         rate_limit,
         allowed_hosts: Vec::new(),
         cors_allowed_origins: Vec::new(),
-        writers: 2,
+        writer_threads: 2,
         instance_id: None,
         api_keys_cached_max: KEYS_CACHED_MAX,
-        internal_hosts: InternalHosts::default(),
+        admin_allowed_hosts: AdminAllowedHosts::default(),
     }
 }
 

@@ -41,7 +41,7 @@ fn topic_of_clicks_is_left_out_on_request() {
     cluster.create_topic(TOPIC, 16, 1).unwrap();
     let output = topic(
         &cluster.bootstrap_servers(),
-        &["check", "--no-clicks", "--json"],
+        &["check", "--clicks", "off", "--json"],
     );
     assert!(output.status.success(), "{output:?}");
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -53,7 +53,7 @@ fn topic_of_clicks_is_left_out_on_request() {
 fn check_with_wrong_partition_count_fails() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic(TOPIC, 4, 1).unwrap();
-    let output = topic(&cluster.bootstrap_servers(), &["check", "--no-clicks"]);
+    let output = topic(&cluster.bootstrap_servers(), &["check", "--clicks", "off"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let shown = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(
@@ -110,7 +110,7 @@ fn missing_topic_or_broker_is_explained() {
     assert_eq!(output.status.code(), Some(1));
     let expected = format!(
         "error: the topic {CLICKS_TOPIC} does not exist; create it: `command-api topic create \
-         --kafka-clicks-topic {CLICKS_TOPIC}`, or leave clicks out with --no-clicks\n"
+         --kafka-clicks-topic {CLICKS_TOPIC}`, or leave clicks out with --clicks off\n"
     );
     assert_eq!(stderr(&output), expected);
     let output = topic("127.0.0.1:1", &["create"]);

@@ -53,7 +53,7 @@ async fn pause_holds_across_restarts_and_keeps_order() {
     let mut restarted = relay(&database, recorder.clone(), "one");
     assert_eq!(restarted.step().await.unwrap(), 0);
     let shown = status(&database);
-    assert_eq!(shown["paused"]["by"], "operator");
+    assert_eq!(shown["paused"]["by"], cli::OPERATOR);
     assert_eq!(shown["paused"]["reason"], "Kafka is upgraded");
     let of_shard = &shown["shards"][shard.index()];
     assert_eq!(of_shard["backlog_events"], 2);
@@ -68,6 +68,7 @@ async fn pause_holds_across_restarts_and_keeps_order() {
     assert_eq!(recorder.taken(), [1, 2, 3, 4]);
     let shown = status(&database);
     assert_eq!(shown["paused"], Value::Null);
+    assert_eq!(shown["resumed"]["by"], cli::OPERATOR);
     assert_eq!(shown["backlog_events"], 0);
     assert_eq!(shown["shards"][shard.index()]["owner"], "one");
 }
@@ -100,7 +101,9 @@ async fn api_accepts_creates_during_a_pause() {
     let text = cli::run(app.database.url(), &["relay", "status"]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.starts_with("Paused since "), "{text}");
-    assert!(text.contains(" by operator: Kafka is upgraded\n10 events wait, the oldest for "));
+    let operator = cli::OPERATOR;
+    let waiting = format!(" by {operator}: Kafka is upgraded\n10 events wait, the oldest for ");
+    assert!(text.contains(&waiting), "{text}");
     cli::json(app.database.url(), &RESUME);
     stored(12).await;
 }

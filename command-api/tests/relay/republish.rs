@@ -233,8 +233,14 @@ async fn interrupted_republish(meanwhile: impl FnOnce(&TestDatabase)) -> Value {
         .await;
         meanwhile(&database);
     };
-    let ended =
-        republish::republish(database.pool(), &broker.config(), &request, interrupted).await;
+    let ended = republish::republish(
+        database.pool(),
+        &broker.config(),
+        &request,
+        "ada",
+        interrupted,
+    )
+    .await;
     let ended = ended.unwrap_err().to_string();
     assert!(ended.starts_with("ended by a signal"), "{ended}");
     assert_eq!(stored(&database, shard).await, EVENTS);
@@ -252,7 +258,7 @@ async fn operator_pause_outlasts_republish() {
         let paused = cli::json(database.url(), &PAUSE);
         assert_eq!(paused, json!({ "paused": true, "changed": true }));
     };
-    assert_eq!(interrupted_republish(pause).await, "operator");
+    assert_eq!(interrupted_republish(pause).await, cli::OPERATOR);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -299,7 +299,7 @@ const RESTORE_LOG: &str = "
     ALTER TABLE event_store.events DISABLE TRIGGER ALL;
     DELETE FROM event_store.events WHERE position > 6;
     ALTER TABLE event_store.events ENABLE TRIGGER ALL;
-    DELETE FROM event_store.slugs WHERE slug_folded LIKE 'lost%';
+    DELETE FROM event_store.slugs WHERE slug_key LIKE 'lost%';
     UPDATE event_store.accounts AS a SET balance = b.balance, version = b.version
     FROM backup.accounts AS b WHERE a.account_id = b.account_id;
     UPDATE event_store.log_shards AS a SET head = b.head

@@ -58,5 +58,7 @@ pub(crate) fn granted(account_id: AccountId, balance_after: i64) -> Event {
         amount: 1,
         balance_after,
         reason: "test".to_owned(),
+        reference: None,
+        description: None,
     }))
 }

@@ -7,7 +7,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the figures are for people"
+    reason = "the results are for people"
 )]
 
 use std::{collections::BTreeMap, env, fs, hint::black_box, process::ExitCode, time::Instant};

@@ -1,7 +1,7 @@
 //! Buckets of time in which clicks are shown: hours, days, weeks or months of a time zone.
 //!
-//! Figures exist for quarters of hours during [`QUARTERS_KEPT_DAYS`], and for UTC days for ever. So every boundary
-//! of a bucket is a boundary of quarters; and before the first kept quarter, a midnight of UTC.
+//! Statistics exist for slots of 15 min during [`SLOTS_KEPT_DAYS`], and for UTC days for ever. So every boundary
+//! of a bucket is a boundary of slots; and before the first kept slot, a midnight of UTC.
 
 mod grid;
 mod zone;
@@ -15,8 +15,8 @@ use self::grid::Grid;
 pub use self::zone::Zone;
 use linkledger_core::timestamp;
 
-/// Days for which quarters of hours are kept; `clicks.figure_tables()` has the same number.
-pub const QUARTERS_KEPT_DAYS: i64 = 90;
+/// Days for which slots of 15 min are kept; `clicks.statistics_tables()` has the same number.
+pub const SLOTS_KEPT_DAYS: i64 = 90;
 
 /// Maximum number of buckets in one answer.
 pub const BUCKETS_MAX: usize = 1_000;
@@ -25,7 +25,7 @@ pub const BUCKETS_MAX: usize = 1_000;
 pub const DEFAULT_DAYS: i64 = 30;
 
 /// First and last year of a range: far more than clicks exist for, and every time zone of these years has an
-/// offset of whole quarters of an hour.
+/// offset of whole slots of 15 min.
 const YEARS: Range<i32> = 2000..2100;
 
 const SECONDS_PER_HOUR: i64 = 3_600;
@@ -113,7 +113,7 @@ pub struct RangeRequest {
     pub to: Option<RangeEdge>,
 }
 
-/// Reason why a range has no figures.
+/// Reason why a range has no statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeError {
     /// Name of the parameter to change.
@@ -131,8 +131,8 @@ pub struct Buckets {
     zone: Zone,
     /// Begin of each bucket and end of the last bucket, in seconds of the Unix epoch, ascending.
     boundaries: Vec<i64>,
-    /// Instant from which clicks are read of quarters of hours; before, of UTC days.
-    quarters_from: i64,
+    /// Instant from which clicks are read of slots of 15 min; before, of UTC days.
+    slots_from: i64,
     /// First boundary in the time zone; `None` if all days are days of the time zone.
     local_from: Option<i64>,
     /// Second of the request.
@@ -144,12 +144,12 @@ impl Buckets {
     ///
     /// # Errors
     /// Returns an error if the range is empty, has more than [`BUCKETS_MAX`] buckets, or has hours of which the
-    /// quarters are kept no more.
+    /// slots are kept no more.
     pub fn of(request: &RangeRequest, now: OffsetDateTime) -> Result<Self, RangeError> {
         let grid = Grid {
             interval: request.interval,
             zone: &request.zone,
-            quarters_from: quarters_kept_from(now),
+            slots_from: slots_kept_from(now),
             now: now.unix_timestamp(),
         };
         // A fraction of a second belongs to the range.
@@ -221,31 +221,31 @@ impl Buckets {
         self.local_from.map(instant)
     }
 
-    /// Returns the range of quarters of hours whose clicks are in the figures; `None` for none.
-    pub fn quarters(&self) -> Option<Range<OffsetDateTime>> {
+    /// Returns the range of slots of 15 min whose clicks are in the statistics; `None` for none.
+    pub fn slots(&self) -> Option<Range<OffsetDateTime>> {
         let (from, to) = (self.boundaries[0], self.boundaries[self.len()]);
-        let from = from.max(self.quarters_from);
+        let from = from.max(self.slots_from);
         (from < to).then(|| instant(from)..instant(to))
     }
 
-    /// Returns the range of UTC days whose clicks or visitors are in the figures.
+    /// Returns the range of UTC days whose clicks or visitors are in the statistics.
     pub fn days(&self) -> Range<Date> {
         let (from, to) = (self.from(), self.to());
         from.date()..(to + Duration::DAY - Duration::SECOND).date()
     }
 
-    /// Returns the bucket of the clicks of a quarter; `None` if the clicks of its UTC day count instead.
-    pub fn of_quarter(&self, quarter: OffsetDateTime) -> Option<usize> {
-        let second = quarter.unix_timestamp();
-        (second >= self.quarters_from)
+    /// Returns the bucket of the clicks of a slot; `None` if the clicks of its UTC day count instead.
+    pub fn of_slot(&self, slot: OffsetDateTime) -> Option<usize> {
+        let second = slot.unix_timestamp();
+        (second >= self.slots_from)
             .then(|| self.of_second(second))
             .flatten()
     }
 
-    /// Returns the bucket of the clicks of a UTC day; `None` if the clicks of its quarters count instead.
+    /// Returns the bucket of the clicks of a UTC day; `None` if the clicks of its slots count instead.
     pub fn of_day(&self, day: Date) -> Option<usize> {
         let second = midnight(day);
-        (second < self.quarters_from)
+        (second < self.slots_from)
             .then(|| self.of_second(second))
             .flatten()
     }
@@ -281,7 +281,7 @@ impl Buckets {
     }
 }
 
-/// Place of the visitors of a UTC day in the figures.
+/// Place of the visitors of a UTC day in the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VisitorsPlace {
     /// In a bucket, and in the total.
@@ -292,9 +292,9 @@ pub enum VisitorsPlace {
     Outside,
 }
 
-/// Returns the midnight of UTC from which all quarters are kept.
-fn quarters_kept_from(now: OffsetDateTime) -> i64 {
-    midnight(now.date()) - QUARTERS_KEPT_DAYS * SECONDS_PER_DAY
+/// Returns the midnight of UTC from which all slots are kept.
+fn slots_kept_from(now: OffsetDateTime) -> i64 {
+    midnight(now.date()) - SLOTS_KEPT_DAYS * SECONDS_PER_DAY
 }
 
 fn midnight(day: Date) -> i64 {

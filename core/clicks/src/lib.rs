@@ -11,14 +11,14 @@ pub mod buckets;
 mod client_address;
 pub mod dimension;
 pub mod dimension_counts;
-pub mod figures;
 mod record;
 mod referrer;
 mod signals;
 pub mod sketch;
+pub mod statistics;
 pub mod tally;
 pub mod top;
-pub mod value_figures;
+pub mod value_statistics;
 mod visitor;
 
 use time::OffsetDateTime;
@@ -66,15 +66,15 @@ pub struct Click {
     pub link_id: LinkId,
     /// Owner of the link.
     pub account_id: AccountId,
-    /// Slug of the link, in its folded form.
+    /// Key of the slug of the link: the slug in lower case.
     pub slug: String,
-    /// Instant of the request, in milliseconds; of a folded record, the instant of its first click.
+    /// Instant of the request, in milliseconds; of a merged record, the instant of its first click.
     pub clicked_at: OffsetDateTime,
     /// Probable kind of the visitor.
     pub kind: ClickKind,
     /// Number of clicks in this record, from 1.
     pub count: u32,
-    /// Details of a single click; empty in a folded record.
+    /// Details of a single click; empty in a merged record.
     pub details: ClickDetails,
 }
 

@@ -39,7 +39,7 @@ pub fn referrer_host(referer: &[u8], short_host: Option<&str>) -> Option<String>
 }
 
 /// Returns true for names as in DNS, and addresses. By the URL standard `*` alone and `a;=1+1;` would be hosts too:
-/// the former is the mark of other values in figures, the latter a formula for some spreadsheets.
+/// the former is the mark of other values in statistics, the latter a formula for some spreadsheets.
 fn is_host_name(host: &str) -> bool {
     let is_name = |part: char| part.is_ascii_alphanumeric() || matches!(part, '-' | '_' | '.');
     host.starts_with('[')

@@ -1,4 +1,4 @@
-//! Tally of the records of one partition: which clicks count, and the rows of figures that they add up to.
+//! Tally of the records of one partition: which clicks count, and the rows of statistics that they add up to.
 //!
 //! Pure. A record counts once: a sequence up to the counted one of its recorder is a repeat. Whatever value
 //! a record of a recorder has, its sequence advances: a click that cannot be counted is never taken for a lost one.
@@ -54,29 +54,28 @@ pub struct TallyLimits {
     pub rows_max: usize,
 }
 
-/// Rows of figures.
+/// Rows of statistics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Rows of quarters and days.
+pub struct Statistics {
+    /// Rows of slots and days.
     pub totals: Totals,
     /// Rows of dimensions.
     pub values: Values,
 }
 
-impl Figures {
+impl Statistics {
     fn add(&mut self, click: &Click, now: OffsetDateTime) {
         let today = now.to_offset(UtcOffset::UTC).date();
         self.totals.add(click, today);
         self.values.add(click, today);
     }
 
-    /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         self.totals.rows() + self.values.rows()
     }
 }
 
-/// Figures of the first records of a partition that are not counted yet.
+/// Statistics of the first records of a partition that are not counted yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
     /// Number of records taken.
@@ -85,14 +84,12 @@ pub struct Tally {
     pub next_offset: i64,
     /// Header `ce_id` of the last record taken.
     pub last_record_id: Option<Box<str>>,
-    /// Number of counted clicks, bots included.
-    pub clicks: u64,
     /// Number of records that cannot be counted.
     pub unreadable: u64,
     /// Sequences of the recorders, after the records.
     pub sequences: Sequences,
     /// Rows of the clicks.
-    pub figures: Figures,
+    pub statistics: Statistics,
 }
 
 impl Tally {
@@ -108,13 +105,12 @@ impl Tally {
             records: 0,
             next_offset: 0,
             last_record_id: None,
-            clicks: 0,
             unreadable: 0,
             sequences,
-            figures: Figures::default(),
+            statistics: Statistics::default(),
         };
         for record in records.into_iter().take(limits.records_max.max(1)) {
-            if tally.records > 0 && tally.figures.rows() >= limits.rows_max {
+            if tally.records > 0 && tally.statistics.rows() >= limits.rows_max {
                 break;
             }
             tally.take(record, now);
@@ -133,8 +129,7 @@ impl Tally {
         }
         match &record.click {
             Some(click) if PartitionRecord::is_plausible(click, now) => {
-                self.clicks += u64::from(click.count);
-                self.figures.add(click, now);
+                self.statistics.add(click, now);
             }
             _ => self.unreadable += 1,
         }

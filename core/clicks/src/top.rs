@@ -6,7 +6,7 @@ use time::{Date, Duration, OffsetDateTime};
 
 use super::buckets::{BUCKETS_MAX, Buckets, Interval, RangeEdge, RangeError, RangeRequest, Zone};
 
-/// Days for which values of dimensions are kept; `clicks.figure_tables()` has the same number.
+/// Days for which values of dimensions are kept; `clicks.statistics_tables()` has the same number.
 pub const VALUES_KEPT_DAYS: i64 = 396;
 
 /// Requested range of UTC days.

@@ -1,17 +1,20 @@
-//! Stored API keys: found by their hash, with scopes and an expiry.
+//! Stored API keys: found by their hash, with scopes and an expiry. Rows are written with the events of the keys.
 
 use std::collections::HashMap;
 
-use serde::Serialize;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{time_limit::read_on_live_session, transaction::PoolTransaction};
+use super::{
+    log::{self, PerShard},
+    time_limit::read_on_live_session,
+    transaction::{PoolTransaction, SNAPSHOT},
+};
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
+    api_key::{ApiKey, KeyState, Scope},
     id::{AccountId, KeyId},
-    timestamp,
+    shard::Position,
 };
 
 /// A stored API key.
@@ -109,63 +112,103 @@ impl KeyRow {
     }
 }
 
-/// A key to be stored.
-#[derive(Debug)]
-pub struct NewKey<'a> {
-    /// Public id of the key.
-    pub key_id: KeyId,
-    /// Account that the key will act for.
-    pub account_id: AccountId,
-    /// The secret, of which only the hash is stored.
-    pub secret: &'a ApiKey,
-    /// Display name of the key.
-    pub name: &'a str,
-    /// Scopes of the key.
-    pub scopes: &'a [Scope],
-    /// Expiry: the key is refused from this time on.
-    pub expires_at: Option<OffsetDateTime>,
-    /// Time at which the key was issued.
-    pub created_at: OffsetDateTime,
+/// Secret of a key, as stored: the secret itself is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeySecret {
+    /// SHA-256 of the secret.
+    pub sha256: KeyHash,
+    /// First characters of the secret, by which people recognise it.
+    pub prefix: String,
 }
 
-/// Stores a new key.
+impl KeySecret {
+    /// Returns what is stored of a secret.
+    pub fn of(secret: &ApiKey) -> Self {
+        Self {
+            sha256: secret.sha256(),
+            prefix: secret.shown_prefix().to_owned(),
+        }
+    }
+}
+
+/// Stores a new key, as its event says. The caller must have locked the account.
 ///
 /// # Errors
-/// Returns an error if the database fails or the account does not exist
-/// (`api_keys_account_id_fkey`).
-pub async fn insert(pool: &PgPool, key: &NewKey<'_>) -> sqlx::Result<()> {
-    let scopes: Vec<String> = key
-        .scopes
-        .iter()
-        .map(|scope| scope.name().to_owned())
-        .collect();
+/// Returns an error if the database fails, or another key has the secret (`api_keys_sha256_unique`).
+pub async fn insert_in_tx(
+    tx: &mut PgConnection,
+    key: &KeyState,
+    secret: &KeySecret,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "
         INSERT INTO event_store.api_keys
-            (key_id, account_id, sha256, prefix, name, scopes, created_at, expires_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            (key_id, account_id, sha256, prefix, name, scopes, created_at, expires_at, revoked_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ",
         key.key_id.uuid(),
         key.account_id.uuid(),
-        &key.secret.sha256()[..],
-        key.secret.shown_prefix(),
+        &secret.sha256[..],
+        secret.prefix,
         key.name,
-        &scopes,
+        &key.scopes,
         key.created_at,
-        key.expires_at
+        key.expires_at,
+        key.revoked_at
     )
-    .execute(pool)
+    .execute(tx)
     .await?;
     Ok(())
 }
 
+/// Stores name, scopes, expiry and revocation of a key, as its last event says. The caller must have locked the
+/// account.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn update_in_tx(tx: &mut PgConnection, key: &KeyState) -> sqlx::Result<()> {
+    sqlx::query!(
+        "
+        UPDATE event_store.api_keys
+        SET name = $3, scopes = $4, expires_at = $5, revoked_at = $6
+        WHERE key_id = $1 AND account_id = $2
+        ",
+        key.key_id.uuid(),
+        key.account_id.uuid(),
+        key.name,
+        &key.scopes,
+        key.expires_at,
+        key.revoked_at
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Reads a key. The caller must have locked the key's account, so that the key stays as it is.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn get_in_tx(tx: &mut PgConnection, key_id: KeyId) -> sqlx::Result<Option<KeyState>> {
+    sqlx::query_as!(
+        KeyState,
+        r#"
+        SELECT account_id, key_id, name, scopes, created_at, expires_at, revoked_at
+        FROM event_store.api_keys
+        WHERE key_id = $1
+        "#,
+        key_id.uuid()
+    )
+    .fetch_optional(tx)
+    .await
+}
+
 /// A stored API key, as shown to operators.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct ListedKey {
     /// Public id of the key.
     pub key_id: KeyId,
     /// Account that the key acts for.
-    #[serde(skip)]
     pub account_id: AccountId,
     /// Display name of the key.
     pub name: String,
@@ -174,16 +217,12 @@ pub struct ListedKey {
     /// Names of the scopes, as stored.
     pub scopes: Vec<String>,
     /// Time at which the key was issued.
-    #[serde(serialize_with = "timestamp::serialize")]
     pub created_at: OffsetDateTime,
     /// Expiry: the key is refused from this time on.
-    #[serde(serialize_with = "timestamp::serialize")]
     pub expires_at: Option<OffsetDateTime>,
     /// Revocation: the key is refused from this time on.
-    #[serde(serialize_with = "timestamp::serialize")]
     pub revoked_at: Option<OffsetDateTime>,
     /// Time of the last use, accurate to about two minutes; `None` if the key was never used.
-    #[serde(serialize_with = "timestamp::serialize")]
     pub last_used_at: Option<OffsetDateTime>,
 }
 
@@ -202,6 +241,34 @@ pub async fn list(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Vec<List
         ORDER BY key_id
         "#,
         account_id.uuid()
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Lists up to `limit` keys of an account with ids after `after`, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list_after(
+    pool: &PgPool,
+    account_id: AccountId,
+    after: Option<KeyId>,
+    limit: i64,
+) -> sqlx::Result<Vec<ListedKey>> {
+    sqlx::query_as!(
+        ListedKey,
+        r#"
+        SELECT key_id, account_id, name, prefix, scopes,
+               created_at, expires_at, revoked_at, last_used_at
+        FROM event_store.api_keys
+        WHERE account_id = $1 AND key_id > $2
+        ORDER BY key_id
+        LIMIT $3
+        "#,
+        account_id.uuid(),
+        after.map_or(Uuid::nil(), KeyId::uuid),
+        limit
     )
     .fetch_all(pool)
     .await
@@ -308,57 +375,39 @@ pub async fn record_uses(pool: &PgPool, uses: &HashMap<KeyId, OffsetDateTime>) -
     tx.commit().await
 }
 
-/// Adds scopes to a key that is valid at `at`. Returns the scopes of the key; `None` if there is no such key.
-/// A scope that the key has is not added again.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn add_scopes(
-    pool: &PgPool,
-    key_id: KeyId,
-    scopes: &[Scope],
-    at: OffsetDateTime,
-) -> sqlx::Result<Option<Vec<String>>> {
-    let names: Vec<String> = scopes.iter().map(|scope| scope.name().to_owned()).collect();
-    sqlx::query_scalar!(
-        "
-        UPDATE event_store.api_keys
-        SET scopes = scopes || ARRAY(
-                SELECT DISTINCT name FROM unnest($2::text[]) AS name WHERE name <> ALL (scopes)
-            )
-        WHERE key_id = $1
-          AND (revoked_at IS NULL OR revoked_at > $3)
-          AND (expires_at IS NULL OR expires_at > $3)
-        RETURNING scopes
-        ",
-        key_id.uuid(),
-        &names,
-        at
-    )
-    .fetch_optional(pool)
-    .await
-}
+/// Number of keys that one statement reads.
+const KEYS_PER_READ: i64 = 5_000;
 
-/// Revokes a key after `overlap_hours`, by the clock of the database, or earlier if the key is already
-/// revoked earlier. Returns the time of the revocation, or `None` if the key does not exist.
+/// Reads all keys, in one read-only transaction, and calls `take` with each. Returns the head of each shard in the
+/// same snapshot.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn revoke(
+pub async fn read_each(
     pool: &PgPool,
-    key_id: KeyId,
-    overlap_hours: u16,
-) -> sqlx::Result<Option<OffsetDateTime>> {
-    sqlx::query_scalar!(
-        r#"
-        UPDATE event_store.api_keys
-        SET revoked_at = least(revoked_at, now() + make_interval(hours => $2))
-        WHERE key_id = $1
-        RETURNING revoked_at AS "revoked_at!"
-        "#,
-        key_id.uuid(),
-        i32::from(overlap_hours)
-    )
-    .fetch_optional(pool)
-    .await
+    mut take: impl FnMut(KeyState),
+) -> sqlx::Result<PerShard<Position>> {
+    let mut tx = PoolTransaction::begin_with(pool, SNAPSHOT).await?;
+    let heads = log::heads(&mut *tx).await?;
+    let mut after = Uuid::nil();
+    loop {
+        let page = sqlx::query_as!(
+            KeyState,
+            "
+            SELECT account_id, key_id, name, scopes, created_at, expires_at, revoked_at
+            FROM event_store.api_keys
+            WHERE key_id > $1
+            ORDER BY key_id
+            LIMIT $2
+            ",
+            after,
+            KEYS_PER_READ
+        );
+        let page = page.fetch_all(&mut *tx).await?;
+        let Some(last) = page.last() else { break };
+        after = last.key_id.uuid();
+        page.into_iter().for_each(&mut take);
+    }
+    tx.rollback().await?;
+    Ok(heads)
 }

@@ -10,19 +10,16 @@ use uuid::Uuid;
 
 use super::{
     log::{self, PerShard},
-    transaction::PoolTransaction,
+    transaction::{PoolTransaction, SNAPSHOT},
 };
 use linkledger_core::{
-    batch::ExternalIdKey,
+    commands::ExternalIdKey,
     envelope::{NewEvent, StateAfter},
     event::Event,
     id::{AccountId, LinkId},
     link::{LinkEvent, LinkState},
     shard::{Position, Shard},
 };
-
-/// Beginning of a transaction that reads one snapshot.
-const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Finds the links that hold these external ids.
 ///
@@ -60,6 +57,28 @@ pub async fn find_holders_in_tx(
         (key, LinkId::from_uuid(row.link_id))
     });
     Ok(holder.collect())
+}
+
+/// Finds the link of an account that holds an external id; a deleted link holds none.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_holder(
+    pool: &PgPool,
+    account_id: AccountId,
+    external_id: &str,
+) -> sqlx::Result<Option<LinkId>> {
+    let link_id = sqlx::query_scalar!(
+        "
+        SELECT link_id FROM event_store.external_ids
+        WHERE account_id = $1 AND external_id = $2
+        ",
+        account_id.uuid(),
+        external_id
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(link_id.map(LinkId::from_uuid))
 }
 
 /// Returns account ids and external ids as columns, for `unnest`.

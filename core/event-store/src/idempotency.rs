@@ -5,11 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{decode, unreadable};
+use super::{decode, log, unreadable};
 use linkledger_core::{
-    batch::{IdempotencyKey, SettledCreate},
+    commands::{CreateResult, IdempotencyKey},
     credits::CreditsEvent,
-    envelope::Metadata,
+    envelope::{Metadata, RecordedEvent},
     event::Event,
     id::AccountId,
     link::LinkEvent,
@@ -26,7 +26,7 @@ use linkledger_core::{
 pub async fn find_creates_in_tx(
     tx: &mut PgConnection,
     keys: &[(AccountId, IdempotencyKey)],
-) -> sqlx::Result<HashMap<(AccountId, IdempotencyKey), Arc<SettledCreate>>> {
+) -> sqlx::Result<HashMap<(AccountId, IdempotencyKey), Arc<CreateResult>>> {
     let shards: Vec<i16> = keys
         .iter()
         .map(|(account, _)| Shard::of(*account).number())
@@ -76,7 +76,7 @@ pub async fn find_creates_in_tx(
             };
             let metadata: Metadata = serde_json::from_str(&row.metadata).map_err(unreadable)?;
             let fingerprint = row.fingerprint.try_into();
-            let settled = SettledCreate {
+            let settled = CreateResult {
                 fingerprint: fingerprint.map_err(|_| unreadable("a fingerprint has 32 bytes"))?,
                 link,
                 charge,
@@ -91,46 +91,41 @@ pub async fn find_creates_in_tx(
         .collect()
 }
 
-/// A grant or an adjustment that had its effect.
+/// Effect of an earlier request of an operator.
 #[derive(Debug, Clone)]
-pub struct SettledCredits {
+pub struct Effect {
     /// Fingerprint of the request that had the effect.
     pub fingerprint: Vec<u8>,
-    /// Event of the grant or adjustment.
-    pub event: CreditsEvent,
+    /// Event that was stored with the idempotency key.
+    pub event: RecordedEvent,
 }
 
-/// Finds the credits event that was stored under this key. The caller must have locked the account.
+/// Finds the event that was stored under this key (`<kind>:<key>`). The caller must have locked the account.
 ///
 /// # Errors
-/// Returns an error if the database fails or the stored event cannot be read.
-pub async fn find_credits_in_tx(
+/// Returns an error if the database fails.
+pub async fn find_effect_in_tx(
     tx: &mut PgConnection,
     account_id: AccountId,
     stored_key: &str,
-) -> sqlx::Result<Option<SettledCredits>> {
+) -> sqlx::Result<Option<Effect>> {
+    let shard = Shard::of(account_id);
     let row = sqlx::query!(
         r#"
-        SELECT fingerprint AS "fingerprint!", type AS "event_type", schema_version,
-               payload::text AS "payload!"
+        SELECT position, fingerprint AS "fingerprint!"
         FROM event_store.events
         WHERE shard = $1 AND account_id = $2 AND idempotency_key = $3
         "#,
-        Shard::of(account_id).number(),
+        shard.number(),
         account_id.uuid(),
         stored_key
     )
-    .fetch_optional(tx)
+    .fetch_optional(&mut *tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    match decode(&row.event_type, row.schema_version, &row.payload)? {
-        Event::Credits(event) => Ok(Some(SettledCredits {
-            fingerprint: row.fingerprint,
-            event,
-        })),
-        Event::Link(_) | Event::Account(_) => Err(unreadable(format!(
-            "`{stored_key}` is the key of a {}",
-            row.event_type
-        ))),
-    }
+    let mut events = log::read_at(tx, shard, &[row.position]).await?;
+    Ok(Some(Effect {
+        fingerprint: row.fingerprint,
+        event: events.pop().ok_or(sqlx::Error::RowNotFound)?,
+    }))
 }

@@ -1,13 +1,15 @@
 //! The event store in Postgres, schema `event_store`: the source of truth.
 //!
-//! Locks are always taken in this order: accounts by id, slugs by folded form, counters by shard.
+//! Locks are always taken in this order: accounts by id, slugs by key, counters by shard.
 //! Functions named `…_in_tx` run in the caller's transaction, which must be READ COMMITTED.
 
 #![warn(missing_docs)]
 
 pub mod accounts;
+pub mod admin_keys;
 pub mod api_keys;
 pub mod append;
+pub mod console_sessions;
 pub mod errors;
 pub mod external_ids;
 pub mod idempotency;

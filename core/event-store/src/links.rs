@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{log, unreadable};
 use linkledger_core::{
-    batch::SettledLink,
+    commands::ChangeResult,
     event::DecodeError,
     id::{AccountId, LinkId},
     shard::Shard,
@@ -24,7 +24,7 @@ use linkledger_core::{
 pub async fn load_in_tx(
     tx: &mut PgConnection,
     links: &[(AccountId, LinkId)],
-) -> sqlx::Result<HashMap<(AccountId, LinkId), SettledLink>> {
+) -> sqlx::Result<HashMap<(AccountId, LinkId), ChangeResult>> {
     if links.is_empty() {
         return Ok(HashMap::new());
     }
@@ -33,7 +33,7 @@ pub async fn load_in_tx(
         let link_id = LinkId::from_uuid(event.stream_id);
         let link = event.link_after();
         let link = link.map_err(|source| unreadable(UnreadableLink { link_id, source }))?;
-        let settled = SettledLink {
+        let settled = ChangeResult {
             link,
             position: event.position,
         };

@@ -3,7 +3,10 @@
 //! The readers never miss an event: positions come from a counter row that is locked until the
 //! commit, so a reader of a position sees all lower positions of the shard.
 
+mod entries;
+pub mod feed;
 mod links;
+mod matching;
 mod newest;
 mod presence;
 pub mod stored;
@@ -20,16 +23,18 @@ use linkledger_core::{
 };
 
 pub use self::{
+    entries::{charge_of_link, find_entry, is_reversed_in_tx, reversals_of, reversed_entries},
     links::{
         LinkEndState, LinkExtent, last_link_events, link_beginnings, link_extent, link_extents,
     },
-    newest::{NewestFilter, PositionSpan, StreamPart, read_before, read_stream_backwards},
+    matching::{EventFilter, ListedEvent, PositionSpan, read_last_matching, read_matching},
+    newest::{StreamPart, list_stream_backwards, read_stream_backwards},
     presence::{EventPlace, Presence, compare},
 };
 
 /// Statement with an [`EventRow`] for each row `e` of the text, which begins with FROM.
 macro_rules! query_events {
-    ($from:literal, $($parameter:expr),+) => {
+    ($from:literal $(+ $more:literal)*, $($parameter:expr),+) => {
         sqlx::query_as!(
             $crate::log::EventRow,
             r#"
@@ -38,7 +43,7 @@ macro_rules! query_events {
                e.type AS "event_type!", e.schema_version AS "schema_version!",
                e.payload::text AS "payload!", e.metadata::text AS "metadata!",
                e.recorded_at AS "recorded_at!"
-        "# + $from,
+        "# + $from $(+ $more)*,
             $($parameter),+
         )
     };
@@ -332,6 +337,13 @@ impl EventRow {
             payload: self.payload,
             metadata: Metadata::of_stored(&self.metadata),
             recorded_at: self.recorded_at,
+        })
+    }
+
+    fn into_listed(self) -> sqlx::Result<ListedEvent> {
+        Ok(ListedEvent {
+            metadata: self.metadata.clone(),
+            event: self.into_event()?,
         })
     }
 }

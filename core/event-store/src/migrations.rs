@@ -41,7 +41,7 @@ linkledger_core::named_enum! {
         EventStore = "event_store",
         /// The read tables with their checkpoints.
         ReadModel = "read_model",
-        /// Figures of clicks, on the server of the read tables.
+        /// Statistics of clicks, on the server of the read tables.
         Clicks = "clicks",
     }
 }

@@ -10,14 +10,14 @@ use super::{
     unreadable,
 };
 use linkledger_core::{
-    batch::SlugReservation,
+    commands::SlugReservation,
     id::{AccountId, LinkId},
     link::Slug,
     shard::Shard,
 };
 
-/// Inserts the slugs that are free. Returns their folded forms, with the link that each is reserved
-/// for. Of two slugs with the same folded form, the first is inserted.
+/// Inserts the slugs that are free. Returns their keys, with the link that each is reserved
+/// for. Of two slugs with the same key, the first is inserted.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -27,23 +27,23 @@ pub async fn reserve_in_tx(
 ) -> sqlx::Result<HashMap<String, LinkId>> {
     let mut rows: Vec<(String, &SlugReservation)> = reservations
         .iter()
-        .map(|reservation| (reservation.slug.folded(), reservation))
+        .map(|reservation| (reservation.slug.key(), reservation))
         .collect();
-    // Sorted, because two batches with the same slugs could deadlock otherwise.
+    // Sorted, because two commit groups with the same slugs could deadlock otherwise.
     rows.sort_by(|(a, _), (b, _)| a.cmp(b));
     rows.dedup_by(|(a, _), (b, _)| a == b);
-    let folded: Vec<String> = rows.iter().map(|(folded, _)| folded.clone()).collect();
+    let slug_keys: Vec<String> = rows.iter().map(|(key, _)| key.clone()).collect();
     let slugs: Vec<String> = rows.iter().map(|(_, row)| row.slug.to_string()).collect();
     let shards: Vec<i16> = rows.iter().map(|(_, row)| row.shard.number()).collect();
     let link_ids: Vec<Uuid> = rows.iter().map(|(_, row)| row.link_id.uuid()).collect();
     let free = sqlx::query_scalar!(
         "
-        INSERT INTO event_store.slugs (slug_folded, slug, shard, link_id)
+        INSERT INTO event_store.slugs (slug_key, slug, shard, link_id)
         SELECT * FROM unnest($1::text[], $2::text[], $3::smallint[], $4::uuid[])
-        ON CONFLICT (slug_folded) DO NOTHING
-        RETURNING slug_folded
+        ON CONFLICT (slug_key) DO NOTHING
+        RETURNING slug_key
         ",
-        &folded,
+        &slug_keys,
         &slugs,
         &shards,
         &link_ids
@@ -51,37 +51,35 @@ pub async fn reserve_in_tx(
     .fetch_all(tx)
     .await?;
     let free: HashSet<String> = free.into_iter().collect();
-    let reserved = rows.into_iter().filter(|(folded, _)| free.contains(folded));
-    Ok(reserved
-        .map(|(folded, row)| (folded, row.link_id))
-        .collect())
+    let reserved = rows.into_iter().filter(|(key, _)| free.contains(key));
+    Ok(reserved.map(|(key, row)| (key, row.link_id)).collect())
 }
 
 /// Releases slugs that the same transaction has reserved, and that no link uses.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn release_in_tx(tx: &mut PgConnection, folded: &[String]) -> sqlx::Result<()> {
+pub async fn release_in_tx(tx: &mut PgConnection, slug_keys: &[String]) -> sqlx::Result<()> {
     sqlx::query!(
-        "DELETE FROM event_store.slugs WHERE slug_folded = ANY($1)",
-        folded
+        "DELETE FROM event_store.slugs WHERE slug_key = ANY($1)",
+        slug_keys
     )
     .execute(tx)
     .await?;
     Ok(())
 }
 
-/// Returns the folded slugs that belong to a link.
+/// Returns the lower-cased slugs that belong to a link.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find_taken_in_tx(
     tx: &mut PgConnection,
-    folded: &[String],
+    slug_keys: &[String],
 ) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
-        "SELECT slug_folded FROM event_store.slugs WHERE slug_folded = ANY($1)",
-        folded
+        "SELECT slug_key FROM event_store.slugs WHERE slug_key = ANY($1)",
+        slug_keys
     )
     .fetch_all(tx)
     .await
@@ -100,15 +98,14 @@ pub struct SlugHolder {
     pub extent: LinkExtent,
 }
 
-/// Finds the id of the link with a slug; `None` if the slug is free. Reads less than
-/// [`find_holder`]: the projector, whose console uses it, has no right to the rest.
+/// Finds the id of the link with a slug; `None` if the slug is free. Reads less than [`find_holder`].
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find_link(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId>> {
     let link_id = sqlx::query_scalar!(
-        "SELECT link_id FROM event_store.slugs WHERE slug_folded = $1",
-        slug.folded()
+        "SELECT link_id FROM event_store.slugs WHERE slug_key = $1",
+        slug.key()
     )
     .fetch_optional(pool)
     .await?;
@@ -120,17 +117,17 @@ pub async fn find_link(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<LinkId
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find_holder(pool: &PgPool, slug: &Slug) -> sqlx::Result<Option<SlugHolder>> {
-    let mut holders = find_holders(pool, &[slug.folded()]).await?;
+    let mut holders = find_holders(pool, &[slug.key()]).await?;
     Ok(holders.remove(0))
 }
 
-/// Finds the link of each folded slug, in the order of the slugs; `None` if a slug is free.
+/// Finds the link of each lower-cased slug, in the order of the slugs; `None` if a slug is free.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn find_holders(
     pool: &PgPool,
-    folded: &[String],
+    slug_keys: &[String],
 ) -> sqlx::Result<Vec<Option<SlugHolder>>> {
     let rows = sqlx::query!(
         r#"
@@ -147,18 +144,18 @@ pub async fn find_holders(
             ORDER BY version DESC
             LIMIT 1
         ) AS "last_type!"
-        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
+        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_key, nth)
         CROSS JOIN LATERAL (
             SELECT link_id, shard FROM event_store.slugs
-            WHERE slug_folded = wanted.slug_folded
+            WHERE slug_key = wanted.slug_key
             LIMIT 1
         ) AS s
         "#,
-        folded
+        slug_keys
     )
     .fetch_all(pool)
     .await?;
-    let mut holders = vec![None; folded.len()];
+    let mut holders = vec![None; slug_keys.len()];
     for row in rows {
         let shard = Shard::new(row.shard.into())
             .ok_or_else(|| unreadable(format!("no shard {}", row.shard)))?;
@@ -185,7 +182,7 @@ pub async fn find_lost(
     shard: Shard,
     slugs: &[(String, LinkId)],
 ) -> sqlx::Result<Vec<usize>> {
-    let folded: Vec<String> = slugs
+    let slug_keys: Vec<String> = slugs
         .iter()
         .map(|(slug, _)| slug.to_ascii_lowercase())
         .collect();
@@ -195,11 +192,11 @@ pub async fn find_lost(
         r#"
         SELECT wanted.nth AS "nth!"
         FROM unnest($1::text[], $2::text[], $3::uuid[])
-            WITH ORDINALITY AS wanted (slug_folded, slug, link_id, nth)
-        LEFT JOIN event_store.slugs AS s ON s.slug_folded = wanted.slug_folded
+            WITH ORDINALITY AS wanted (slug_key, slug, link_id, nth)
+        LEFT JOIN event_store.slugs AS s ON s.slug_key = wanted.slug_key
         WHERE (s.slug, s.link_id, s.shard) IS DISTINCT FROM (wanted.slug, wanted.link_id, $4)
         "#,
-        &folded,
+        &slug_keys,
         &given,
         &link_ids,
         shard.number()

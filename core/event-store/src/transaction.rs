@@ -3,7 +3,7 @@
 //! Replaces the method `begin` of the pools of sqlx 0.9.0: if its future is dropped while BEGIN is under
 //! way, the session returns to the pool within a transaction. The next statements then run in that
 //! transaction: nobody commits their writes, their locks stay, and reads may show an old snapshot. A release
-//! of sqlx with pull request 4394 (launchbadge/sqlx) makes this file superfluous.
+//! of sqlx with pull request 4394 (launchbadge/sqlx) makes [`PoolTransaction`] superfluous.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,8 +12,22 @@ use sqlx::{
     pool::PoolConnection,
 };
 use sqlx_core::transaction::TransactionManager as _;
+use time::OffsetDateTime;
 
 type Manager = <Postgres as Database>::TransactionManager;
+
+/// Beginning of a transaction that reads one snapshot.
+pub(super) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Reads the clock of the database, truncated to the millisecond.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn database_now(tx: &mut PgConnection) -> sqlx::Result<OffsetDateTime> {
+    sqlx::query_scalar!(r#"SELECT date_trunc('milliseconds', clock_timestamp()) AS "now!""#)
+        .fetch_one(tx)
+        .await
+}
 
 /// Transaction on a session of a pool. A dropped transaction is rolled back. If BEGIN fails or is cancelled,
 /// the session is closed; the server ends the transaction when it notices.

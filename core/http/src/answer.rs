@@ -18,7 +18,7 @@ use tower::Service as _;
 use super::{
     observe::{Observer, ServiceName},
     request::{RequestContext, RequestHead, check_framing},
-    route_table,
+    route_table::{self, Route},
     served_hosts::ServedHosts,
 };
 use crate::problem::Problem;
@@ -53,10 +53,16 @@ impl IntoResponse for Problem {
 
 /// Wraps a service's routes in [`Answers`].
 pub fn with_problem_details(routes: Router, settings: AnswerSettings) -> Router {
-    let short_base_url = Arc::clone(&settings.short_base_url);
+    let (service, short_base_url) = (settings.service, Arc::clone(&settings.short_base_url));
     let no_such_route = move |method: Method, uri: Uri| {
-        let unknown = || unknown_path(uri.path(), &short_base_url);
-        std::future::ready(no_such_route(&method, uri.path(), unknown))
+        let unknown = || match service {
+            ServiceName::AdminApi => Problem::route_not_found(),
+            ServiceName::CommandApi | ServiceName::QueryApi | ServiceName::ShortHost => {
+                unknown_path(uri.path(), &short_base_url)
+            }
+        };
+        let answer = not_in_table(service.routes(), &method, uri.path(), unknown);
+        std::future::ready(answer)
     };
     let routes = routes
         .fallback(no_such_route.clone())
@@ -137,9 +143,19 @@ impl Answers {
     }
 }
 
-/// Answers OPTIONS and all requests without a route; `unknown` is the problem of a path without any method.
+/// Answers OPTIONS and all requests without a route to a public listener; `unknown` is the problem of a path without
+/// any method.
 pub fn no_such_route(method: &Method, path: &str, unknown: impl FnOnce() -> Problem) -> Response {
-    match route_table::allowed_methods(path) {
+    not_in_table(route_table::TABLE, method, path, unknown)
+}
+
+fn not_in_table(
+    table: &'static [Route],
+    method: &Method,
+    path: &str,
+    unknown: impl FnOnce() -> Problem,
+) -> Response {
+    match route_table::allowed_methods(table, path) {
         Some(allow) if method == Method::OPTIONS => {
             (StatusCode::NO_CONTENT, [(ALLOW, allow)]).into_response()
         }

@@ -9,12 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use axum::http::HeaderMap;
 use metrics::{Counter, counter};
 use quick_cache::sync::Cache;
 use sqlx::PgPool;
+use time::OffsetDateTime;
 
 use super::{
+    bearer_token::bearer_token,
     dataloader::{BatchedRead, Dataloader},
     key_usage::KeyUsage,
 };
@@ -158,19 +160,12 @@ impl Authenticator {
     /// # Errors
     /// Returns one of the 401 problems, or `storage_unavailable`.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let token = bearer_token(headers).ok_or_else(Problem::authentication_required)?;
-        let key = ApiKey::parse(token).ok_or_else(Problem::api_key_invalid)?;
+        let key = ApiKey::parse(bearer_token(headers)?).ok_or_else(Problem::api_key_invalid)?;
         let found = self.find(&key).await?;
         let found = found.ok_or_else(Problem::api_key_invalid)?;
         let key = &found.key;
         let now = self.clock.now();
-        // A process whose clock is wrong refuses the key too, as soon as it has read the key again.
-        if key.is_revoked || key.revoked_at.is_some_and(|at| at <= now) {
-            return Err(Problem::api_key_revoked());
-        }
-        if key.expires_at.is_some_and(|at| at <= now) {
-            return Err(Problem::api_key_expired());
-        }
+        check_times(key.is_revoked, key.revoked_at, key.expires_at, now)?;
         if !found.use_is_recorded.swap(true, Ordering::Relaxed) {
             self.usage.record(key.key_id, now);
         }
@@ -236,60 +231,19 @@ impl Authenticator {
     }
 }
 
-/// Returns the token of `Authorization: Bearer …` without surrounding white space; `None` without the header, or with
-/// another scheme than Bearer. A token that is not text is empty. A key anywhere else, such as in the query, is ignored.
-///
-/// The scheme is case-insensitive, and any number of spaces and tabs may surround the token. Characters
-/// that are not allowed in a token68 (RFC 9110, 11.2) are left for the parser of the token, which refuses
-/// them.
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let value = value.unwrap_or_default();
-    let scheme_ends = value.iter().position(|byte| is_blank(*byte));
-    let (scheme, rest) = value.split_at(scheme_ends.unwrap_or(value.len()));
-    if !scheme.eq_ignore_ascii_case(b"bearer") {
-        return None;
+/// Checks that a key is neither revoked, by the clock of the database or of this process, nor expired. A process whose
+/// clock is wrong refuses a revoked key too, as soon as it has read the key again.
+pub(super) fn check_times(
+    is_revoked: bool,
+    revoked_at: Option<OffsetDateTime>,
+    expires_at: Option<OffsetDateTime>,
+    now: OffsetDateTime,
+) -> Result<(), Problem> {
+    if is_revoked || revoked_at.is_some_and(|at| at <= now) {
+        return Err(Problem::api_key_revoked());
     }
-    let token = std::str::from_utf8(rest).unwrap_or_default();
-    Some(token.trim_matches([' ', '\t']))
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(value: &[u8]) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        let value = HeaderValue::from_bytes(value).unwrap();
-        headers.insert(AUTHORIZATION, value);
-        bearer_token(&headers).map(str::to_owned)
+    if expires_at.is_some_and(|at| at <= now) {
+        return Err(Problem::api_key_expired());
     }
-
-    #[test]
-    fn bearer_scheme_ignores_case_and_spaces() {
-        for value in [
-            "Bearer x",
-            "bearer x",
-            "BEARER   x",
-            "bEaReR\tx",
-            "Bearer \t x \t",
-        ] {
-            assert_eq!(read(value.as_bytes()).as_deref(), Some("x"), "{value:?}");
-        }
-    }
-
-    #[test]
-    fn missing_token_differs_from_malformed_token() {
-        assert_eq!(bearer_token(&HeaderMap::new()), None);
-        for value in ["", "Basic eDp5", "Bearerx", "Bearer,x", "x Bearer"] {
-            assert_eq!(read(value.as_bytes()), None, "{value:?}");
-        }
-        assert_eq!(read(b"Bearer").as_deref(), Some(""));
-        assert_eq!(read(b"Bearer x, Bearer y").as_deref(), Some("x, Bearer y"));
-        assert_eq!(read(b"Bearer \xff").as_deref(), Some(""));
-    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Checks before every route of the API: authentication, rate limit, scope, account.
+//! Checks before every route of the public API: authentication, rate limit, scope, account.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,6 +22,10 @@ use linkledger_core::api_key::Scope;
 /// gives up.
 const READ_ANSWER_TIME_MAX: Duration = Duration::from_millis(4_500);
 
+/// Longest time for which a request may ask a read to wait, in seconds. The ingress waits longer at the routes that
+/// offer it.
+pub const WAIT_SECONDS_MAX: u8 = 25;
+
 /// Requirements of a route.
 #[derive(Clone)]
 pub struct RouteGate {
@@ -32,6 +36,10 @@ pub struct RouteGate {
     pub class: RequestClass,
     /// Scope that the key must have.
     pub scope: Scope,
+    /// True if a suspended account may call the route too.
+    pub serves_suspended_accounts: bool,
+    /// True if a request may ask the route to wait, for [`WAIT_SECONDS_MAX`] at most.
+    pub may_wait: bool,
 }
 
 impl RouteGate {
@@ -48,6 +56,8 @@ impl RouteGate {
             rate_limits: RateLimits::new(rate_limit).map(Arc::new),
             class,
             scope,
+            serves_suspended_accounts: false,
+            may_wait: false,
         }
     }
 
@@ -64,19 +74,23 @@ impl RouteGate {
         route.route_layer(middleware::from_fn_with_state(self.clone(), Self::pass))
     }
 
-    /// Passes the request on with its [`Caller`] as an extension, or answers with a problem.
-    ///
-    /// A read that takes too long is given up: its client, or a proxy, would do so a moment later, without a reason.
-    /// A command goes on, since it may have its effect.
+    /// Passes the request on with its [`Caller`] as an extension, or answers with a problem. A command has no time
+    /// limit here, since it may have its effect.
     async fn pass(State(gate): State<Self>, request: Request, next: Next) -> Response {
-        if gate.class != RequestClass::Read {
-            return gate.answer(request, next).await;
+        let answer = gate.answer(request, next);
+        match gate.class {
+            RequestClass::Read => end_within(gate.answer_time_max(), answer).await,
+            RequestClass::Write | RequestClass::Batch => answer.await,
         }
-        let answer = timeout(READ_ANSWER_TIME_MAX, gate.answer(request, next)).await;
-        answer.unwrap_or_else(|_elapsed| {
-            tracing::error!("a read took longer than {READ_ANSWER_TIME_MAX:?}");
-            Problem::storage_unavailable().into_response()
-        })
+    }
+
+    /// Returns the longest time until a read of the route is answered.
+    fn answer_time_max(&self) -> Duration {
+        if self.may_wait {
+            READ_ANSWER_TIME_MAX + Duration::from_secs(WAIT_SECONDS_MAX.into())
+        } else {
+            READ_ANSWER_TIME_MAX
+        }
     }
 
     async fn answer(&self, mut request: Request, next: Next) -> Response {
@@ -105,8 +119,24 @@ impl RouteGate {
 
     fn admit(&self, caller: &Caller) -> Result<(), Problem> {
         caller.require(self.scope)?;
+        if self.serves_suspended_accounts {
+            return Ok(());
+        }
         caller.require_active_account()
     }
+}
+
+/// Gives a read up that takes too long: its client, or a proxy, would do so a moment later, without a reason.
+pub(super) async fn end_read_in_time(answer: impl Future<Output = Response>) -> Response {
+    end_within(READ_ANSWER_TIME_MAX, answer).await
+}
+
+async fn end_within(time_max: Duration, answer: impl Future<Output = Response>) -> Response {
+    let answer = timeout(time_max, answer).await;
+    answer.unwrap_or_else(|_elapsed| {
+        tracing::error!("a read took longer than {time_max:?}");
+        Problem::storage_unavailable().into_response()
+    })
 }
 
 #[cfg(test)]
@@ -114,14 +144,24 @@ mod tests {
     use super::*;
     use linkledger_event_store::time_limit::READ_TIME_MAX;
 
-    #[test]
-    fn reads_end_before_the_ingress_gives_up() {
-        let reads = include_str!("../../../deploy/ingress/linkledger/reads.conf");
-        let waits = reads.lines().find_map(|line| {
-            let seconds = line.strip_prefix("proxy_read_timeout")?;
+    /// Returns the longest wait of the ingress for a service, from the first line of a configuration that has one.
+    fn read_timeout(configuration: &str) -> Duration {
+        let seconds = configuration.lines().find_map(|line| {
+            let seconds = line.trim().strip_prefix("proxy_read_timeout")?;
             seconds.trim().strip_suffix("s;")?.parse().ok()
         });
-        let waits = Duration::from_secs(waits.unwrap());
+        Duration::from_secs(seconds.unwrap())
+    }
+
+    #[test]
+    fn reads_end_before_the_ingress_gives_up() {
+        let waits = read_timeout(include_str!(
+            "../../../deploy/ingress/linkledger/reads.conf"
+        ));
         assert!(READ_TIME_MAX < READ_ANSWER_TIME_MAX && READ_ANSWER_TIME_MAX < waits);
+        // Only the location of the routes that may wait has a time of its own.
+        let waits = read_timeout(include_str!("../../../deploy/ingress/linkledger.conf"));
+        let asked = Duration::from_secs(WAIT_SECONDS_MAX.into());
+        assert!(asked + READ_ANSWER_TIME_MAX < waits);
     }
 }

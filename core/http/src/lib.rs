@@ -1,9 +1,13 @@
-//! HTTP code shared by both services, in the order in which a request passes through.
+//! HTTP code shared by the services, in the order in which a request passes through.
 
 #![warn(missing_docs)]
 
+pub mod admin_body;
+pub mod admin_gate;
+pub mod admin_views;
 pub mod answer;
 pub mod authentication;
+mod bearer_token;
 pub mod console_style;
 pub mod cors;
 pub mod dataloader;

@@ -24,11 +24,11 @@ use linkledger_core::{
 #[schema(as = Link)]
 pub struct LinkBody {
     #[schema(inline)]
-    id: LinkId,
+    pub(crate) id: LinkId,
     #[schema(inline, value_type = Destination)]
     destination_url: String,
     #[schema(inline, value_type = ShortUrl)]
-    short_url: String,
+    pub(crate) short_url: String,
     #[schema(inline, value_type = Timestamp)]
     created_at: String,
     #[schema(inline, value_type = Title, required = false)]
@@ -54,7 +54,7 @@ pub struct LinkBody {
     disabled: bool,
     #[schema(inline, value_type = Role, required = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    disabled_by: Option<DisabledBy>,
+    pub(crate) disabled_by: Option<DisabledBy>,
 }
 
 /// Role that disabled a link, in the OpenAPI document.

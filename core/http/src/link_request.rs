@@ -1,5 +1,5 @@
 //! Bodies of requests about links in the OpenAPI document: of a create, of a batch and of a change
-//! (`docs/api.md#links`). The parsers are in `link::members` and `batch::bulk_request`.
+//! (`docs/api.md#links`). The parsers are in `link::members` and `commands::batch_request`.
 
 use serde_json::{Value, json};
 use utoipa::{
@@ -12,7 +12,7 @@ use utoipa::{
 
 use linkledger_core::schemas::{ExternalId, SentTimestamp, Title, or_null};
 use linkledger_core::{
-    batch::bulk_request::{IDEMPOTENCY_KEY, ITEMS, ITEMS_MAX, MODE, RequestMode},
+    commands::batch_request::{IDEMPOTENCY_KEY, ITEMS, ITEMS_MAX, MODE, RequestMode},
     link::{
         Destination, Slug,
         members::{
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::link_body::LinkBody;
     use linkledger_core::{
-        batch::bulk_request::BulkRequest,
+        commands::batch_request::BatchRequest,
         field::FieldCode,
         json::JsonObject,
         link::{
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn examples_of_batch_are_accepted() {
         for (mode, _) in RequestMode::NAMES {
-            let request = BulkRequest::parse(object(&LinkBatch::example(mode))).unwrap();
+            let request = BatchRequest::parse(object(&LinkBatch::example(mode))).unwrap();
             for item in request.items {
                 parse_new_link(&item.body, &DestinationRules::default()).unwrap();
             }

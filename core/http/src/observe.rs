@@ -19,7 +19,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::{
     request::{RequestContext, RequestHead},
-    route_table,
+    route_table::{self, Route},
 };
 use crate::problem::Code;
 use linkledger_service::metrics::{HTTP_PROBLEMS_TOTAL, HTTP_REQUEST_DURATION_SECONDS};
@@ -33,15 +33,27 @@ linkledger_core::named_enum! {
         QueryApi = "query-api",
         /// Redirects: the short host of query-api.
         ShortHost = "short-host",
+        /// Admin API of all services.
+        AdminApi = "admin-api",
     }
 }
 
 impl ServiceName {
+    /// Returns the paths that the service answers.
+    pub(super) const fn routes(self) -> &'static [Route] {
+        match self {
+            Self::CommandApi | Self::QueryApi | Self::ShortHost => route_table::TABLE,
+            Self::AdminApi => route_table::ADMIN_TABLE,
+        }
+    }
+
     /// Returns the template of the route, one of a few for any path.
     fn route(self, path: &str) -> &'static str {
         match self {
             Self::ShortHost => "/{slug}",
-            Self::CommandApi | Self::QueryApi => route_table::template(path).unwrap_or("unmatched"),
+            Self::CommandApi | Self::QueryApi | Self::AdminApi => {
+                route_table::template(self.routes(), path).unwrap_or("unmatched")
+            }
         }
     }
 }
@@ -173,7 +185,7 @@ fn access_line(
     let _entered = span.enter();
     let status = status.as_u16();
     match service {
-        ServiceName::CommandApi | ServiceName::QueryApi => {
+        ServiceName::CommandApi | ServiceName::QueryApi | ServiceName::AdminApi => {
             tracing::info!(target: "linkledger::access", status, code, duration_ms, "answered");
         }
         ServiceName::ShortHost => {

@@ -139,7 +139,7 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkledger_core::{batch::bulk_request::BulkRequest, field::FieldCode};
+    use linkledger_core::{commands::batch_request::BatchRequest, field::FieldCode};
 
     #[test]
     fn number_of_invalid_fields_says_if_some_are_left_out() {
@@ -149,7 +149,7 @@ mod tests {
             (201, "10 or more fields are not valid."),
         ] {
             let error = FieldError::of_member("tags", FieldCode::TagInvalid);
-            let errors = BulkRequest::errors_of_item(vec![error; count]);
+            let errors = BatchRequest::errors_of_item(vec![error; count]);
             assert_eq!(Problem::validation_failed(&errors).detail, detail);
         }
     }

@@ -3,7 +3,10 @@
 mod accept;
 mod body;
 mod context;
+mod idempotency_key;
 mod query;
+
+use std::str::FromStr;
 
 use axum::http::{
     HeaderMap, HeaderName, Method, Request, Uri,
@@ -14,11 +17,17 @@ use axum::http::{
 
 use super::route_table;
 use crate::problem::Problem;
-use linkledger_core::{id::LinkId, link::Slug};
+use linkledger_core::{
+    account::parse_external_id,
+    id::{AccountId, KeyId, LinkId},
+    link::Slug,
+    percent,
+};
 
 pub use accept::{MediaType, MediaTypePreference, accepted, check_accept};
 pub use body::AcceptedBody;
 pub use context::RequestContext;
+pub use idempotency_key::{ADMIN_KEY_LENGTH_MAX, admin_idempotency_key};
 pub use query::{BadlyEncoded, check_no_query, query_parameters};
 
 /// Maximal length of the path with its query, in bytes.
@@ -136,7 +145,7 @@ fn check_lengths(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
 /// # Errors
 /// Returns `link_not_found` if the part is no id.
 pub fn link_id(uri: &Uri) -> Result<LinkId, Problem> {
-    let text = text_of_link_id(uri).unwrap_or_default();
+    let text = part_after(uri, route_table::LINKS).unwrap_or_default();
     text.parse().map_err(|_| {
         let is_mistyped_id = text
             .get(..4)
@@ -148,8 +157,45 @@ pub fn link_id(uri: &Uri) -> Result<LinkId, Problem> {
     })
 }
 
-fn text_of_link_id(uri: &Uri) -> Option<&str> {
-    let rest = uri.path().strip_prefix(route_table::LINKS)?;
+/// Parses the part of a path of the admin API after `/admin/v1/accounts/` as an account id.
+///
+/// # Errors
+/// Returns `account_not_found` if the part is no id.
+pub fn account_id(uri: &Uri) -> Result<AccountId, Problem> {
+    id_after(uri, route_table::ADMIN_ACCOUNTS).ok_or_else(Problem::account_not_found)
+}
+
+/// Parses the part of a path of the admin API after `/admin/v1/accounts/by-external-id/`, which is percent-encoded;
+/// returns `None` if it is no external id of an account.
+pub fn account_external_id(uri: &Uri) -> Option<String> {
+    let part = part_after(uri, route_table::ADMIN_ACCOUNTS_BY_EXTERNAL_ID)?;
+    let decoded = String::from_utf8(percent::decode(part)?).ok()?;
+    parse_external_id(&decoded)
+}
+
+/// Parses the part of a path of the admin API after `/admin/v1/keys/` as the id of an API key.
+///
+/// # Errors
+/// Returns `key_not_found` if the part is no id.
+pub fn key_id(uri: &Uri) -> Result<KeyId, Problem> {
+    id_after(uri, route_table::ADMIN_KEYS).ok_or_else(Problem::key_not_found)
+}
+
+/// Parses the part of a path of the admin API after `/admin/v1/links/` as a link id.
+///
+/// # Errors
+/// Returns `link_not_found` if the part is no id.
+pub fn admin_link_id(uri: &Uri) -> Result<LinkId, Problem> {
+    id_after(uri, route_table::ADMIN_LINKS).ok_or_else(Problem::link_of_no_account)
+}
+
+fn id_after<T: FromStr>(uri: &Uri, collection: &str) -> Option<T> {
+    part_after(uri, collection)?.parse().ok()
+}
+
+/// Returns the part of the path that follows the collection, not decoded.
+pub fn part_after<'a>(uri: &'a Uri, collection: &str) -> Option<&'a str> {
+    let rest = uri.path().strip_prefix(collection)?;
     rest.strip_prefix('/')?.split('/').next()
 }
 
@@ -220,6 +266,40 @@ pub(crate) mod tests {
             "lnk_",
         ] {
             assert_eq!(parse(text), Err(Problem::link_not_found()), "{text}");
+        }
+    }
+
+    #[test]
+    fn id_in_path_of_admin_api_has_one_spelling() {
+        let id = AccountId::from_uuid(uuid::Uuid::from_u128(7)).to_string();
+        let parse = |text: &str| account_id(&format!("/admin/v1/accounts/{text}").parse().unwrap());
+        for text in [id.clone(), format!("{id}/keys")] {
+            assert_eq!(parse(&text).unwrap().to_string(), id);
+        }
+        for text in ["", "acc_", "a%20b", &id.to_uppercase(), &id[1..]] {
+            assert_eq!(parse(text), Err(Problem::account_not_found()), "{text}");
+        }
+    }
+
+    #[test]
+    fn external_id_in_path_is_decoded_once() {
+        let parse = |part: &str| {
+            let path = format!("/admin/v1/accounts/by-external-id/{part}");
+            account_external_id(&path.parse().unwrap())
+        };
+        for (part, external_id) in [
+            ("4711", "4711"),
+            ("customers%2F4711", "customers/4711"),
+            ("kim@example.com", "kim@example.com"),
+            ("a%3Ab", "a:b"),
+        ] {
+            assert_eq!(parse(part).as_deref(), Some(external_id), "{part}");
+        }
+        let too_long = "x".repeat(129);
+        for part in [
+            "%20", "a%2", "%252F", "%C3%A4", "%ff", "a+b", "a,b", "%00", "%2e", "..", &too_long,
+        ] {
+            assert_eq!(parse(part), None, "{part}");
         }
     }
 

@@ -1,6 +1,7 @@
-//! The hosts for which a public listener answers; requests for any other host get 421 (`docs/api.md#hosts`).
+//! The hosts for which a listener answers; requests for any other host get 421 (`docs/api.md#hosts`).
 //!
-//! Otherwise every name that leads to a listener would serve the links of all accounts.
+//! Otherwise every name that leads to a public listener would serve the links of all accounts, and a page of another
+//! site could call the admin API under a name of its own.
 
 use std::sync::Arc;
 
@@ -9,10 +10,22 @@ use axum::http::{HeaderMap, Uri, header::HOST};
 use super::request::single;
 use crate::problem::Problem;
 use linkledger_core::config::{BaseUrl, HostName, is_loopback};
+use linkledger_service::internal_listener::AdminAllowedHosts;
 
-/// Hosts of one listener: that of its public address, and those that operators allow.
+/// Hosts of one listener.
 #[derive(Debug, Clone)]
-pub struct ServedHosts {
+pub struct ServedHosts(HostRule);
+
+#[derive(Debug, Clone)]
+enum HostRule {
+    Public(PublicHosts),
+    /// Rule of listeners that only operators reach.
+    Internal(Arc<AdminAllowedHosts>),
+}
+
+/// Host of the public address, and those that operators allow.
+#[derive(Debug, Clone)]
+struct PublicHosts {
     /// Public address of the listener, for those who came by another one.
     address: Arc<str>,
     names: Arc<[String]>,
@@ -23,15 +36,12 @@ pub struct ServedHosts {
 impl ServedHosts {
     /// Returns the hosts of a listener with this public address.
     pub fn new(address: &BaseUrl, allowed: &[HostName]) -> Self {
-        let host = address.url().host_str();
-        let is_local = host.is_some_and(is_loopback);
-        let own = host.map(|host| without_dot(host).to_owned());
-        let allowed = allowed.iter().map(|name| name.as_str().to_owned());
-        Self {
-            address: address.as_str().into(),
-            names: own.into_iter().chain(allowed).collect(),
-            is_local,
-        }
+        Self(HostRule::Public(PublicHosts::new(address, allowed)))
+    }
+
+    /// Returns the hosts of the admin listener, by the same rule as those of the internal listener.
+    pub fn internal(hosts: AdminAllowedHosts) -> Self {
+        Self(HostRule::Internal(Arc::new(hosts)))
     }
 
     /// Checks that the request is for one of the hosts. The host of the target, if it has one, decides, and not the
@@ -41,10 +51,29 @@ impl ServedHosts {
     /// Returns `host_not_served`.
     pub fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
         let host = uri.host().or_else(|| single(headers, &HOST));
-        if host.is_some_and(|host| self.include(name_of(host))) {
-            return Ok(());
+        match &self.0 {
+            HostRule::Public(hosts) if host.is_none_or(|host| !hosts.include(name_of(host))) => {
+                Err(Problem::host_not_served(&hosts.address))
+            }
+            HostRule::Internal(hosts) if host.is_none_or(|host| !hosts.include(host)) => {
+                Err(Problem::host_of_admin_api_unknown())
+            }
+            HostRule::Public(_) | HostRule::Internal(_) => Ok(()),
         }
-        Err(Problem::host_not_served(&self.address))
+    }
+}
+
+impl PublicHosts {
+    fn new(address: &BaseUrl, allowed: &[HostName]) -> Self {
+        let host = address.url().host_str();
+        let is_local = host.is_some_and(is_loopback);
+        let own = host.map(|host| without_dot(host).to_owned());
+        let allowed = allowed.iter().map(|name| name.as_str().to_owned());
+        Self {
+            address: address.as_str().into(),
+            names: own.into_iter().chain(allowed).collect(),
+            is_local,
+        }
     }
 
     /// Returns true for a name of the listener. Runs for every request, so it neither waits nor allocates.
@@ -158,5 +187,33 @@ mod tests {
         assert_eq!(refused.code, Code::HostNotServed);
         assert!(refused.detail.contains(address), "{}", refused.detail);
         assert!(in_target(own, "evil.example:443").is_some());
+    }
+
+    #[test]
+    fn admin_listener_answers_addresses_and_allowed_names() {
+        let names = vec!["ops.example.com".to_owned()];
+        let hosts = ServedHosts::internal(AdminAllowedHosts { names });
+        let serves = |host| {
+            let checked = hosts.check(&headers(&[(HOST, host)]), &Uri::from_static("/"));
+            checked.map_err(|problem| problem.code)
+        };
+        for host in [
+            "10.2.3.4:8086",
+            "[::1]:8086",
+            "localhost",
+            "command-api:8086",
+        ] {
+            assert_eq!(serves(host), Ok(()), "{host}");
+        }
+        assert_eq!(serves("OPS.example.com:1"), Ok(()));
+        for host in ["evil.example", "127.0.0.1.evil.example", "api.example.com"] {
+            assert_eq!(serves(host), Err(Code::HostNotServed), "{host}");
+        }
+        let absolute = Uri::from_static("http://evil.example/admin/v1/accounts");
+        assert!(
+            hosts
+                .check(&headers(&[(HOST, "10.2.3.4")]), &absolute)
+                .is_err()
+        );
     }
 }

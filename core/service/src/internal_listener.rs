@@ -39,30 +39,35 @@ impl Readiness {
     }
 }
 
-/// Host names under which the pages of the internal listener are served.
+/// Host names under which the internal listener and the admin listener are served.
 #[derive(Debug, Clone, Default, Args)]
-pub struct InternalHosts {
-    /// Host name by which /metrics and the console may be reached, besides IP addresses, localhost
-    /// and names without a dot; can be repeated.
+pub struct AdminAllowedHosts {
+    /// Host name by which /metrics, the console and the admin API may be reached, besides IP addresses,
+    /// localhost and names without a dot; can be repeated.
     #[arg(
-        id = "internal_hosts",
-        long = "internal-host",
-        env = "INTERNAL_HOSTS",
+        id = "admin_allowed_hosts",
+        long = "admin-allowed-host",
+        env = "ADMIN_ALLOWED_HOSTS",
         value_name = "NAME",
         value_delimiter = ','
     )]
     pub names: Vec<String>,
 }
 
-impl InternalHosts {
+impl AdminAllowedHosts {
     /// Returns true if the host of a request is known.
+    pub fn include_host_of(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        host.is_some_and(|host| self.include(host))
+    }
+
+    /// Returns true if the host of an authority, perhaps with a port, is known.
     ///
     /// A foreign page could resolve a name of its own to this address and read the answers (DNS
     /// rebinding). That does not work with an IP address, nor with a name without a dot, such as
     /// `localhost` or the name of a container: no public name is like that.
-    pub fn include_host_of(&self, headers: &HeaderMap) -> bool {
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        let Some(authority) = host.and_then(|host| host.parse::<Authority>().ok()) else {
+    pub fn include(&self, authority: &str) -> bool {
+        let Ok(authority) = authority.parse::<Authority>() else {
             return false;
         };
         let name = authority.host();
@@ -77,14 +82,14 @@ impl InternalHosts {
 }
 
 /// Answer of `/metrics` under an unknown host.
-const UNKNOWN_HOST: &str = "unknown host name; ask by IP address, or allow the name with --internal-host (INTERNAL_HOSTS)\n";
+const UNKNOWN_HOST: &str = "unknown host name; ask by IP address, or allow the name with --admin-allowed-host (ADMIN_ALLOWED_HOSTS)\n";
 
 /// Returns the routes of the internal listener: `/livez`, `/readyz`, and `/metrics` under known hosts.
 pub fn router(
     readiness: Readiness,
     shutdown: CancellationToken,
     recorder: MetricsRecorder,
-    hosts: InternalHosts,
+    hosts: AdminAllowedHosts,
 ) -> Router {
     let ready = move || async move {
         if readiness.is_ready() && !shutdown.is_cancelled() {
@@ -125,7 +130,7 @@ mod tests {
         let readiness = Readiness::default();
         let mut tasks = Tasks::new(shutdown.clone());
         let recorder = MetricsRecorder::install(&mut tasks).unwrap();
-        let hosts = InternalHosts::default();
+        let hosts = AdminAllowedHosts::default();
         let routes = router(readiness.clone(), shutdown.clone(), recorder, hosts);
         let status_under = async |host: &str, path: &str| {
             let request = axum::extract::Request::get(path).header("host", host);
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn only_addresses_short_names_and_given_names_are_known() {
         let names = vec!["ops.example.com".to_owned()];
-        let hosts = InternalHosts { names };
+        let hosts = AdminAllowedHosts { names };
         let is_known = |host: &'static str| {
             let host = HeaderValue::from_static(host);
             hosts.include_host_of(&HeaderMap::from_iter([(HOST, host)]))

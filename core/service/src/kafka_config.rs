@@ -8,7 +8,7 @@ mod security;
 use std::{fmt, str::FromStr};
 
 use anyhow::ensure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 pub use self::security::{KafkaSecurity, SaslMechanism, SecurityProtocol};
 use linkledger_core::cloud_event::CLICKS_TOPIC;
@@ -72,22 +72,45 @@ impl KafkaConfig {
     }
 }
 
+/// A switch: `on` or `off`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// `on`.
+    #[default]
+    On,
+    /// `off`.
+    Off,
+}
+
+impl fmt::Display for OnOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::On => "on",
+            Self::Off => "off",
+        })
+    }
+}
+
 /// Settings of the stream of clicks.
 #[derive(Debug, Clone, Args)]
 pub struct ClicksConfig {
     /// Name of the topic with the stream of clicks.
     #[arg(long = "kafka-clicks-topic", env = "KAFKA_CLICKS_TOPIC", default_value = CLICKS_TOPIC)]
     pub clicks_topic: TopicName,
-    /// Leave clicks out: nothing is recorded or counted, and no topic of clicks is needed; query-api then needs no
-    /// Kafka.
-    #[arg(long = "no-clicks", env = "NO_CLICKS")]
-    pub no_clicks: bool,
+    /// Record and count clicks: if `off`, no topic of clicks is needed, and query-api needs no Kafka.
+    #[arg(long, env = "CLICKS", default_value_t)]
+    pub clicks: OnOff,
 }
 
 impl ClicksConfig {
+    /// Returns true if clicks are recorded and counted.
+    pub fn are_on(&self) -> bool {
+        self.clicks == OnOff::On
+    }
+
     /// Returns the settings of the topic of clicks in the cluster of `kafka`; `None` without clicks.
     pub fn kafka(&self, kafka: &KafkaConfig) -> Option<KafkaConfig> {
-        (!self.no_clicks).then(|| KafkaConfig {
+        self.are_on().then(|| KafkaConfig {
             topic: self.clicks_topic.clone(),
             ..kafka.clone()
         })
@@ -98,7 +121,7 @@ impl Default for ClicksConfig {
     fn default() -> Self {
         Self {
             clicks_topic: TopicName::of_clicks(),
-            no_clicks: false,
+            clicks: OnOff::On,
         }
     }
 }

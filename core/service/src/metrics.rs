@@ -60,33 +60,27 @@ metrics! {
 metrics! {
     /// Metrics of query-api.
     QUERY_API:
-    CLICKS_FOLDED_TOTAL = Counter "clicks_folded_total" [] "Clicks whose details were dropped because unpublished clicks needed too much memory; they are counted.";
+    CLICKS_MERGED_TOTAL = Counter "clicks_merged_total" [] "Clicks whose details were dropped because unpublished clicks needed too much memory; they are counted.";
     CLICKS_HEARTBEAT_AGE_SECONDS = Gauge "clicks_heartbeat_age_seconds" [] "Time since the recorder of clicks last wrote to the database until when it has recorded.";
     CLICKS_UNACKNOWLEDGED_SECONDS = Gauge "clicks_unacknowledged_seconds" [] "Longest time for which clicks of a partition wait without an acknowledgement of the broker; 0 while none wait.";
     CLICKS_LOST_TOTAL = Counter "clicks_lost_total" ["reason"] "Clicks that are counted nowhere: no memory was left (`memory`), the recorder emptied a buffer too late (`stalled`), the broker refused the record (`refused`), or the process stopped before the acknowledgement (`shutdown`).";
     CLICKS_RECORDED_TOTAL = Counter "clicks_recorded_total" ["kind"] "Recorded clicks, by kind: human, bot.";
     CLICKS_SAME_ADDRESS = Gauge "clicks_same_address" [] "1 while the last 1,000 clicks have one client address, or private addresses of peers that send `Forwarded` or `X-Forwarded-For`: a proxy is missing in `TRUSTED_PROXIES`.";
     CLICKS_UNACKNOWLEDGED = Gauge "clicks_unacknowledged" [] "Records of clicks that the broker has not acknowledged.";
-    CLICKS_WAITING_BYTES = Gauge "clicks_waiting_bytes" [] "Memory of clicks that the broker has not acknowledged.";
-    READ_REPLICA_LAG_SECONDS = Gauge "read_replica_lag_seconds" ["replica"] "Lag of a replica of the read tables: age of the oldest write of the primary that the replica has not replayed.";
     READ_REPLICA_USABLE = Gauge "read_replica_usable" ["replica"] "1 while reads go to the replica; 0 while it does not answer, is no replica of the primary, or lags over 10 s.";
     REDIRECT_CACHE_AGE_SECONDS = Gauge "redirect_cache_age_seconds" [] "Age of the redirect cache: time since the cache last knew all changes of redirects; beyond its maximum staleness the cache is bypassed.";
-    REDIRECT_CACHE_BYTES = Gauge "redirect_cache_bytes" [] "Approximate memory of the redirect cache.";
 }
 
 metrics! {
     /// Metrics of command-api.
     COMMAND_API:
     COMMAND_QUEUE_DEPTH = Gauge "command_queue_depth" ["writer"] "Creates and changes that wait for a writer.";
-    COMMANDS_EXPIRED_TOTAL = Counter "commands_expired_total" [] "Creates and changes dropped because they waited too long in the queue.";
-    COMMAND_WAIT_SECONDS = Histogram "command_wait_seconds" [] "Time from when a create or change was queued to the start of its batch; a retry counts again, from the first queueing.";
-    APPEND_BATCH_SIZE = Histogram "append_batch_size" [] "Creates and changes in one transaction.";
-    APPEND_LOCK_WAIT_SECONDS = Histogram "append_lock_wait_seconds" [] "Time from BEGIN to the lock on the batch's accounts: only batches of one busy account wait for others.";
-    APPEND_LOAD_SECONDS = Histogram "append_load_seconds" [] "Duration of a batch's look-ups of keys, links, slugs and external ids, with the reservation of slugs: the first part of the lock's hold.";
-    APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "Time from the lock on the batch's accounts to the end of COMMIT: for this time other processes cannot lock them.";
-    APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "Duration of the COMMIT of a batch.";
+    COMMAND_WAIT_SECONDS = Histogram "command_wait_seconds" [] "Time from when a create or change was queued to the start of its commit group; a retry counts again, from the first queueing.";
+    APPEND_LOCK_WAIT_SECONDS = Histogram "append_lock_wait_seconds" [] "Time from BEGIN to the lock on the commit group's accounts: only commit groups of one busy account wait for others.";
+    APPEND_LOAD_SECONDS = Histogram "append_load_seconds" [] "Duration of a commit group's look-ups of keys, links, slugs and external ids, with the reservation of slugs: the first part of the lock's hold.";
+    APPEND_LOCK_HOLD_SECONDS = Histogram "append_lock_hold_seconds" [] "Time from the lock on the commit group's accounts to the end of COMMIT: for this time other processes cannot lock them.";
+    APPEND_COMMIT_SECONDS = Histogram "append_commit_seconds" [] "Duration of the COMMIT of a commit group.";
     RELAY_POSITION = Gauge "relay_position" ["shard"] "Last position that the broker has acknowledged.";
-    RELAY_BACKLOG_EVENTS = Gauge "relay_backlog_events" ["shard"] "Events of the log that are not yet published.";
     RELAY_OLDEST_UNPUBLISHED_AGE_SECONDS = Gauge "relay_oldest_unpublished_age_seconds" ["shard"] "Age of the oldest event that is not yet published; 0 if all are published.";
     RELAY_STALLED_SECONDS = Gauge "relay_stalled_seconds" [] "Time for which the broker or the database has blocked the relay; 0 while the relay publishes.";
     RELAY_REFUSED = Gauge "relay_refused" ["reason"] "1 while the relay publishes nothing for this reason and waits for an operator; the log names the remedy.";
@@ -103,7 +97,6 @@ metrics! {
     PROJECTION_POSITION = Gauge "projection_position" ["projection", "shard"] "Checkpoint of the projection.";
     PROJECTION_LAG_EVENTS = Gauge "projection_lag_events" ["projection", "shard"] "Head minus checkpoint; 0 for shards of other projectors.";
     PROJECTION_LAG_SECONDS = Gauge "projection_lag_seconds" ["projection", "shard"] "Age of the oldest event that is not yet applied; 0 if all are applied, and for shards of other projectors.";
-    PROJECTION_EVENTS_APPLIED_TOTAL = Counter "projection_events_applied_total" ["projection"] "Applied events.";
     PROJECTION_APPLY_SECONDS = Histogram "projection_apply_seconds" [] "Duration of a transaction that applies events, from BEGIN to the end of COMMIT.";
     PROJECTION_PAUSED = Gauge "projection_paused" ["projection", "shard"] "1 while an operator has paused the projection; 0 for shards of other projectors.";
     PROJECTION_REFUSED = Gauge "projection_refused" ["shard"] "1 while a projection is not applied in the shard because its checkpoint belongs to another log, until an operator acts; the log names the remedy; 0 for shards of other projectors.";
@@ -113,22 +106,15 @@ metrics! {
     RECORDS_RECEIVED_TOTAL = Counter "records_received_total" ["shard"] "Records of events that the topic has delivered.";
     CHECKPOINTS_LOST_TOTAL = Counter "checkpoints_lost_total" ["shard"] "Times that another process or a crash of Postgres had moved a shard's checkpoints, not an operator's command.";
     PARKED_ACCOUNTS = Gauge "parked_accounts" ["projection", "shard"] "Accounts whose events wait because one of them cannot be applied, up to 1,000; 0 for shards of other projectors.";
-    PARKED_EVENTS_TOTAL = Counter "parked_events_total" ["reason"] "Parked events of all projections, by the reason why they cannot be applied, or as events behind another one of their account.";
     OPERATION_FAILED = Gauge "operation_failed" ["command", "projection"] "1 if the last command with this name on the projection failed within the last day, or its process died.";
-    REBUILD_REMAINING_EVENTS = Gauge "rebuild_remaining_events" ["projection"] "Events that the generation being built still lacks; 0 without a rebuild.";
     OLDEST_SNAPSHOT_AGE_SECONDS = Gauge "oldest_snapshot_age_seconds" [] "Age of the oldest snapshot that a transaction on the database server holds; 0 if none is held. Dead rows are kept as long: no snapshot should be held over 1 s.";
     VERIFY_MISMATCHES = Gauge "verify_mismatches" ["projection"] "Wrong rows that the last verification of the live generation found, after a repair if there was one; 0 if never verified.";
     VERIFIED_TIMESTAMP_SECONDS = Gauge "verified_timestamp_seconds" ["projection"] "Time of the last verification, in seconds since 1970; 0 if never verified.";
     RECORDS_UNREADABLE_TOTAL = Counter "records_unreadable_total" [] "Records of the topic that no relay of this log has published, or that are damaged; missing events are read from the event store.";
     CLICKS_LAG_RECORDS = Gauge "clicks_lag_records" [] "Records of clicks on the topic that are not counted yet, in the partitions of this process.";
-    CLICKS_COMPLETE_UNTIL_AGE_SECONDS = Gauge "clicks_complete_until_age_seconds" [] "Age of the instant before which every click is in the figures.";
-    CLICKS_LAST_BATCH_AGE_SECONDS = Gauge "clicks_last_batch_age_seconds" [] "Age of the last batch of any process; grows while nobody clicks.";
-    CLICK_RECORDERS = Gauge "click_recorders" [] "Recorders of clicks that sent a heartbeat within the last 60 s.";
-    CLICKS_COUNTED_TOTAL = Counter "clicks_counted_total" [] "Counted clicks, bots included.";
+    CLICKS_COMPLETE_UNTIL_AGE_SECONDS = Gauge "clicks_complete_until_age_seconds" [] "Age of the instant before which every click is in the statistics.";
     CLICKS_MISSING_TOTAL = Counter "clicks_missing_total" [] "Sequences of recorders that the topic lacked: records of clicks that are lost.";
     CLICKS_UNREADABLE_TOTAL = Counter "clicks_unreadable_total" [] "Records on the topic of clicks that cannot be counted: unreadable, of an implausible time, or refused by the database.";
-    CLICK_BATCHES_TOTAL = Counter "click_batches_total" [] "Transactions that counted clicks.";
-    CLICK_ROWS_WRITTEN_TOTAL = Counter "click_rows_written_total" [] "Rows of figures that were written.";
 }
 
 /// All metrics, by the process that exposes them.

@@ -7,20 +7,18 @@ use std::{
 
 use anyhow::Context as _;
 use metrics::{describe_counter, describe_gauge, describe_histogram, gauge};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::Tasks;
-use crate::metrics::{ALL, APPEND_BATCH_SIZE, BUILD_INFO, MetricKind};
+use crate::metrics::{ALL, BUILD_INFO, MetricKind};
 
-/// Upper bounds of the histograms of durations, in seconds.
+/// Upper bounds of the histograms, which are all of durations, in seconds.
 const SECONDS_BUCKETS: [f64; 15] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// Upper bounds of the histogram of batches, in commands.
-const BATCH_BUCKETS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 /// Interval at which samples are moved into buckets, in case nobody scrapes the
 /// metrics.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -71,10 +69,6 @@ async fn keep_up(recorded: PrometheusHandle, shutdown: CancellationToken) -> any
 fn install() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets(&SECONDS_BUCKETS)
-        .and_then(|builder| {
-            let batches = Matcher::Full(APPEND_BATCH_SIZE.to_owned());
-            builder.set_buckets_for_metric(batches, &BATCH_BUCKETS)
-        })
         .and_then(PrometheusBuilder::install_recorder)
         .context("cannot install the metrics")?;
     for metric in ALL.iter().flat_map(|(_, metrics)| *metrics) {

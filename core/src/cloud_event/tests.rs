@@ -98,6 +98,22 @@ fn record_of_link_has_the_state_after_it() {
 }
 
 #[test]
+fn record_lacks_operator_and_account_of_metadata() {
+    let account =
+        r#"{"name":"x","state":"active","balance":0,"created_at":"2026-11-20T09:51:00.123Z"}"#;
+    let metadata = format!(r#"{{"actor":"operator","operator":"ada","account":{account}}}"#);
+    let of_nobody = published(2).headers().into_iter();
+    let mut published = published(2);
+    published.event.metadata = Metadata::of_stored(&metadata);
+    assert!(published.event.metadata.account.is_some());
+    let names = published.headers().into_iter().map(|(name, _)| name);
+    let expected = of_nobody
+        .map(|(name, _)| name)
+        .filter(|name| *name != "ce_traceparent");
+    assert_eq!(names.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+#[test]
 fn record_has_at_most_headers_max() {
     let signed = published_of_link().signed(&RecordKey::new(b"key"));
     assert_eq!(signed.headers().len(), HEADERS_MAX);

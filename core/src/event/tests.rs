@@ -1,5 +1,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
+use serde_json::json;
+
 use super::*;
 
 /// Folder with one file for each version of each event ever written: `<type>.v<version>.json`.
@@ -68,5 +70,63 @@ fn unknown_members_pass_unknown_types_fail() {
             error.to_string(),
             format!("unknown event `{event_type}` version {version}")
         );
+    }
+}
+
+/// Members that the owner of an account sees of the golden event of each type.
+#[rustfmt::skip]
+const OWNER_MEMBERS: &[(&str, &[&str])] = &[
+    ("LinkCreated", &["link_id", "account_id", "slug", "short_url", "destination_url"]),
+    ("LinkDestinationChanged", &["link_id", "account_id", "destination_url", "previous_destination_url"]),
+    ("LinkDetailsChanged", &["link_id", "account_id", "changes"]),
+    ("LinkDeleted", &["link_id", "account_id", "slug"]),
+    ("LinkDisabled", &["link_id", "account_id", "by", "disabled_by"]),
+    ("LinkEnabled", &["link_id", "account_id", "by"]),
+    ("AccountCreated", &["account_id", "name", "external_id"]),
+    ("AccountChanged", &["account_id", "changes"]),
+    ("AccountSuspended", &["account_id", "stop_redirects"]),
+    ("AccountResumed", &["account_id", "stop_redirects"]),
+    ("ApiKeyIssued", &["account_id", "key_id", "name", "scopes", "expires_at"]),
+    ("ApiKeyChanged", &["account_id", "key_id", "changes"]),
+    ("ApiKeyRotated", &["account_id", "key_id", "new_key_id", "overlap_until"]),
+    ("ApiKeyRevoked", &["account_id", "key_id", "revoked_at"]),
+    ("CreditsGranted", &["account_id", "amount", "balance_after"]),
+    ("CreditsAdjusted", &["account_id", "amount", "balance_after"]),
+    ("CreditsCharged", &["account_id", "amount", "balance_after", "link_id", "key_id"]),
+    ("CreditsRefunded", &["account_id", "amount", "balance_after", "refunds", "link_id"]),
+    ("CreditsRevoked", &["account_id", "grant", "asked", "amount", "short", "balance_after"]),
+];
+
+#[test]
+fn owner_sees_all_but_the_words_of_operators() {
+    let seen: BTreeSet<&str> = OWNER_MEMBERS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(seen, CATALOGUE.iter().map(|(name, _)| *name).collect());
+    for (event_type, version, payload) in golden() {
+        let stored: Value = serde_json::from_str(&payload).unwrap();
+        let row = OWNER_MEMBERS.iter().find(|(name, _)| *name == event_type);
+        let (_, members) = row.unwrap();
+        let expected = members
+            .iter()
+            .map(|name| ((*name).to_owned(), stored[*name].clone()));
+        let event = Event::from_stored(&event_type, version, &payload).unwrap();
+        let expected: Value = expected.collect::<serde_json::Map<_, _>>().into();
+        assert_eq!(event.owner_payload(), expected, "{event_type}");
+    }
+}
+
+#[test]
+fn owner_sees_the_description_of_credits_and_no_reference() {
+    let mut payload = json!({
+        "account_id": "acc_01h455vb4pex5vsknk084sn02r",
+        "amount": 5,
+        "balance_after": 5,
+        "description": "Starter pack",
+    });
+    let seen = payload.clone();
+    payload["reason"] = "paid".into();
+    payload["reference"] = "invoice 2026-114".into();
+    for event_type in ["CreditsGranted", "CreditsAdjusted"] {
+        let event = Event::from_stored(event_type, 1, &payload.to_string()).unwrap();
+        assert_eq!(event.owner_payload(), seen, "{event_type}");
     }
 }

@@ -7,7 +7,8 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-pub use changes::{DetailChanges, DetailsPatch, ValueChange, ValueUpdate};
+pub use crate::change::{ValueChange, ValueUpdate};
+pub use changes::{DetailChanges, DetailsPatch};
 pub use values::{
     EXPIRY_AHEAD_MAX, EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, Expiry, TITLE_LENGTH_MAX,
     TITLE_PATTERN, parse_external_id, parse_title,

@@ -15,7 +15,7 @@ const GENERATED_LENGTH: usize = 8;
 /// Alphabet without `0`, `1`, `i`, `l`, `o`, which people confuse.
 const GENERATED_ALPHABET: &[u8; 31] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
-/// Folded names that are reserved for services on the same host, now or later. A link that already
+/// Lower-cased names that are reserved for services on the same host, now or later. A link that already
 /// has a newly reserved name keeps the name.
 const RESERVED: &[&str] = &[
     ".well-known",
@@ -41,7 +41,7 @@ fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric() || SIGNS.contains(&character)
 }
 
-/// A valid slug: shown as given, unique by its folded form.
+/// A valid slug: shown as given, unique by its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slug(String);
 
@@ -86,8 +86,8 @@ impl Slug {
         Self("Spring-26".to_owned())
     }
 
-    /// Returns the folded form, by which slugs are compared and looked up.
-    pub fn folded(&self) -> String {
+    /// Returns the key, by which slugs are compared and looked up.
+    pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Slug {
     }
 }
 
-/// Beginning of slugs, in folded form.
+/// Beginning of slugs, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlugPrefix(String);
 
@@ -123,7 +123,7 @@ impl SlugPrefix {
         }
     }
 
-    /// Returns the prefix in folded form: the first text, in the order of bytes, that begins with the prefix.
+    /// Returns the prefix in lower case: the first text, in the order of bytes, that begins with the prefix.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slug_keeps_case_and_folds_comparison() {
+    fn slug_keeps_case_and_compares_in_lower_case() {
         let slug = Slug::parse("Sommer-Fest_26").unwrap();
         assert_eq!(slug.as_str(), "Sommer-Fest_26");
-        assert_eq!(slug.folded(), "sommer-fest_26");
+        assert_eq!(slug.key(), "sommer-fest_26");
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn prefix_is_folded_and_checked() {
+    fn prefix_is_lower_cased_and_checked() {
         use FieldCode::{SlugInvalidCharacter, SlugTooLong, SlugTooShort};
         for (text, start, end) in [
             ("a", "a", "b"),
@@ -231,7 +231,7 @@ mod tests {
         for _ in 0..100 {
             let slug = Slug::generate();
             assert_eq!(Slug::parse(slug.as_str()), Ok(slug.clone()));
-            assert_eq!(slug.as_str(), slug.folded());
+            assert_eq!(slug.as_str(), slug.key());
         }
     }
 }

@@ -107,7 +107,7 @@ impl LinkState {
 
     /// Returns the key of the slug: slugs are case-insensitive. Does not parse a `Slug`, because a
     /// later, stricter rule must not refuse a slug that exists.
-    pub fn slug_folded(&self) -> String {
+    pub fn slug_key(&self) -> String {
         self.slug.to_ascii_lowercase()
     }
 

@@ -1,61 +1,78 @@
 //! Appends given events to the log, without the decision of a command.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::HashMap;
 
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
 use linkledger_core::{
+    account::{Account, AccountCreated, AccountEvent},
+    api_key::{ApiKey, ApiKeyEvent, KeyState},
     clock::{Clock as _, SystemClock, new_uuid},
+    credits::Credits,
     envelope::{Metadata, NewEvent},
     event::Event,
     id::{AccountId, EventId, LinkId},
     link::{ExistingLink, LinkEvent, LinkState},
     shard::{Position, Shard},
 };
-use linkledger_event_store::{accounts, append, transaction::PoolTransaction};
+use linkledger_event_store::{
+    accounts,
+    api_keys::{self, KeySecret},
+    append,
+    transaction::PoolTransaction,
+};
+
+/// Creates an account with this id and name by its first event, without credits. Unlike with
+/// [`account`](super::account), `log verify` finds nothing.
+pub async fn created_account(pool: &PgPool, account_id: AccountId, name: &str) {
+    let now = SystemClock.now();
+    let created = AccountCreated {
+        account_id,
+        name: name.to_owned(),
+        external_id: None,
+    };
+    let account = Account::new(&created, now);
+    let event = Event::Account(AccountEvent::Created(created));
+    let credits = Credits::default().pass();
+    let metadata = metadata_with(&account, credits.balance);
+    let event = new_event(account_id, (credits.version, now), &event, metadata);
+    let mut tx = begin(pool).await;
+    accounts::create_in_tx(&mut tx, &account, None)
+        .await
+        .expect("the account is new");
+    let accounts = HashMap::from([(account_id, credits)]);
+    append::append_in_tx(&mut tx, &[&event], &accounts)
+        .await
+        .expect("the event is appended");
+    tx.commit().await.expect("the account is committed");
+}
 
 /// Appends events of one account, each at the end of the event's stream, and returns the positions.
 ///
-/// The row of the account gets the new balance and version, and no other change.
+/// The rows of the account and its API keys follow the events. The secret of an issued key is thrown away.
 pub async fn append_events(
     pool: &PgPool,
     account_id: AccountId,
     events: &[Event],
 ) -> Vec<Position> {
-    let mut tx = PoolTransaction::begin(pool)
-        .await
-        .expect("a transaction begins");
+    let mut tx = begin(pool).await;
     let mut accounts = accounts::lock_in_tx(&mut tx, &[account_id])
         .await
         .expect("the account is locked");
     let credits = accounts.get_mut(&account_id).expect("the account exists");
-    let mut links = HashMap::new();
+    let account = accounts::get_in_tx(&mut tx, account_id).await;
+    let mut streams = Streams {
+        account: account.expect("the account is read"),
+        credits: *credits,
+        links: HashMap::new(),
+        now: SystemClock.now(),
+    };
     let mut new_events = Vec::with_capacity(events.len());
-    let now = SystemClock.now();
     for event in events {
-        let (version, link) = match event {
-            Event::Link(link_event) => {
-                let link = match links.entry(link_event.link_id()) {
-                    Entry::Occupied(entry) => entry.into_mut(),
-                    Entry::Vacant(entry) => {
-                        entry.insert(read_link(&mut tx, account_id, link_event.link_id()).await)
-                    }
-                };
-                let after = link_after(link.take(), link_event, now);
-                version_and_state(link.insert(after))
-            }
-            Event::Account(_) => {
-                *credits = credits.pass();
-                (credits.version, None)
-            }
-            Event::Credits(credits_event) => {
-                *credits = credits.apply(credits_event);
-                (credits.version, None)
-            }
-        };
-        new_events.push(new_event(account_id, version, event, link, now));
+        new_events.push(streams.next(&mut tx, event).await);
     }
+    *credits = streams.credits;
     let new_events: Vec<&NewEvent> = new_events.iter().collect();
     let appended = append::append_in_tx(&mut tx, &new_events, &accounts)
         .await
@@ -64,10 +81,95 @@ pub async fn append_events(
     appended.iter().map(|event| event.position).collect()
 }
 
-/// Returns the version of the link, and the state for the metadata of every event but the first.
-fn version_and_state(link: &ExistingLink) -> (i64, Option<LinkState>) {
-    let state = (link.version > 1).then(|| link.state.clone());
-    (link.version, state)
+async fn begin(pool: &PgPool) -> PoolTransaction {
+    let tx = PoolTransaction::begin(pool).await;
+    tx.expect("a transaction begins")
+}
+
+/// Streams of an account and its links, after the events so far.
+struct Streams {
+    account: Account,
+    credits: Credits,
+    links: HashMap<LinkId, ExistingLink>,
+    /// Time of all events.
+    now: OffsetDateTime,
+}
+
+impl Streams {
+    /// Returns the event at the end of its stream, and writes its row.
+    async fn next(&mut self, tx: &mut PgConnection, event: &Event) -> NewEvent {
+        let (version, metadata) = match event {
+            Event::Link(event) => {
+                let after = self.link_after(tx, event).await;
+                version_and_metadata(&after)
+            }
+            Event::Account(event) => {
+                self.credits = self.credits.pass();
+                self.account = self.account.clone().apply(event);
+                accounts::update_in_tx(tx, &self.account)
+                    .await
+                    .expect("the account is written");
+                let metadata = metadata_with(&self.account, self.credits.balance);
+                (self.credits.version, metadata)
+            }
+            Event::ApiKey(event) => {
+                self.credits = self.credits.pass();
+                write_key(tx, event, self.now).await;
+                (self.credits.version, Metadata::default())
+            }
+            Event::Credits(event) => {
+                self.credits = self.credits.apply(event);
+                (self.credits.version, Metadata::default())
+            }
+        };
+        new_event(
+            self.account.account_id,
+            (version, self.now),
+            event,
+            metadata,
+        )
+    }
+
+    async fn link_after(&mut self, tx: &mut PgConnection, event: &LinkEvent) -> ExistingLink {
+        let link_id = event.link_id();
+        let before = match self.links.remove(&link_id) {
+            Some(link) => Some(link),
+            None => read_link(tx, self.account.account_id, link_id).await,
+        };
+        let after = link_after(before, event, self.now);
+        self.links.insert(link_id, after.clone());
+        after
+    }
+}
+
+async fn write_key(tx: &mut PgConnection, event: &ApiKeyEvent, now: OffsetDateTime) {
+    let written = if let ApiKeyEvent::Issued(issued) = event {
+        let key = KeyState::new(issued, now);
+        api_keys::insert_in_tx(tx, &key, &KeySecret::of(&ApiKey::generate())).await
+    } else {
+        let key = api_keys::get_in_tx(tx, event.key_id()).await;
+        let key = key.expect("the key is read").expect("the key exists");
+        api_keys::update_in_tx(tx, &key.apply(event)).await
+    };
+    written.expect("the key is written");
+}
+
+/// Returns the metadata of an event of the account itself, which leads to this account.
+fn metadata_with(account: &Account, balance: i64) -> Metadata {
+    Metadata {
+        account: Some(account.after(balance)),
+        ..Metadata::default()
+    }
+}
+
+/// Returns the version of the link, and the metadata, with the state for every event but the first.
+fn version_and_metadata(link: &ExistingLink) -> (i64, Metadata) {
+    let state = (link.version > 1).then(|| LinkState::clone(&link.state));
+    let metadata = Metadata {
+        link: state.map(Into::into),
+        ..Metadata::default()
+    };
+    (link.version, metadata)
 }
 
 /// Returns the link after one more event of its stream.
@@ -88,10 +190,9 @@ pub fn link_after(
 
 fn new_event(
     account_id: AccountId,
-    version: i64,
+    (version, now): (i64, OffsetDateTime),
     event: &Event,
-    link: Option<LinkState>,
-    now: OffsetDateTime,
+    metadata: Metadata,
 ) -> NewEvent {
     NewEvent {
         event_id: EventId::from_uuid(new_uuid(now)),
@@ -99,10 +200,7 @@ fn new_event(
         version,
         recorded_at: now,
         event: event.clone(),
-        metadata: Metadata {
-            link: link.map(Into::into),
-            ..Metadata::default()
-        },
+        metadata,
         idempotency: None,
     }
 }
@@ -129,7 +227,7 @@ async fn read_link(
         });
     events.fold(None, |link, (event, at)| match event {
         Event::Link(event) => Some(link_after(link, &event, at)),
-        Event::Account(_) | Event::Credits(_) => {
+        Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => {
             panic!("the stream of a link has an event of another kind")
         }
     })

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use linkledger_clicks::CLICK_PARTITIONS;
 use linkledger_core::shard::SHARD_COUNT;
 use linkledger_servers::apache_kafka::{ApacheKafka, ApacheKafkaOptions};
-use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, TopicName};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, OnOff, TopicName};
 
 /// Environment variable that chooses between [`EMBEDDED`], the default, and [`APACHE`].
 const VARIABLE: &str = "LINKLEDGER_TEST_KAFKA";
@@ -117,7 +117,7 @@ impl TestBroker {
     pub fn clicks(&self) -> ClicksConfig {
         ClicksConfig {
             clicks_topic: self.clicks_topic.clone(),
-            no_clicks: false,
+            clicks: OnOff::On,
         }
     }
 

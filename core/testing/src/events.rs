@@ -5,17 +5,26 @@ use std::collections::BTreeSet;
 use sqlx::PgPool;
 
 use linkledger_core::{
-    account::{AccountEvent, AccountResumed, AccountSuspended},
-    credits::{CreditsAdjusted, CreditsEvent, CreditsGranted},
+    account::{Account, AccountChangeRequest, AccountEvent, AccountResumed, AccountSuspended},
+    api_key::{ApiKeyEvent, ApiKeyIssued, KeyChangeRequest, KeyState, Scope},
+    change::ValueUpdate,
+    clock::{Clock as _, SystemClock, new_uuid},
+    credits::{Credits, CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted},
     event::{CATALOGUE, Event},
-    id::AccountId,
+    id::{AccountId, EntryId, KeyId},
     link::{
-        Destination, DetailChanges, DisabledBy, LinkCreated, LinkDeleted, LinkDestinationChanged,
-        LinkDetails, LinkDetailsChanged, LinkDisabled, LinkEnabled, LinkEvent,
+        Destination, DetailChanges, DisabledBy, Expiry, LinkCreated, LinkDeleted,
+        LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDisabled, LinkEnabled,
+        LinkEvent,
     },
+    shard::{Position, Shard},
+};
+use linkledger_event_store::{
+    accounts::{self, ListedAccount},
+    log,
 };
 
-use super::append_links;
+use super::{append_events, append_links};
 
 const ELSEWHERE: &str = "https://elsewhere.example/";
 
@@ -36,17 +45,59 @@ const LINK_CHANGES: &[fn(&LinkCreated) -> Vec<Event>] = &[
     |link| vec![deleted(link)],
 ];
 
-/// Changes of an account with the given balance. At the end the account is active.
-fn account_changes(account_id: AccountId, balance: i64) -> [Event; 4] {
-    [
+/// Changes of an account, from its row. At the end the account is active. `charge` and `grant` are entries of its
+/// ledger to reverse.
+fn account_changes(
+    account: &ListedAccount,
+    charge: (EntryId, &CreditsCharged),
+    grant: (EntryId, &CreditsGranted),
+) -> Vec<Event> {
+    let (account_id, balance) = (account.account.account_id, account.balance);
+    let [first, second] = [(); 2].map(|()| KeyId::from_uuid(new_uuid(SystemClock.now())));
+    let keys = key_changes(account_id, first, second);
+    let own = [
         granted(account_id, 10, balance + 10),
         adjusted(account_id, -7, balance + 3),
+        refunded(charge, balance + 3),
+        revoked(grant, balance + 3 + charge.1.amount),
+        renamed(&account.account, "renamed"),
         suspended(account_id, true),
         resumed(account_id),
-    ]
+    ];
+    own.into_iter().chain(keys).collect()
 }
 
-/// Appends links whose slugs begin with `name`, and returns changes of every type for the caller to
+/// Issues, changes, rotates and revokes keys.
+fn key_changes(account_id: AccountId, key_id: KeyId, new_key_id: KeyId) -> Vec<Event> {
+    let now = SystemClock.now();
+    let issued = ApiKeyIssued {
+        account_id,
+        key_id,
+        name: "test".to_owned(),
+        scopes: Scope::names(&Scope::ALL),
+        expires_at: Some(Expiry::at(now + time::Duration::days(30))),
+    };
+    let key = KeyState::new(&issued, now);
+    let other = KeyChangeRequest {
+        scopes: Some(Scope::names(&[Scope::LinksRead])),
+        expires_at: ValueUpdate::Remove,
+        ..KeyChangeRequest::default()
+    };
+    let changed = key.decide_change(&other).expect("another scope");
+    let key = key.apply(&ApiKeyEvent::Changed(changed.clone()));
+    let (new, rotated) = key.decide_rotate(new_key_id, now);
+    let revoked = KeyState::new(&new, now).decide_revoke(now);
+    let events = [
+        ApiKeyEvent::Issued(issued),
+        ApiKeyEvent::Changed(changed),
+        ApiKeyEvent::Issued(new),
+        ApiKeyEvent::Rotated(rotated),
+        ApiKeyEvent::Revoked(revoked.expect("a valid key")),
+    ];
+    events.map(Event::ApiKey).into()
+}
+
+/// Appends links whose slugs begin with `name` and a grant, and returns changes of every type for the caller to
 /// append: every change of a link is the last event of a link of its own.
 ///
 /// # Panics
@@ -59,30 +110,55 @@ pub async fn every_change(pool: &PgPool, account_id: AccountId, name: &str) -> V
         .map(|slug| (slug.as_str(), "https://example.com/"))
         .collect();
     let created = append_links(pool, account_id, &links).await;
-    let balance = "SELECT balance FROM event_store.accounts WHERE account_id = $1";
-    let balance: i64 = sqlx::query_scalar(balance)
-        .bind(account_id.uuid())
-        .fetch_one(pool)
-        .await
-        .expect("the account exists");
+    let charge = entry_at(pool, account_id, created[0].position).await;
+    let account = row(pool, account_id).await;
+    let grant = granted(account_id, 5, account.balance + 5);
+    let position = append_events(pool, account_id, &[grant]).await[0];
+    let (grant_id, CreditsEvent::Granted(grant)) = entry_at(pool, account_id, position).await
+    else {
+        panic!("the grant is the last event");
+    };
+    let account = row(pool, account_id).await;
+    let own = account_changes(&account, (charge.0, &created[0].charge), (grant_id, &grant));
     let link_changes = LINK_CHANGES.iter().zip(&created);
     let changes: Vec<Event> = link_changes
         .flat_map(|(changes_of, created)| changes_of(&created.link))
-        .chain(account_changes(account_id, balance))
+        .chain(own)
         .collect();
     assert_every_type(&changes);
     changes
 }
 
+async fn row(pool: &PgPool, account_id: AccountId) -> ListedAccount {
+    let account = accounts::get(pool, account_id).await;
+    let account = account.expect("the account is read");
+    account.expect("the account exists")
+}
+
+/// Returns the entry of the ledger at a position of the account's shard.
+async fn entry_at(
+    pool: &PgPool,
+    account_id: AccountId,
+    position: Position,
+) -> (EntryId, CreditsEvent) {
+    let events = log::read_at(pool, Shard::of(account_id), &[position]).await;
+    let event = events.expect("the log is read").remove(0);
+    let entry_id = EntryId::from_uuid(event.event_id.uuid());
+    match event.decode() {
+        Ok(Event::Credits(event)) => (entry_id, event),
+        event => panic!("an entry of the ledger is wanted: {event:?}"),
+    }
+}
+
 fn assert_every_type(changes: &[Event]) {
     let mut types: BTreeSet<&str> = changes.iter().map(Event::event_type).collect();
-    // Appended by `append_links`.
-    types.extend(["LinkCreated", "CreditsCharged"]);
+    // Appended by `append_links`, and by `created_account`.
+    types.extend(["LinkCreated", "CreditsCharged", "AccountCreated"]);
     let catalogue = CATALOGUE.iter().map(|(event_type, _)| *event_type);
     assert_eq!(
         types,
         catalogue.collect(),
-        "LINK_CHANGES or account_changes in core/testing/src/events.rs lack a type of event"
+        "LINK_CHANGES, account_changes or key_changes in core/testing/src/events.rs lack a type of event"
     );
 }
 
@@ -176,6 +252,41 @@ pub fn resumed(account_id: AccountId) -> Event {
     }))
 }
 
+/// Returns a change of an account's name.
+///
+/// # Panics
+/// Panics if the account has this name.
+pub fn renamed(account: &Account, name: &str) -> Event {
+    let request = AccountChangeRequest {
+        name: Some(name.to_owned()),
+        ..AccountChangeRequest::default()
+    };
+    let changed = account.decide_change(&request).expect("another name");
+    Event::Account(AccountEvent::Changed(changed))
+}
+
+/// Returns a refund of a charge. `balance` is the balance before.
+///
+/// # Panics
+/// Panics if the balance would overflow.
+pub fn refunded((entry, charge): (EntryId, &CreditsCharged), balance: i64) -> Event {
+    let refunded = credits_of(balance).decide_refund(charge.account_id, charge, entry, "test");
+    Event::Credits(CreditsEvent::Refunded(refunded.expect("a small balance")))
+}
+
+/// Returns a revocation of a grant. `balance` is the balance before.
+pub fn revoked((entry, grant): (EntryId, &CreditsGranted), balance: i64) -> Event {
+    let revoked = credits_of(balance).decide_revoke(grant.account_id, grant, entry, "test");
+    Event::Credits(CreditsEvent::Revoked(revoked))
+}
+
+fn credits_of(balance: i64) -> Credits {
+    Credits {
+        balance,
+        version: 0,
+    }
+}
+
 /// Returns a grant of credits.
 pub fn granted(account_id: AccountId, amount: i64, balance_after: i64) -> Event {
     Event::Credits(CreditsEvent::Granted(CreditsGranted {
@@ -183,6 +294,8 @@ pub fn granted(account_id: AccountId, amount: i64, balance_after: i64) -> Event 
         amount,
         balance_after,
         reason: "test".to_owned(),
+        reference: None,
+        description: None,
     }))
 }
 
@@ -193,5 +306,7 @@ pub fn adjusted(account_id: AccountId, amount: i64, balance_after: i64) -> Event
         amount,
         balance_after,
         reason: "test".to_owned(),
+        reference: None,
+        description: None,
     }))
 }

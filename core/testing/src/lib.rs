@@ -23,12 +23,13 @@ use sqlx::PgPool;
 use time::{OffsetDateTime, macros::datetime};
 
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
-    batch::{
-        CommandBatch, CommandOutcome, CreateTerms, DecisionInput, EVENTS_MAX, IdempotencyKey,
-        KeyedCreate, LinkCommand, LoadedState, SettledCreate, SlugReservation,
-    },
+    account::{Account, AccountStatus},
+    api_key::{ApiKey, KeyState, Scope},
     clock::{Clock, SystemClock, new_uuid},
+    commands::{
+        CommandOutcome, CommitGroup, CreateResult, CreateTerms, DecisionInput, EVENTS_MAX,
+        IdempotencyKey, KeyedCreate, LinkCommand, LoadedState, SlugReservation,
+    },
     envelope::Metadata,
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
@@ -40,15 +41,15 @@ use linkledger_core::{
 };
 use linkledger_event_store::{
     accounts,
-    api_keys::{self, NewKey},
+    api_keys::{self, KeySecret},
     append, slugs,
-    transaction::PoolTransaction,
+    transaction::{self, PoolTransaction},
 };
 use linkledger_http::link_request::LinkCreate;
 
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
-    append_events::{append_events, link_after},
+    append_events::{append_events, created_account, link_after},
     broker::{TestBroker, until_known},
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
@@ -129,7 +130,8 @@ pub async fn sessions_waiting_for_lock(pool: &PgPool) -> i64 {
     waiting.expect("the sessions can be read")
 }
 
-/// Creates an account with a balance. The log has no event for the balance.
+/// Creates an account with a balance. The log has no event for either, so the first position is that of the first
+/// appended event; `log verify` reports the account.
 pub async fn account(pool: &PgPool, balance: i64) -> AccountId {
     create_account(pool, new_account_id(), balance).await
 }
@@ -141,14 +143,28 @@ pub async fn account_of(pool: &PgPool, shard: Shard, balance: i64) -> AccountId 
     create_account(pool, account_id.expect("new ids never end"), balance).await
 }
 
-fn new_account_id() -> AccountId {
+/// Returns the id of a new account.
+pub fn new_account_id() -> AccountId {
     AccountId::from_uuid(new_uuid(SystemClock.now()))
 }
 
-async fn create_account(pool: &PgPool, account_id: AccountId, balance: i64) -> AccountId {
-    accounts::create(pool, account_id, "test", SystemClock.now())
+/// Creates the row of an account with this id and name, without credits, and without an event.
+pub async fn account_row(pool: &PgPool, account_id: AccountId, name: &str) {
+    let account = Account {
+        account_id,
+        name: name.to_owned(),
+        external_id: None,
+        status: AccountStatus::Active,
+        created_at: SystemClock.now(),
+    };
+    let mut session = pool.acquire().await.expect("the database answers");
+    accounts::create_in_tx(&mut session, &account, None)
         .await
         .expect("an account is created");
+}
+
+async fn create_account(pool: &PgPool, account_id: AccountId, balance: i64) -> AccountId {
+    account_row(pool, account_id, "test").await;
     sqlx::query("UPDATE event_store.accounts SET balance = $2 WHERE account_id = $1")
         .bind(account_id.uuid())
         .bind(balance)
@@ -158,22 +174,47 @@ async fn create_account(pool: &PgPool, account_id: AccountId, balance: i64) -> A
     account_id
 }
 
-/// Creates an API key of the account.
+/// Creates an API key of the account. The log has no event for the key.
 pub async fn api_key(pool: &PgPool, account_id: AccountId, scopes: &[Scope]) -> ApiKey {
-    let now = SystemClock.now();
     let secret = ApiKey::generate();
-    let key = NewKey {
-        key_id: KeyId::from_uuid(new_uuid(now)),
+    let key = KeyState {
         account_id,
-        secret: &secret,
-        name: "test",
-        scopes,
+        key_id: KeyId::from_uuid(new_uuid(SystemClock.now())),
+        name: "test".to_owned(),
+        scopes: Scope::names(scopes),
+        created_at: SystemClock.now(),
         expires_at: None,
-        created_at: now,
+        revoked_at: None,
     };
-    api_keys::insert(pool, &key).await.expect("a key is issued");
-    record::secret(record::Secret::ApiKey, secret.reveal());
+    key_row(pool, &key, &secret).await;
     secret
+}
+
+/// Creates the row of an API key, without an event.
+pub async fn key_row(pool: &PgPool, key: &KeyState, secret: &ApiKey) {
+    let mut session = pool.acquire().await.expect("the database answers");
+    api_keys::insert_in_tx(&mut session, key, &KeySecret::of(secret))
+        .await
+        .expect("a key is issued");
+    record::secret(record::Secret::ApiKey, secret.reveal());
+}
+
+/// Revokes an API key after a time, by the database's clock, and returns the time of the revocation. The log has no
+/// event for it.
+pub async fn revoke_key(pool: &PgPool, key_id: KeyId, after: Duration) -> OffsetDateTime {
+    let mut session = pool.acquire().await.expect("the database answers");
+    let key = api_keys::get_in_tx(&mut session, key_id).await;
+    let key = key.expect("the key is read").expect("the key exists");
+    let now = transaction::database_now(&mut session).await;
+    let revoked_at = now.expect("the clock is read") + after;
+    let revoked = KeyState {
+        revoked_at: Some(revoked_at),
+        ..key
+    };
+    api_keys::update_in_tx(&mut session, &revoked)
+        .await
+        .expect("the key is written");
+    revoked_at
 }
 
 /// Appends a link with all details for each slug and destination to the event store, one charge each.
@@ -181,7 +222,7 @@ pub async fn append_links(
     pool: &PgPool,
     account_id: AccountId,
     links: &[(&str, &str)],
-) -> Vec<SettledCreate> {
+) -> Vec<CreateResult> {
     let drafts = links
         .iter()
         .map(|(slug, destination)| link_draft(slug, destination));
@@ -196,7 +237,7 @@ pub async fn append_drafts(
     pool: &PgPool,
     account_id: AccountId,
     drafts: Vec<LinkDraft>,
-) -> Vec<SettledCreate> {
+) -> Vec<CreateResult> {
     let mut tx = PoolTransaction::begin(pool)
         .await
         .expect("a transaction begins");
@@ -226,12 +267,12 @@ pub async fn append_drafts(
         reserved_slugs: free,
         ..LoadedState::default()
     };
-    let mut batch = CommandBatch::new(&terms, 1, state);
+    let mut group = CommitGroup::new(&terms, 1, state);
     let outcomes = creates
         .zip(&ids)
-        .filter_map(|(create, ids)| batch.decide(&create, std::slice::from_ref(ids)));
+        .filter_map(|(create, ids)| group.decide(&create, std::slice::from_ref(ids)));
     let mut outcomes: Vec<CommandOutcome> = outcomes.collect();
-    let decided = batch.finish();
+    let decided = group.finish();
     let events: Vec<_> = decided.events.iter().collect();
     let appended = append::append_in_tx(&mut tx, &events, &decided.credits).await;
     tx.commit().await.expect("the links are committed");
@@ -242,7 +283,7 @@ pub async fn append_drafts(
         };
         Arc::unwrap_or_clone(link.settled)
     });
-    let links: Vec<SettledCreate> = links.collect();
+    let links: Vec<CreateResult> = links.collect();
     assert_eq!(links.len(), ids.len(), "each slug is reserved");
     links
 }

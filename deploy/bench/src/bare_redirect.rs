@@ -1,24 +1,19 @@
-//! The baseline of redirects: an axum handler with a constant response, in a process of its own.
+//! The baseline of redirects: an axum handler with a constant response, on threads of its own.
 
-use std::{io::Read as _, net::Ipv4Addr, net::SocketAddr, process::Stdio};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context as _;
 use axum::{
     Router,
-    extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     routing::get,
 };
-use clap::Args;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use nix::unistd::Pid;
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
     net::{TcpListener, TcpStream},
-    process::{Child, Command},
-    runtime::Builder,
-    task::{JoinSet, spawn_blocking},
+    runtime::{Builder, Runtime},
+    task::JoinSet,
 };
 use tower::ServiceExt as _;
 
@@ -27,81 +22,26 @@ use crate::load::HttpResponse;
 /// Headers that hyper adds itself.
 const ADDED_BY_HYPER: [HeaderName; 2] = [header::CONTENT_LENGTH, header::DATE];
 
-/// The response of the baseline to every request.
-#[derive(Debug, Clone, Args)]
-pub struct BareRedirect {
-    /// Number of threads of the runtime.
-    #[arg(long)]
-    threads: usize,
-    /// A header of the response, as `name: value`.
-    #[arg(long = "header")]
-    headers: Vec<String>,
-    /// Body of the response.
-    #[arg(long)]
-    body: String,
-}
-
-impl BareRedirect {
-    /// Makes a baseline that repeats a response of the service, byte for byte except `Date`.
-    ///
-    /// # Errors
-    /// Returns an error if the response is not text.
-    pub fn answering(response: HttpResponse<'_>, threads: usize) -> anyhow::Result<Self> {
-        let head = std::str::from_utf8(response.head)?;
-        let headers = head.lines().skip(1).filter(|line| {
-            let name = line.split(':').next().unwrap_or_default();
-            !line.is_empty() && !ADDED_BY_HYPER.iter().any(|added| added == name)
-        });
-        Ok(Self {
-            threads,
-            headers: headers.map(str::to_owned).collect(),
-            body: std::str::from_utf8(response.body)?.to_owned(),
-        })
-    }
-
-    /// Prints the address, and serves until standard input ends, which happens when the parent
-    /// process ends.
-    ///
-    /// # Errors
-    /// Returns an error if no port can be bound.
-    pub fn serve(self) -> anyhow::Result<()> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(self.threads)
-            .enable_all()
-            .build()?;
-        let ended = runtime.block_on(async {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-            say(listener.local_addr()?);
-            tokio::select! {
-                ended = accept(listener, self.router()?) => ended,
-                // Standard input never contains data; the read returns at its end.
-                end = spawn_blocking(|| std::io::stdin().read(&mut [0])) => Ok(end?.map(drop)?),
-            }
-        });
-        runtime.shutdown_background();
-        ended
-    }
-
-    pub(crate) fn router(&self) -> anyhow::Result<Router> {
-        let mut headers = HeaderMap::new();
-        for line in &self.headers {
-            let (name, value) = line.split_once(": ").context("a header is `name: value`")?;
+/// Makes an app that answers every visit with a response of the service, byte for byte except
+/// `Date`.
+///
+/// # Errors
+/// Returns an error if the response is not text.
+pub fn answering(response: HttpResponse<'_>) -> anyhow::Result<Router> {
+    let head = std::str::from_utf8(response.head)?;
+    let mut headers = HeaderMap::new();
+    for line in head.lines().skip(1).filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(": ").context("a header is `name: value`")?;
+        let name = HeaderName::try_from(name)?;
+        if !ADDED_BY_HYPER.contains(&name) {
             // A static value, so that a clone only copies a pointer, as with a constant of the
             // program.
-            let value = HeaderValue::from_static(value.to_owned().leak());
-            headers.append(HeaderName::try_from(name)?, value);
+            headers.append(name, HeaderValue::from_static(value.to_owned().leak()));
         }
-        let answer = (headers, &*self.body.clone().leak());
-        Ok(Router::new()
-            .route("/{slug}", get(redirect))
-            .with_state(answer))
     }
-}
-
-async fn redirect(
-    State((headers, body)): State<(HeaderMap, &'static str)>,
-) -> (StatusCode, HeaderMap, &'static str) {
-    (StatusCode::FOUND, headers, body)
+    let body: &'static str = std::str::from_utf8(response.body)?.to_owned().leak();
+    let redirect = move || async move { (StatusCode::FOUND, headers, body) };
+    Ok(Router::new().route("/{slug}", get(redirect)))
 }
 
 /// Serves each connection until its client closes it; an error ends only its own connection.
@@ -122,56 +62,42 @@ async fn serve_connection(stream: TcpStream, router: Router) -> anyhow::Result<(
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the parent process reads the address")]
-fn say(address: SocketAddr) {
-    println!("{address}");
-}
-
-/// The process of the baseline; killed when dropped.
+/// The server of the baseline; stopped when dropped.
 #[derive(Debug)]
 pub struct BareServer {
-    child: Child,
-    /// Address at which the process listens.
+    runtime: Option<Runtime>,
+    /// Address at which the server listens.
     pub address: SocketAddr,
 }
 
 impl BareServer {
-    /// Starts this program again, with the command that serves the baseline.
+    /// Serves the app on this number of threads, apart from those of the caller.
     ///
     /// # Errors
-    /// Returns an error if the process does not print its address.
-    pub async fn start(answer: &BareRedirect) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("bare-redirect")
-            .arg(format!("--threads={}", answer.threads))
-            .arg(format!("--body={}", answer.body));
-        for header in &answer.headers {
-            command.arg(format!("--header={header}"));
-        }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("can't start the bare server")?;
-        let mut line = String::new();
-        let stdout = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).await?;
-        let address = line.trim().parse();
+    /// Returns an error if no port can be bound.
+    pub async fn start(app: Router, threads: usize) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        // A listener belongs to the runtime that has made it.
+        let listener = listener.into_std()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .enable_all()
+            .build()?;
+        drop(runtime.spawn(async move { accept(TcpListener::from_std(listener)?, app).await }));
         Ok(Self {
-            address: address.context("the bare server prints no address")?,
-            child,
+            runtime: Some(runtime),
+            address,
         })
     }
+}
 
-    /// Returns the id of the process.
-    ///
-    /// # Errors
-    /// Returns an error if the process has ended.
-    pub fn pid(&self) -> anyhow::Result<Pid> {
-        let id = self.child.id().context("the bare server has ended")?;
-        Ok(Pid::from_raw(i32::try_from(id)?))
+impl Drop for BareServer {
+    fn drop(&mut self) {
+        // A runtime must not wait for its tasks while another runtime drops it.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -191,7 +117,7 @@ pub fn are_alike(one: &HttpResponse<'_>, other: &HttpResponse<'_>) -> bool {
 mod tests {
     use tokio::net::TcpListener;
 
-    use super::{BareRedirect, accept, are_alike};
+    use super::{accept, answering, are_alike};
     use crate::load::{HttpConnection, HttpResponse};
 
     const ANSWER: HttpResponse<'static> = HttpResponse {
@@ -205,10 +131,10 @@ mod tests {
 
     #[tokio::test]
     async fn bare_server_replays_the_response_except_the_date() {
-        let bare = BareRedirect::answering(ANSWER, 1).unwrap();
+        let app = answering(ANSWER).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let served = accept(listener, bare.router().unwrap());
+        let served = accept(listener, app);
         let asked = async {
             let mut connection = HttpConnection::open(address).await.unwrap();
             for _ in 0..2 {

@@ -1,13 +1,13 @@
-//! The counting of clicks, as its positions in Postgres show it.
+//! Progress of the aggregation of clicks, as its positions in Postgres show it.
 
 use anyhow::Context as _;
 use sqlx::{Connection as _, PgConnection};
 
-/// A session on the database of the figures.
+/// A session on the database of the statistics.
 #[derive(Debug)]
 pub struct ClickPositions(PgConnection);
 
-/// Position of the counting in a partition.
+/// Position of the aggregation in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedTo {
     /// Partition of the topic.
@@ -26,7 +26,7 @@ impl ClickPositions {
         Ok(Self(connection.context("can't reach the database")?))
     }
 
-    /// Pauses the counting, before clicks are published: the next records are not counted.
+    /// Pauses the aggregation, before clicks are published: the next records are not counted.
     ///
     /// # Errors
     /// Returns an error if Postgres refuses the statement.

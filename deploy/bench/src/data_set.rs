@@ -1,4 +1,4 @@
-//! Large data sets, made by SQL once and kept; a question works on a copy.
+//! Large data sets, made by SQL once and kept; a benchmark works on a copy.
 //!
 //! The name of the database is a hash of the migrations and of the SQL that made the data set. Only
 //! a complete data set that `log verify` and `projector verify` accept gets this name.
@@ -13,7 +13,7 @@ use linkledger_core::{api_key::ApiKey, id::AccountId};
 use linkledger_event_store::SessionKind;
 use sha2::{Digest as _, Sha256};
 
-use crate::{accounts::LoadAccount, server::BenchServer};
+use crate::{accounts::LoadAccount, bench::say, server::BenchServer};
 
 /// Database of a data set that is not complete.
 const HALF_BUILT: &str = "bench_half_built";
@@ -36,9 +36,9 @@ impl DataSet {
     pub const MILLION_EVENTS: Self = Self::new(1_000, 500);
     /// Ten million events of a thousand accounts.
     pub const TEN_MILLION_EVENTS: Self = Self::new(1_000, 5_000);
-    /// Ten million events, and a grant each, of a million accounts.
+    /// Ten million events of links, and three each, of a million accounts.
     pub const MILLION_ACCOUNTS: Self = Self::new(1_000_000, 5);
-    /// All data sets that the questions need.
+    /// All data sets that the benchmarks need.
     pub const ALL: [Self; 5] = [
         Self::NO_LINKS,
         Self::ONE_ACCOUNT,
@@ -127,11 +127,6 @@ impl DataSet {
             u64::from_be_bytes(*digits)
         ))
     }
-}
-
-#[expect(clippy::print_stderr, reason = "progress for the user")]
-fn say(progress: &str) {
-    eprintln!("{progress}");
 }
 
 /// Reads the accounts of a data set, or of a copy, with their API keys. The order has nothing to do with that of

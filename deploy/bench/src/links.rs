@@ -1,9 +1,14 @@
 //! Ids and slugs of the links of a data set.
 
-use anyhow::ensure;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, ensure};
 use linkledger_core::id::{AccountId, LinkId};
+use serde::Deserialize;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
+
+use crate::load::HttpConnection;
 
 /// Number of bits behind the milliseconds of a `UUIDv7`.
 const BITS_BEHIND_TIME: u32 = 80;
@@ -43,6 +48,34 @@ impl DataSetLinks {
             .map(|(id, slug)| (LinkId::from_uuid(id), slug))
             .unzip();
         Ok(Self { ids, slugs })
+    }
+}
+
+/// A page of a list, as it is shown.
+#[derive(Debug, Deserialize)]
+pub struct ShownPage {
+    items: Vec<ShownLink>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ShownLink {
+    id: LinkId,
+}
+
+impl ShownPage {
+    /// Requests a page.
+    ///
+    /// # Errors
+    /// Returns an error if the page is refused.
+    pub async fn get(api: SocketAddr, request: &str) -> anyhow::Result<Self> {
+        let mut connection = HttpConnection::open(api).await?;
+        let page = connection.json(request.as_bytes(), 200).await;
+        page.with_context(|| format!("no page for: {request}"))
+    }
+
+    /// Returns the ids of the links on the page.
+    pub fn ids(&self) -> Vec<LinkId> {
+        self.items.iter().map(|link| link.id).collect()
     }
 }
 

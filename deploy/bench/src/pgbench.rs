@@ -1,6 +1,6 @@
 //! pgbench, the load generator of Postgres: the baseline for the speed of the database.
 
-use std::{env, path::PathBuf, process::Stdio, time::Duration};
+use std::{env, fs, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use linkledger_event_store::SessionKind;
@@ -55,11 +55,11 @@ pub async fn transactions_per_second(
     drop(stdin);
     let output = child.wait_with_output().await?;
     let printed = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "pgbench failed: {}",
-        first_lines(&String::from_utf8_lossy(&output.stderr))
-    );
+    // All sessions print the same errors.
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors: Vec<&str> = errors.lines().take(ERROR_LINES_MAX).collect();
+    let is_done = output.status.success();
+    ensure!(is_done, "pgbench failed: {}", errors.join("; "));
     printed
         .lines()
         .find_map(|line| line.strip_prefix("tps = "))
@@ -92,26 +92,12 @@ pub async fn fastest_clients(url: &str, text: &str, duration: Duration) -> anyho
 
 /// Finds pgbench in the PATH, or beside the programs of the Postgres server.
 fn program() -> anyhow::Result<PathBuf> {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let mut found: Vec<PathBuf> = env::split_paths(&folders)
+    let path = env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let versions = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    env::split_paths(&path)
+        .chain(versions)
         .map(|folder| folder.join("pgbench"))
-        .filter(|path| path.is_file())
-        .collect();
-    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
-        let programs = versions
-            .filter_map(Result::ok)
-            .map(|version| version.path().join("bin/pgbench"))
-            .filter(|path| path.is_file());
-        found.extend(programs);
-    }
-    found
-        .into_iter()
-        .next()
+        .find(|path| path.is_file())
         .context("pgbench is missing; install the package of the Postgres server")
-}
-
-/// Joins the first lines of the errors; all sessions print the same errors.
-fn first_lines(errors: &str) -> String {
-    let lines: Vec<&str> = errors.lines().take(ERROR_LINES_MAX).collect();
-    lines.join("; ")
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use linkledger_core::clock;
 use linkledger_http::route_table;
 use rand::{SeedableRng as _, rngs::SmallRng};
-use uuid::Builder;
+use uuid::{Builder, Uuid};
 
 use crate::{
     accounts::LoadAccount,
-    load::RequestWriter,
+    load::Requests,
     visitors::VisitorShares,
     visits::{SEED, Visits},
 };
@@ -22,65 +22,67 @@ const VISITORS: usize = 2_048;
 ///
 /// The keys are random, so that no load repeats a key of another load: a replayed create costs
 /// less.
-pub fn creates(accounts: &[LoadAccount]) -> RequestWriter {
+pub fn creates(accounts: &[LoadAccount]) -> Requests {
     let first = u64::from(u32::from_ne_bytes(clock::random_bytes()));
     creates_from(accounts, first)
 }
 
 /// Makes requests like [`creates`], from the first account on, as [`lists`] does.
-pub fn creates_in_step(accounts: &[LoadAccount]) -> RequestWriter {
+pub fn creates_in_step(accounts: &[LoadAccount]) -> Requests {
     creates_from(accounts, 0)
 }
 
-fn creates_from(accounts: &[LoadAccount], first: u64) -> RequestWriter {
+fn creates_from(accounts: &[LoadAccount], first: u64) -> Requests {
     let accounts = accounts.to_vec();
-    Arc::new(move |number, buffer| {
+    Requests::new(201, move |number, buffer| {
         let account = &accounts[turn(first + number, accounts.len())];
         let body = format!(r#"{{"destination_url":"https://example.com/some/path?n={number}"}}"#);
-        let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
-        let request = format!(
-            "POST /v1/links HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
-             Content-Type: application/json\r\nIdempotency-Key: {key}\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            account.api_key.reveal(),
-            body.len(),
-        );
-        buffer.extend_from_slice(request.as_bytes());
+        let key = format!("Idempotency-Key: {}\r\n", new_key());
+        post(account, (route_table::LINKS, &key, &body), buffer);
     })
 }
 
 /// Makes requests that create `items` links each in a batch, with new idempotency keys, for the
 /// accounts in turn.
-pub fn batches(accounts: &[LoadAccount], items: usize) -> RequestWriter {
+pub fn batches(accounts: &[LoadAccount], items: usize) -> Requests {
     let accounts = accounts.to_vec();
-    Arc::new(move |number, buffer| {
+    Requests::new(207, move |number, buffer| {
         let account = &accounts[turn(number, accounts.len())];
-        let items: Vec<String> = (0..items).map(|item| batch_item(number, item)).collect();
-        let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
-        let request = format!(
-            "POST {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            route_table::LINK_BATCH,
-            account.api_key.reveal(),
-            body.len(),
-        );
-        buffer.extend_from_slice(request.as_bytes());
+        let items = (0..items).map(|item| {
+            format!(
+                r#"{{"idempotency_key":"{}","destination_url":"https://example.com/some/path?n={number}.{item}"}}"#,
+                new_key()
+            )
+        });
+        let body = format!(r#"{{"items":[{}]}}"#, items.collect::<Vec<_>>().join(","));
+        post(account, (route_table::LINK_BATCH, "", &body), buffer);
     })
 }
 
-fn batch_item(number: u64, item: usize) -> String {
-    let key = Builder::from_random_bytes(clock::random_bytes()).into_uuid();
-    format!(
-        r#"{{"idempotency_key":"{key}","destination_url":"https://example.com/some/path?n={number}.{item}"}}"#
-    )
+fn new_key() -> Uuid {
+    Builder::from_random_bytes(clock::random_bytes()).into_uuid()
+}
+
+fn post(account: &LoadAccount, (path, header, body): (&str, &str, &str), buffer: &mut Vec<u8>) {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\n{header}Content-Length: {}\r\n\r\n{body}",
+        account.api_key.reveal(),
+        body.len(),
+    );
+    buffer.extend_from_slice(request.as_bytes());
 }
 
 /// Makes requests for the newest page of links, for the accounts in turn.
-pub fn lists(accounts: &[LoadAccount], limit: usize) -> RequestWriter {
+pub fn lists(accounts: &[LoadAccount], limit: usize) -> Requests {
     let lists = accounts.iter().map(|account| list(account, limit, ""));
-    let lists: Vec<String> = lists.collect();
-    Arc::new(move |number, buffer| {
-        buffer.extend_from_slice(lists[turn(number, lists.len())].as_bytes());
+    in_turn(200, lists.map(String::into_bytes).collect())
+}
+
+/// Makes these requests in turn, which are answered with this status.
+pub fn in_turn(status: u16, requests: Vec<Vec<u8>>) -> Requests {
+    Requests::new(status, move |number, buffer| {
+        buffer.extend_from_slice(&requests[turn(number, requests.len())]);
     })
 }
 
@@ -88,21 +90,34 @@ pub fn lists(accounts: &[LoadAccount], limit: usize) -> RequestWriter {
 /// `cursor=…`.
 pub fn list(account: &LoadAccount, limit: usize, query: &str) -> String {
     let separator = if query.is_empty() { "" } else { "&" };
+    let links = route_table::LINKS;
+    get(account, &format!("{links}?limit={limit}{separator}{query}"))
+}
+
+/// Formats a request to read a resource of the account.
+pub fn get(account: &LoadAccount, path: &str) -> String {
     format!(
-        "GET {}?limit={limit}{separator}{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
-        route_table::LINKS,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
         account.api_key.reveal()
     )
 }
 
 /// Makes visits to these short links in turn.
-pub fn visits(slugs: Arc<[String]>) -> RequestWriter {
-    Arc::new(move |number, buffer| visit(&slugs[turn(number, slugs.len())], buffer))
+pub fn visits(slugs: Arc<[String]>) -> Requests {
+    Requests::new(302, move |number, buffer| {
+        visit(&slugs[turn(number, slugs.len())], "", buffer);
+    })
 }
 
-/// Formats a visit to a short link.
-pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
-    for part in ["GET /", slug, " HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+/// Formats a visit to a short link, with further headers.
+pub fn visit(slug: &str, headers: &str, buffer: &mut Vec<u8>) {
+    for part in [
+        "GET /",
+        slug,
+        " HTTP/1.1\r\nHost: localhost\r\n",
+        headers,
+        "\r\n",
+    ] {
         buffer.extend_from_slice(part.as_bytes());
     }
 }
@@ -112,22 +127,13 @@ pub fn visit(slug: &str, buffer: &mut Vec<u8>) {
 ///
 /// # Errors
 /// Returns an error if there are no links.
-pub fn clicks(slugs: Arc<[String]>) -> anyhow::Result<RequestWriter> {
+pub fn clicks(slugs: Arc<[String]>) -> anyhow::Result<Requests> {
     let visits = Visits::draw(u32::try_from(slugs.len())?)?;
     let (shares, mut random) = (VisitorShares::new(), SmallRng::seed_from_u64(SEED));
     let headers: Vec<String> = (0..VISITORS).map(|_| shares.headers(&mut random)).collect();
-    Ok(Arc::new(move |number, buffer| {
+    Ok(Requests::new(302, move |number, buffer| {
         let slug = &slugs[visits.next() as usize - 1];
-        let headers = &headers[turn(number, headers.len())];
-        for part in [
-            "GET /",
-            slug,
-            " HTTP/1.1\r\nHost: localhost\r\n",
-            headers,
-            "\r\n",
-        ] {
-            buffer.extend_from_slice(part.as_bytes());
-        }
+        visit(slug, &headers[turn(number, headers.len())], buffer);
     }))
 }
 
@@ -153,8 +159,8 @@ mod tests {
         let (creates, lists) = (creates_in_step(&accounts), lists(&accounts, 1));
         for number in 0..7 {
             let (mut create, mut list) = (Vec::new(), Vec::new());
-            creates(number, &mut create);
-            lists(number, &mut list);
+            (creates.write)(number, &mut create);
+            (lists.write)(number, &mut list);
             assert_eq!(authorization(&create), authorization(&list));
         }
     }

@@ -4,14 +4,7 @@ use std::{io::Write as _, time::Duration};
 
 use clap::Args;
 
-use crate::{
-    accounts,
-    load::{self, LoadTarget},
-    requests,
-    stack::socket_address,
-};
-
-const WARM_UP: Duration = Duration::from_secs(1);
+use crate::{accounts, requests, stack::socket_address};
 
 /// Options of `linkledger-bench load`. The file `env` in the data folder of the stack has the
 /// addresses.
@@ -42,17 +35,12 @@ impl RunningStack {
     /// Returns an error if a response has another status than 201, or does not come.
     pub async fn load(&self, duration: Duration) -> anyhow::Result<()> {
         let accounts = accounts::create(&self.database_url, self.accounts.into()).await?;
-        let target = LoadTarget {
-            address: socket_address(&self.api_url)?,
-            connections: self.connections.into(),
-            requests: requests::creates(&accounts),
-            expected_status: 201,
-        };
+        let address = socket_address(&self.api_url)?;
+        let target = requests::creates(&accounts).to(address, self.connections.into());
         let seen = match self.per_second {
-            Some(per_second) => load::open_loop(&target, per_second.into(), duration).await?,
-            None => load::closed_loop(&target, WARM_UP, duration).await?,
+            Some(per_second) => target.open_loop(per_second.into(), duration).await?,
+            None => target.maximum(duration).await?,
         };
-        let seen = seen.all_expected()?;
         writeln!(
             std::io::stdout(),
             "creates/s {:.0}  p50 {:.1} ms  p99 {:.1} ms",

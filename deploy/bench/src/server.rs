@@ -9,14 +9,14 @@ use linkledger_event_store::{
 };
 use linkledger_servers::postgres_server::{PostgresOptions, PostgresServer};
 use nix::unistd::Pid;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, FromRow, PgConnection, postgres::PgRow};
 
-use crate::report::machine::memory_mib;
+use crate::report::memory_mib;
 
 /// A migrated database without rows, from which other databases are cloned.
 const EMPTY: &str = "bench_empty";
 
-/// Prefix of the databases that are not needed after a question.
+/// Prefix of the databases that are not needed after a benchmark.
 const COPIES: &str = "bench_";
 
 /// Settings that `docs/deploy.md` gives to a server, besides a quarter of the memory for `shared_buffers`; all
@@ -73,13 +73,8 @@ impl BenchServer {
     }
 
     async fn compress_wal(&self) -> anyhow::Result<()> {
-        let mut connection = PgConnection::connect(&self.url("postgres")).await?;
-        let methods: Vec<String> = sqlx::query_scalar(
-            "SELECT unnest(enumvals) FROM pg_settings WHERE name = 'wal_compression'",
-        )
-        .fetch_all(&mut connection)
-        .await?;
-        connection.close().await?;
+        let methods = "SELECT unnest(enumvals) FROM pg_settings WHERE name = 'wal_compression'";
+        let methods: Vec<String> = self.column("postgres", methods).await?;
         let method = methods.iter().find(|method| *method == WAL_COMPRESSION);
         let method = method.map_or("on", String::as_str);
         self.execute(&format!("ALTER SYSTEM SET wal_compression = '{method}'"))
@@ -130,12 +125,8 @@ impl BenchServer {
     /// # Errors
     /// Returns an error if Postgres does not answer.
     pub async fn has_database(&self, name: &str) -> anyhow::Result<bool> {
-        let mut connection = PgConnection::connect(&self.url("postgres")).await?;
-        let found = sqlx::query("SELECT FROM pg_database WHERE datname = $1")
-            .bind(name)
-            .fetch_optional(&mut connection)
-            .await?;
-        Ok(found.is_some())
+        let found = self.databases(name).await?;
+        Ok(found.iter().any(|found| found == name))
     }
 
     /// Returns the databases whose names begin with `prefix`.
@@ -143,11 +134,10 @@ impl BenchServer {
     /// # Errors
     /// Returns an error if Postgres does not answer.
     pub async fn databases(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
-        let mut connection = PgConnection::connect(&self.url("postgres")).await?;
-        let names = sqlx::query_scalar(
-            "SELECT datname::text FROM pg_database WHERE starts_with(datname::text, $1)",
-        );
-        Ok(names.bind(prefix).fetch_all(&mut connection).await?)
+        let names = "SELECT datname::text FROM pg_database";
+        let mut names: Vec<String> = self.column("postgres", names).await?;
+        names.retain(|name| name.starts_with(prefix));
+        Ok(names)
     }
 
     /// Renames a database.
@@ -164,23 +154,16 @@ impl BenchServer {
     /// # Errors
     /// Returns an error if Postgres does not answer.
     pub async fn migrations(&self) -> anyhow::Result<Vec<Vec<u8>>> {
-        let mut connection = PgConnection::connect(&self.url(EMPTY)).await?;
-        let checksums = sqlx::query_scalar(
-            "SELECT checksum FROM event_store._sqlx_migrations
+        let checksums = "SELECT checksum FROM event_store._sqlx_migrations
              UNION ALL
              SELECT checksum FROM read_model._sqlx_migrations
              UNION ALL
              SELECT checksum FROM clicks._sqlx_migrations
-             ORDER BY 1",
-        )
-        .fetch_all(&mut connection)
-        .await?;
-        // An open session would prevent copies of the database.
-        connection.close().await?;
-        Ok(checksums)
+             ORDER BY 1";
+        self.column(EMPTY, checksums).await
     }
 
-    /// Drops the databases that questions have worked on, but no data set.
+    /// Drops the databases that benchmarks have worked on, but no data set.
     ///
     /// # Errors
     /// Returns an error if Postgres refuses a statement.
@@ -216,6 +199,19 @@ impl BenchServer {
     /// Returns an error if the server does not stop.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.server.stop().await
+    }
+
+    /// Returns the values of a query with one column.
+    async fn column<T>(&self, database: &str, query: &'static str) -> anyhow::Result<Vec<T>>
+    where
+        (T,): for<'r> FromRow<'r, PgRow>,
+        T: Send + Unpin,
+    {
+        let mut connection = PgConnection::connect(&self.url(database)).await?;
+        let rows: Vec<(T,)> = sqlx::query_as(query).fetch_all(&mut connection).await?;
+        // An open session would prevent copies of the database.
+        connection.close().await?;
+        Ok(rows.into_iter().map(|(value,)| value).collect())
     }
 
     async fn execute(&self, statement: &str) -> anyhow::Result<()> {

@@ -4,16 +4,14 @@ use std::{
     collections::HashMap,
     fs::{self, File},
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     process::Stdio,
     time::Duration,
 };
 
 use anyhow::{Context as _, bail};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use linkledger_servers::free_address;
+use nix::unistd::Pid;
 use sqlx::{Connection as _, PgConnection};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -21,11 +19,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{bench::BenchContext, metrics};
+use crate::{
+    bench::BenchContext,
+    metrics,
+    process::{self, ServiceProcess},
+};
 
 /// Timeout of the start; the first start with Apache Kafka downloads Apache Kafka.
 const READY_TIMEOUT: Duration = Duration::from_mins(5);
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -36,6 +37,15 @@ pub enum BrokerKind {
     Embedded,
     /// Apache Kafka, as a process of its own.
     Apache,
+}
+
+impl BrokerKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Apache => "apache",
+        }
+    }
 }
 
 /// A running stack; killed when dropped.
@@ -66,22 +76,11 @@ impl StackProcess {
         }
         fs::create_dir_all(&folder)?;
         let log = folder.with_extension("log");
-        let mut child = Command::new(bench.programs.path("linkledger"))
-            .args([
-                "up",
-                "--api-port",
-                "0",
-                "--short-port",
-                "0",
-                "--console-port",
-                "0",
-            ])
+        let mut child = Command::new(bench.program("linkledger"))
+            .args(["up", "--api-port", "0", "--short-port", "0"])
+            .args(["--admin-port", "0", "--kafka", broker.name()])
             .args(["--database-url", database_url, "--data-dir"])
             .arg(&folder)
-            .args(match broker {
-                BrokerKind::Embedded => ["--kafka", "embedded"],
-                BrokerKind::Apache => ["--kafka", "apache"],
-            })
             .env("RUST_LOG", "warn")
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?)
@@ -95,8 +94,8 @@ impl StackProcess {
         }
         let environment = read_environment(&folder)?;
         Ok(Self {
-            api: address(&environment, "API_URL")?,
-            short_host: address(&environment, "SHORT_URL")?,
+            api: socket_address(variable(&environment, "API_URL")?)?,
+            short_host: socket_address(variable(&environment, "SHORT_URL")?)?,
             environment,
             child,
         })
@@ -107,16 +106,7 @@ impl StackProcess {
     /// # Errors
     /// Returns an error if there is no variable of this name.
     pub fn variable(&self, name: &str) -> anyhow::Result<&str> {
-        let value = self.environment.get(name);
-        value
-            .map(String::as_str)
-            .with_context(|| format!("the file env of the stack has no {name}"))
-    }
-
-    /// Returns all variables of the file `env` of the stack, with which other programs reach the
-    /// stack.
-    pub fn environment(&self) -> &HashMap<String, String> {
-        &self.environment
+        variable(&self.environment, name)
     }
 
     /// Fetches the metrics of a service. `variable` is the name of the variable with the address
@@ -125,8 +115,34 @@ impl StackProcess {
     /// # Errors
     /// Returns an error if the service does not answer.
     pub async fn metrics(&self, variable: &str) -> anyhow::Result<String> {
-        let address = address(&self.environment, variable)?;
-        metrics::fetch(address).await
+        metrics::fetch(socket_address(self.variable(variable)?)?).await
+    }
+
+    /// Starts another command-api on the database and the broker of the stack. Returns the process
+    /// and the address of its API.
+    ///
+    /// # Errors
+    /// Returns an error if command-api does not become ready.
+    pub async fn another_command_api(
+        &self,
+        bench: &BenchContext,
+        number: usize,
+    ) -> anyhow::Result<(ServiceProcess, SocketAddr)> {
+        let name = format!("command-api-{number}");
+        let api = free_address()?;
+        let [listen, instance] = [api.to_string(), format!("bench-{number}")];
+        let mut process = ServiceProcess::start(
+            bench,
+            ("command-api", &name),
+            &["serve", "--api-listen", &listen, "--instance-id", &instance],
+            &[
+                ("DATABASE_URL", self.variable("DATABASE_URL")?),
+                ("KAFKA_BROKERS", self.variable("KAFKA_BROKERS")?),
+                ("RATE_LIMIT", "0"),
+            ],
+        )?;
+        process.until_ready().await?;
+        Ok((process, api))
     }
 
     /// Returns the id of the process.
@@ -134,20 +150,7 @@ impl StackProcess {
     /// # Errors
     /// Returns an error if the process has ended.
     pub fn pid(&self) -> anyhow::Result<Pid> {
-        let id = self.child.id().context("the stack has ended")?;
-        Ok(Pid::from_raw(i32::try_from(id)?))
-    }
-
-    /// Stops the process with SIGSTOP after `wait`, for `held`: a stall that a load must show.
-    ///
-    /// # Errors
-    /// Returns an error if the process has ended.
-    pub async fn freeze(&self, wait: Duration, held: Duration) -> anyhow::Result<()> {
-        let pid = self.pid()?;
-        sleep(wait).await;
-        kill(pid, Signal::SIGSTOP)?;
-        sleep(held).await;
-        Ok(kill(pid, Signal::SIGCONT)?)
+        process::pid(&self.child, "the stack")
     }
 
     /// Waits until all events are published and applied to the read tables.
@@ -173,15 +176,7 @@ impl StackProcess {
     /// # Errors
     /// Returns an error if the stack does not end before the timeout, or ends with an error.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        kill(self.pid()?, Signal::SIGTERM)?;
-        let status = timeout(STOP_TIMEOUT, self.child.wait())
-            .await
-            .context("linkledger does not stop within 30 s")??;
-        if status.success() {
-            Ok(())
-        } else {
-            bail!("linkledger has ended with {status}")
-        }
+        process::stop(&mut self.child, "linkledger").await
     }
 }
 
@@ -214,7 +209,7 @@ async fn until_ready(child: &mut Child) -> anyhow::Result<()> {
 
 /// Reads the file `env`: `NAME=value` lines, quoted for a shell if needed.
 fn read_environment(folder: &Path) -> anyhow::Result<HashMap<String, String>> {
-    let path: PathBuf = folder.join("env");
+    let path = folder.join("env");
     let text =
         fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     Ok(text
@@ -224,11 +219,9 @@ fn read_environment(folder: &Path) -> anyhow::Result<HashMap<String, String>> {
         .collect())
 }
 
-fn address(environment: &HashMap<String, String>, name: &str) -> anyhow::Result<SocketAddr> {
-    let url = environment
-        .get(name)
-        .with_context(|| format!("the file env of the stack has no {name}"))?;
-    socket_address(url).with_context(|| format!("{name} in the file env of the stack"))
+fn variable<'a>(environment: &'a HashMap<String, String>, name: &str) -> anyhow::Result<&'a str> {
+    let value = environment.get(name).map(String::as_str);
+    value.with_context(|| format!("the file env of the stack has no {name}"))
 }
 
 /// Parses the IP address and the port of `http://ip:port/…`.

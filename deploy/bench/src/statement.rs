@@ -1,10 +1,7 @@
 //! SQL statements of the services, read from Postgres, so that pgbench runs the same statements.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context as _, ensure};
-use sqlx::{AssertSqlSafe, Column as _, Connection as _, PgConnection, Row as _};
-use uuid::Uuid;
+use sqlx::{Connection as _, PgConnection};
 
 /// A statement with parameters `$1`, `$2`, …
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +12,7 @@ impl ServiceStatement {
     /// session.
     ///
     /// # Errors
-    /// Returns an error if there is no such statement, or if Postgres shows only its beginning.
+    /// Returns an error if there is no such statement.
     pub async fn last_on(table: &str, url: &str) -> anyhow::Result<Self> {
         let mut connection = PgConnection::connect(url).await?;
         let text: Option<String> = sqlx::query_scalar(
@@ -28,18 +25,8 @@ impl ServiceStatement {
         .bind(table)
         .fetch_optional(&mut connection)
         .await?;
-        let shown_bytes: i32 = sqlx::query_scalar(
-            "SELECT setting::int FROM pg_settings WHERE name = 'track_activity_query_size'",
-        )
-        .fetch_one(&mut connection)
-        .await?;
         connection.close().await?;
         let text = text.with_context(|| format!("pg_stat_activity has no statement on {table}"))?;
-        ensure!(
-            text.len() + 1 < usize::try_from(shown_bytes)?,
-            "pg_stat_activity shows only the beginning of the statement on {table}; increase \
-             track_activity_query_size"
-        );
         Ok(Self(text))
     }
 
@@ -48,59 +35,16 @@ impl ServiceStatement {
     /// # Errors
     /// Returns an error if the statement has another number of parameters.
     pub fn with(&self, terms: &[&str]) -> anyhow::Result<String> {
-        let mut text = String::new();
-        let mut parts = self.0.split('$');
-        text += parts.next().expect("the first part of a text, if empty");
-        let mut used = vec![false; terms.len()];
-        for part in parts {
-            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let (number, rest) = part.split_at(digits);
-            let index = number
-                .parse::<usize>()
-                .ok()
-                .and_then(|number| number.checked_sub(1));
-            let index = index.with_context(|| format!("no parameter: ${part}"))?;
-            let term = terms
-                .get(index)
-                .with_context(|| format!("no value for ${number}"))?;
-            used[index] = true;
-            write!(text, "{term}{rest}")?;
+        let mut text = self.0.clone();
+        // `$10` begins with `$1`.
+        for (index, term) in terms.iter().enumerate().rev() {
+            let parameter = format!("${}", index + 1);
+            ensure!(text.contains(&parameter), "no {parameter} in: {}", self.0);
+            text = text.replace(&parameter, term);
         }
-        ensure!(
-            !used.contains(&false),
-            "values without a parameter in: {}",
-            self.0
-        );
+        ensure!(!text.contains('$'), "more parameters in: {}", self.0);
         Ok(text + ";")
     }
-}
-
-/// Runs a statement, and returns the ids of the links that it finds, in order.
-///
-/// # Errors
-/// Returns an error if Postgres refuses the statement.
-pub async fn link_ids(url: &str, statement: &str) -> anyhow::Result<Vec<Uuid>> {
-    let mut connection = PgConnection::connect(url).await?;
-    let rows = sqlx::query(AssertSqlSafe(statement))
-        .fetch_all(&mut connection)
-        .await
-        .context("the statement of the baseline is refused")?;
-    connection.close().await?;
-    let ids = rows.iter().map(|row| {
-        // The services append `?` or `!` to the names of columns, as the query macros of sqlx
-        // demand.
-        let named = |name| {
-            let mut columns = row.columns().iter();
-            columns.position(|column| column.name().trim_end_matches(['?', '!']) == name)
-        };
-        if let Some(one) = named("link_id") {
-            let id: Option<Uuid> = row.try_get(one)?;
-            return Ok(id.into_iter().collect());
-        }
-        row.try_get(named("link_ids").unwrap_or(usize::MAX))
-    });
-    let ids: Vec<Vec<Uuid>> = ids.collect::<sqlx::Result<_>>()?;
-    Ok(ids.concat())
 }
 
 #[cfg(test)]

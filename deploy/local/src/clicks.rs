@@ -12,7 +12,7 @@ use linkledger_core::{
     link::{LinkName, Slug},
     timestamp,
 };
-use linkledger_service::figures::counted;
+use linkledger_service::number_format::counted;
 use serde::Deserialize;
 use time::OffsetDateTime;
 
@@ -29,7 +29,7 @@ use crate::{
 const LIMIT_MAX: u32 = 100;
 
 /// Sentence below an empty range.
-const NEWER: &str = "A click shows once the figures are complete beyond it, after some seconds";
+const NEWER: &str = "A click shows once the statistics are complete beyond it, after some seconds";
 
 /// Width of a chart that is not printed to a terminal.
 const WIDTH_WITHOUT_TERMINAL: usize = 80;
@@ -219,7 +219,7 @@ async fn print_csv(
     Ok(())
 }
 
-/// Returns the sentence about the instant before which every click is in the figures.
+/// Returns the sentence about the instant before which every click is in the statistics.
 fn completeness(complete_until: &str) -> String {
     // Of a service whose clicks were never counted to the end of the topic.
     match timestamp::parse(complete_until) {

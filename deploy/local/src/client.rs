@@ -251,10 +251,10 @@ impl ApiClient {
     }
 }
 
-/// Configures the client for the address of the API. An address of this machine is called without a
+/// Configures a client for an address. An address of this machine is called without a
 /// proxy. For an address without TLS no certificates of authorities are loaded, since loading the
 /// certificates takes longer than the call.
-fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
+pub(crate) fn for_address(builder: ClientBuilder, url: &Url) -> ClientBuilder {
     // Building a client needs a provider of cryptography, with TLS and without. The error says that
     // another part of the process has installed the provider already.
     drop(rustls::crypto::ring::default_provider().install_default());

@@ -20,6 +20,7 @@ use crate::{
     completions::{self, CompletionsOptions},
     credits::{self, CreditsOptions},
     demo::{self, DemoOptions},
+    events::{self, EventsOptions},
     exit_code::{EXIT_CODES, ExitReason},
     export::{self, ExportOptions},
     import::{self, ImportOptions},
@@ -74,6 +75,9 @@ enum LinkledgerCommand {
     /// Show the credit balance or the credit entries of the account.
     #[command(after_help = EXIT_CODES)]
     Credits(CreditsOptions),
+    /// Print the events of the account in their order, wait for new ones, and forward them to a receiver.
+    #[command(after_help = EXIT_CODES)]
+    Events(EventsOptions),
     /// Fill an account of its own on the running stack with made-up links, and a week of made-up clicks up to now.
     /// Running it again adds only the clicks of the time in between.
     #[command(after_help = EXIT_CODES)]
@@ -108,6 +112,7 @@ impl LinkledgerCommand {
             Self::Links(links) => links.api.json,
             Self::Clicks(clicks) => clicks.api.json,
             Self::Credits(credits) => credits.api.json,
+            Self::Events(events) => events.api.json,
             Self::Up(_)
             | Self::Import(_)
             | Self::Export(_)
@@ -155,6 +160,7 @@ async fn run_command_line() -> ExitCode {
             LinkledgerCommand::Links(links) => links::run(links).await,
             LinkledgerCommand::Clicks(clicks) => clicks::run(clicks).await,
             LinkledgerCommand::Credits(credits) => credits::run(credits).await,
+            LinkledgerCommand::Events(events) => events::run(events).await,
             LinkledgerCommand::Demo(demo) => demo::run(demo).await,
             LinkledgerCommand::Completions(completions) => completions::run(&completions),
         },

@@ -22,7 +22,7 @@ pub(crate) struct CreditsOptions {
 
 #[derive(Debug, Subcommand)]
 enum CreditsCommand {
-    /// List the credit entries (grants, charges, adjustments), newest first.
+    /// List the credit entries (grants, charges, adjustments, refunds, revocations), newest first.
     #[command(after_help = EXIT_CODES)]
     Entries(PagingOptions),
 }
@@ -41,6 +41,8 @@ struct CreditEntry {
     balance_after: i64,
     #[serde(default)]
     link_id: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
     created_at: String,
 }
 
@@ -52,6 +54,7 @@ impl TableRow for CreditEntry {
         TableColumn("AMOUNT", ColumnLayout::Number),
         TableColumn("BALANCE", ColumnLayout::Number),
         TableColumn("LINK", ColumnLayout::Text),
+        TableColumn("DESCRIPTION", ColumnLayout::Text),
     ];
 
     fn cells(self) -> Vec<String> {
@@ -62,6 +65,7 @@ impl TableRow for CreditEntry {
             self.amount.to_string(),
             self.balance_after.to_string(),
             self.link_id.unwrap_or_default(),
+            self.description.unwrap_or_default(),
         ]
     }
 }

@@ -26,8 +26,8 @@ use linkledger_core::{
 use linkledger_event_store::{SessionKind, api_keys, log_meta};
 use linkledger_service::kafka_headers;
 use linkledger_service::{
-    figures::counted,
     kafka_config::{KafkaConfig, TopicName},
+    number_format::counted,
 };
 use rdkafka::{
     ClientConfig,
@@ -132,8 +132,8 @@ fn variable<'a>(stack: &'a EnvironmentFile, name: &str) -> anyhow::Result<&'a st
 
 /// Returns brokers and topic of the clicks.
 fn clicks_topic(stack: &EnvironmentFile) -> anyhow::Result<KafkaConfig> {
-    if variable(stack, "NO_CLICKS")? == "true" {
-        bail!("the stack runs with --no-clicks; start it without this option");
+    if variable(stack, "CLICKS")? == "off" {
+        bail!("the stack runs with --clicks off; start it without this option");
     }
     if variable(stack, "KAFKA_SECURITY_PROTOCOL")? != "plaintext" {
         bail!(

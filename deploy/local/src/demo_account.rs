@@ -2,18 +2,23 @@
 
 use anyhow::Context as _;
 use linkledger_command_api::admin::{
-    account,
-    credits::{self, CreditsChange, CreditsRequest},
-    key::{self, IssueKey},
+    AdminError, AdminRefusal, Author, Request,
+    account::{self, NewAccount},
+    credits,
+    key::{self, IssueKey, NewSecret},
 };
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::Clock,
+    credits::GrantRequest,
 };
-use linkledger_event_store::api_keys;
+use linkledger_event_store::api_keys::{self, StoredKey};
 use sqlx::PgPool;
 
 use crate::data_folder::DataFolder;
+
+/// Name under which the stack is recorded as the author of its accounts.
+const OPERATOR: &str = "local stack";
 
 /// An account for trying out.
 #[derive(Debug, Clone, Copy)]
@@ -43,12 +48,9 @@ pub(crate) async fn demo_key(
     folder: &DataFolder,
     pool: &PgPool,
     clock: &dyn Clock,
-    DemoAccount {
-        name,
-        key_file,
-        credits,
-    }: DemoAccount,
+    account: DemoAccount,
 ) -> anyhow::Result<ApiKey> {
+    let key_file = account.key_file;
     // The file is written first: the database keeps only a hash. A crash before `issue` can leave
     // an unused account; the next start creates another.
     let text = folder.read_or_make(key_file, || ApiKey::generate().reveal().to_owned())?;
@@ -59,27 +61,47 @@ pub(crate) async fn demo_key(
             path.display()
         )
     })?;
-    if let Some(key) = api_keys::find(pool, &secret).await? {
-        // A release that lacked a scope has issued the key without it.
-        api_keys::add_scopes(pool, key.key_id, &Scope::ALL, clock.now()).await?;
-    } else {
-        let account = account::create(pool, clock, name).await?;
-        if credits > 0 {
-            let request = CreditsRequest {
-                amount: credits,
-                account,
-                reason: name.to_owned(),
-                idempotency_key: None,
-            };
-            credits::change(pool, clock, CreditsChange::Grant, &request).await?;
-        }
-        let request = IssueKey {
-            account,
-            scopes: Scope::ALL.to_vec(),
-            name: name.to_owned(),
-            expires_at: None,
-        };
-        key::issue(pool, clock, &request, &secret).await?;
+    let request = Request::new(pool, clock, &Author::Operator(OPERATOR.to_owned()));
+    match api_keys::find(pool, &secret).await? {
+        Some(key) => complete_scopes(&request, &key).await?,
+        None => account.create(&request, &secret).await?,
     }
     Ok(secret)
+}
+
+/// Adds the scopes that a key lacks: a release without these scopes has issued the key.
+async fn complete_scopes(request: &Request<'_>, key: &StoredKey) -> anyhow::Result<()> {
+    match key::add_scopes(request, key.key_id, &Scope::ALL).await {
+        // A revoked key stays revoked, and the stack starts nevertheless.
+        Ok(_) | Err(AdminError::Refused(AdminRefusal::KeyNotValid { .. })) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl DemoAccount {
+    /// Creates the account with its credits and its API key.
+    async fn create(self, request: &Request<'_>, secret: &ApiKey) -> anyhow::Result<()> {
+        let name = self.name.to_owned();
+        let new = NewAccount {
+            name: name.clone(),
+            external_id: None,
+        };
+        let account = account::create(request, &new).await?.value.id;
+        if self.credits > 0 {
+            let grant = GrantRequest {
+                amount: self.credits,
+                reason: name.clone(),
+                ..GrantRequest::default()
+            };
+            credits::grant(request, account, &grant).await?;
+        }
+        let wanted = IssueKey {
+            account,
+            scopes: Scope::ALL.to_vec(),
+            name,
+            expires_at: None,
+        };
+        key::issue(request, &wanted, &NewSecret::Generated(secret.clone())).await?;
+        Ok(())
+    }
 }

@@ -16,7 +16,8 @@ Exit codes:
   1  not possible, for any other reason, such as a file that cannot be written
   2  wrong use: an option, argument or setting is missing, not valid, or does not fit the others
   4  not found
-  5  conflict: the slug or external id is taken, or the link was changed meanwhile (409, 412)
+  5  conflict: the slug or external id is taken, the link was changed meanwhile, or the log was
+     restored (409, 412)
   6  refused: the request is not valid, or key, scope or credits do not allow it (other 4xx)
   7  unavailable: no connection, no answer in time, too many requests, or a failure of the
      service (429, 5xx); the request may have taken effect, so repeat the same command

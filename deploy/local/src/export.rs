@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use linkledger_service::figures::counted;
+use linkledger_service::number_format::counted;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -31,7 +31,7 @@ use std::{
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use linkledger_service::figures::{counted, grouped};
+use linkledger_service::number_format::{counted, grouped};
 
 use crate::{
     client::{ApiClient, RetryPolicy, batch::BatchMode, connection::ConnectionOptions},

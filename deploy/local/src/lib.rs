@@ -10,6 +10,7 @@ mod data_folder;
 mod demo;
 mod demo_account;
 mod environment;
+mod events;
 mod exit_code;
 mod export;
 mod import;

@@ -14,7 +14,7 @@ mod update;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 
-pub(crate) use self::find::find_link;
+pub(crate) use self::{find::find_link, history::Change};
 use crate::{
     client::{ApiCall, ApiClient, ApiResponse, connection::ApiOptions},
     exit_code::EXIT_CODES,

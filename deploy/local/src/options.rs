@@ -4,8 +4,11 @@ use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use linkledger_clicks::CLICKS_TOPIC;
-use linkledger_core::{cloud_event::TOPIC, credits::LINK_PRICE_MAX};
-use linkledger_service::kafka_config::{KafkaSecurity, TopicName};
+use linkledger_core::{
+    cloud_event::TOPIC,
+    credits::{BALANCE_MAX, LINK_PRICE_MAX},
+};
+use linkledger_service::kafka_config::{KafkaSecurity, OnOff, TopicName};
 
 /// Default data folder, for the stack and for the commands that call the API.
 pub(crate) const DATA_DIR: &str = ".linkledger";
@@ -45,15 +48,15 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=u16::MAX)
     )]
     pub(crate) short_port: u16,
-    /// Port of the operators' console; 0 takes a free port.
+    /// Port of operators: their console, and the admin API; 0 takes a free port.
     #[arg(
         long,
-        env = "LINKLEDGER_CONSOLE_PORT",
+        env = "LINKLEDGER_ADMIN_PORT",
         value_name = "PORT",
         default_value_t = 8085,
         value_parser = whole_number(0..=u16::MAX)
     )]
-    pub(crate) console_port: u16,
+    pub(crate) admin_port: u16,
     /// Postgres database of your own: postgres://user:password@host:port/name [default: a server in
     /// the data folder].
     #[arg(
@@ -96,7 +99,7 @@ pub(crate) struct StackOptions {
     pub(crate) kafka_security: KafkaSecurity,
     /// Credits that the demo account gets at its creation.
     #[arg(long, env = "LINKLEDGER_CREDITS", default_value_t = DEMO_CREDITS,
-          value_parser = whole_number(0..=i64::MAX))]
+          value_parser = whole_number(0..=BALANCE_MAX))]
     pub(crate) credits: i64,
     /// Price of a link, in credits.
     #[arg(
@@ -116,9 +119,9 @@ pub(crate) struct StackOptions {
         value_parser = whole_number(0..=u32::MAX)
     )]
     pub(crate) rate_limit: u32,
-    /// Record and count no clicks.
-    #[arg(long, env = "LINKLEDGER_NO_CLICKS")]
-    pub(crate) no_clicks: bool,
+    /// Record and count clicks.
+    #[arg(long, env = "LINKLEDGER_CLICKS", default_value_t)]
+    pub(crate) clicks: OnOff,
 }
 
 /// Makes a parser for whole numbers in a range, whose error names the range.

@@ -1,6 +1,7 @@
 //! The local stack: starts database, broker and services, in this order. The services run in this
 //! process.
 
+mod admin_key;
 mod broker;
 mod database;
 mod service_environment;
@@ -29,6 +30,7 @@ use crate::{
     options::StackOptions,
     output::note,
 };
+use admin_key::admin_key;
 use broker::{StackBroker, fixed_port};
 use database::StackDatabase;
 use service_environment::ServiceConfigs;
@@ -38,8 +40,8 @@ use services::RunningServices;
 struct StackSockets {
     api: TcpListener,
     short_host: TcpListener,
-    /// Internal listener of the projector, which serves the console.
-    console: TcpListener,
+    /// Listener of operators: their console, and the admin API.
+    admin: TcpListener,
     /// Fixed port of the stack's own broker.
     kafka: Option<TcpListener>,
 }
@@ -66,7 +68,7 @@ pub(crate) async fn up(options: StackOptions) -> anyhow::Result<()> {
     let sockets = StackSockets {
         api: listen_at(options.api_port, "--api-port").await?,
         short_host: listen_at(options.short_port, "--short-port").await?,
-        console: listen_at(options.console_port, "--console-port").await?,
+        admin: listen_at(options.admin_port, "--admin-port").await?,
         kafka: match options.kafka_port {
             Some(port) => Some(listen_at(port, "--kafka-port").await?),
             None => None,
@@ -122,12 +124,13 @@ async fn run(
     };
     let clicks = ClicksConfig {
         clicks_topic: options.kafka_clicks_topic.clone(),
-        no_clicks: options.no_clicks,
+        clicks: options.clicks,
     };
     broker.prepare(&kafka, &clicks, database).await?;
     let pool = &database.pool;
     let account = DemoAccount::of_stack(options.credits);
     let key = demo_key(folder, pool, &SystemClock, account).await?;
+    let admin_key = admin_key(folder, pool, &SystemClock).await?;
     let settings = services::ServiceSettings {
         configs,
         database_url: database.url.clone(),
@@ -135,7 +138,7 @@ async fn run(
         kafka,
         clicks,
         relay: broker.relay(),
-        fetch_wait_max_ms: broker.fetch_wait_max_ms(),
+        kafka_fetch_wait_max_ms: broker.fetch_wait_max_ms(),
         base_url: format!("http://{}", sockets.api.local_addr()?),
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         link_price: options.link_price,
@@ -154,7 +157,8 @@ async fn run(
         }
         None => broker.addresses().to_owned(),
     };
-    let environment = environment(&settings, &started, key.reveal(), kafka_brokers);
+    let keys = (key.reveal(), admin_key.reveal());
+    let environment = environment(&settings, &started, keys, kafka_brokers);
     let ready = async {
         started.until_ready_or_shutdown(&shutdown).await;
         if shutdown.is_cancelled() {
@@ -186,7 +190,7 @@ async fn run(
 fn environment(
     settings: &services::ServiceSettings,
     started: &RunningServices,
-    api_key: &str,
+    (api_key, admin_key): (&str, &str),
     kafka_brokers: String,
 ) -> EnvironmentFile {
     let environment = EnvironmentFile::default()
@@ -198,10 +202,16 @@ fn environment(
         .with("SHORT_BASE_URL", &settings.short_base_url)
         // Secret for clients.
         .with("API_KEY", api_key)
+        // Address and secret for the systems of operators.
+        .with("ADMIN_URL", format!("http://{}", started.admin))
+        .with("ADMIN_KEY", admin_key)
         // Settings of the services again.
         .with("DATABASE_URL", &settings.database_url)
-        .with("FETCH_WAIT_MAX_MS", settings.fetch_wait_max_ms.to_string())
-        .with("NO_CLICKS", settings.clicks.no_clicks.to_string())
+        .with(
+            "KAFKA_FETCH_WAIT_MAX_MS",
+            settings.kafka_fetch_wait_max_ms.to_string(),
+        )
+        .with("CLICKS", settings.clicks.clicks.to_string())
         // Addresses for operators.
         .with(
             "COMMAND_METRICS_URL",
@@ -210,10 +220,6 @@ fn environment(
         .with(
             "PROJECTOR_METRICS_URL",
             RunningServices::metrics_url(started.projector_internal),
-        )
-        .with(
-            "CONSOLE_URL",
-            format!("http://{}", started.projector_internal),
         )
         .with(
             "QUERY_METRICS_URL",
@@ -252,8 +258,8 @@ fn welcome(
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("linkledger");
     let data_dir = folder.data_dir_argument();
-    let demo = match get("NO_CLICKS") {
-        "true" => String::new(),
+    let demo = match get("CLICKS") {
+        "off" => String::new(),
         _ => format!("See charts of made-up clicks:\n\n{program} demo{data_dir}\n\n"),
     };
     let mut text = String::new();
@@ -270,7 +276,7 @@ fn welcome(
 API           {api}
 Your links    {api}/console/
 Short links   {short}
-Console       {console}
+Operators     {operators}, with ADMIN_KEY of the settings
 API key       {key}
 Kafka         {kafka}
 Settings      {env}
@@ -287,7 +293,7 @@ List your links from another shell:
 {demo}ready",
         api = get("API_URL"),
         short = get("SHORT_URL"),
-        console = get("CONSOLE_URL"),
+        operators = get("ADMIN_URL"),
         key = get("API_KEY"),
         kafka = get("KAFKA_BROKERS"),
         env = EnvironmentFile::path(folder).display(),

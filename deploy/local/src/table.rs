@@ -3,6 +3,7 @@
 
 use console::{measure_text_width, truncate_str};
 use linkledger_core::printable::printable;
+use serde_json::Value;
 
 /// Gap between two columns.
 const GAP: &str = "  ";
@@ -153,6 +154,15 @@ pub(crate) fn short_time(instant: &str) -> String {
     match instant.split_once('.') {
         Some((seconds, fraction)) if fraction.ends_with('Z') => format!("{seconds}Z"),
         _ => instant.to_owned(),
+    }
+}
+
+/// Returns a value of a JSON document as text. Texts have no quotes; null is a hyphen.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }
 

@@ -8,6 +8,8 @@ import uuid
 from .links import FOREVER, can_cause, next_state
 
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+# Events by which accounts and their keys are made before the run.
+SET_UP_EVENTS = ("AccountCreated", "ApiKeyIssued")
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
 # A line of the console consumer's log, which it prints between or inside of records.
 CONSUMER_LOG = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} (?:WARN|ERROR|INFO) [^\n]*\n")
@@ -87,7 +89,7 @@ class Evidence:
         return found
 
     def causes_of_events(self):
-        """Returns of each event the requests that can have caused the event, by event id; a charge has none."""
+        """Returns the requests that can have caused each event, by event id: none for a charge or the set-up."""
         creates, changes, deletes, commands = (collections.defaultdict(list) for _ in range(4))
         for operation in self.of["create"]:
             creates[operation["account"], operation["sent"]["destination_url"]].append(operation)
@@ -106,7 +108,7 @@ class Evidence:
                 found[event["id"]] = deletes[link]
             elif kind in LINK_EVENTS and payload.get("by") == "owner" or kind.endswith("Changed"):
                 found[event["id"]] = [it for it in changes[link] if can_cause(it["sent"], event)]
-            elif kind != "CreditsCharged":
+            elif kind not in ("CreditsCharged", *SET_UP_EVENTS):
                 found[event["id"]] = commands[payload["reason"]]
         return found
 

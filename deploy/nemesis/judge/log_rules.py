@@ -47,7 +47,7 @@ def balances_are_sums(evidence):
             amount = event["payload"].get("amount")
             if amount is None:
                 continue
-            balance += -amount if event["type"] == "CreditsCharged" else amount
+            balance += -amount if event["type"] in ("CreditsCharged", "CreditsRevoked") else amount
             if balance < 0 or event["payload"]["balance_after"] != balance:
                 yield f"{account} has {balance} after {event['id']}, which says {event['payload']['balance_after']}"
         if row["balance"] != balance:

@@ -22,7 +22,7 @@ ANSWERS = {
     "get": {(200, None), MISSING, SUSPENDED, BEHIND},
     "redirect": {(302, None), (410, "short_link_gone"), MISSING, BEHIND},
     "list": {(200, None), SUSPENDED, BEHIND},
-    "credits": {(200, None), SUSPENDED, BEHIND},
+    "credits": {(200, None), BEHIND},
     "clicks": {(200, None)},
 }
 # Time before a kill in which a click may not be a record yet.

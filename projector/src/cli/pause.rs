@@ -1,4 +1,4 @@
-//! `pause` and `resume`: stop and continue projections, and the counting of clicks.
+//! `pause` and `resume`: stop and continue projections, and the aggregation of clicks.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -8,17 +8,17 @@ use serde::Serialize;
 use super::Options;
 use crate::{
     cli::OperatorArgs,
-    operations::pause::{self, PauseChange, PauseTarget, Paused},
+    operations::pause::{self, FollowerName, PauseChange, Paused},
 };
 
 /// Arguments of `pause` and `resume`.
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// Projection, or the counting of clicks.
+    /// Projection, or the aggregation of clicks.
     #[arg(required_unless_present = "all")]
-    target: Option<PauseTarget>,
-    /// Every projection, and the counting of clicks.
-    #[arg(long, conflicts_with = "target")]
+    follower: Option<FollowerName>,
+    /// Every projection, and the aggregation of clicks.
+    #[arg(long, conflicts_with = "follower")]
     all: bool,
     #[command(flatten)]
     operator: OperatorArgs,
@@ -26,56 +26,56 @@ pub struct Pause {
     options: Options,
 }
 
-/// Targets after the command, or after a dry run as they would be.
+/// Followers after the command, or after a dry run as they would be.
 #[derive(Serialize)]
 struct AllPaused {
     dry_run: bool,
-    targets: Vec<Paused>,
+    followers: Vec<Paused>,
 }
 
 pub(super) async fn run(command: Pause, change: PauseChange) -> anyhow::Result<()> {
     let pool = command.options.databases().await?.read;
-    let targets = command
-        .target
-        .map_or(PauseTarget::ALL.to_vec(), |it| vec![it]);
+    let followers = command
+        .follower
+        .map_or(FollowerName::ALL.to_vec(), |it| vec![it]);
     let OperatorArgs {
         dry_run, reason, ..
     } = &command.operator;
     let dry_run = *dry_run;
-    let targets: Vec<Paused> = if dry_run {
-        let paused = pause::paused(&pool, &targets).await;
+    let followers: Vec<Paused> = if dry_run {
+        let paused = pause::paused(&pool, &followers).await;
         let paused = paused.context("cannot read what is paused")?;
-        let changes = paused.into_iter().map(|(target, paused_at)| Paused {
-            target,
+        let changes = paused.into_iter().map(|(follower, paused_at)| Paused {
+            follower,
             is_changed: paused_at.is_some() != (change == PauseChange::Pause),
             paused_at,
         });
         changes.collect()
     } else {
         let operator = command.operator.operator();
-        pause::change(&pool, &targets, change, &operator, reason.as_deref()).await?
+        pause::change(&pool, &followers, change, &operator, reason.as_deref()).await?
     };
-    let lines = targets.iter().map(|it| text_of(*it, change, dry_run));
+    let lines = followers.iter().map(|it| text_of(*it, change, dry_run));
     let text = lines.collect::<Vec<_>>().join("\n");
-    let paused = AllPaused { dry_run, targets };
+    let paused = AllPaused { dry_run, followers };
     command.options.print(&paused, &text)
 }
 
 fn text_of(paused: Paused, change: PauseChange, dry_run: bool) -> String {
-    let target = paused.target.name();
+    let follower = paused.follower.name();
     let since = paused.paused_at.map(timestamp::format).unwrap_or_default();
     match (change, paused.is_changed, dry_run) {
         (PauseChange::Pause, true, false) => format!(
-            "`{target}` is paused, and its last batch is finished; `projector resume {target}` resumes it"
+            "`{follower}` is paused, and its last batch is finished; `projector resume {follower}` resumes it"
         ),
-        (PauseChange::Resume, true, false) => format!("`{target}` continues within a second"),
-        (PauseChange::Pause, true, true) => format!("`{target}` would be paused"),
+        (PauseChange::Resume, true, false) => format!("`{follower}` continues within a second"),
+        (PauseChange::Pause, true, true) => format!("`{follower}` would be paused"),
         (PauseChange::Resume, true, true) => {
-            format!("`{target}`, paused since {since}, would continue")
+            format!("`{follower}`, paused since {since}, would continue")
         }
         (PauseChange::Pause, false, _) => {
-            format!("`{target}` has been paused since {since} already")
+            format!("`{follower}` has been paused since {since} already")
         }
-        (PauseChange::Resume, false, _) => format!("`{target}` is not paused"),
+        (PauseChange::Resume, false, _) => format!("`{follower}` is not paused"),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     cli::OperatorArgs,
     operations::{
         audit::{self, OperationOutcome, hold},
-        figures::counted,
+        number_format::counted,
         rebuild::{
             self, CONNECTIONS_MAX, RebuildReport, RebuildSettings, generation, is_paused, plan,
             rollback,

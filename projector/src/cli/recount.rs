@@ -19,12 +19,12 @@ use crate::{
 
 /// Arguments of `recount`.
 #[derive(Debug, Args)]
-#[command(mut_arg("no_clicks", |argument| argument.hide(true)))]
+#[command(mut_arg("clicks", |argument| argument.hide(true)))]
 pub struct RecountClicks {
     /// Time, such as 2026-11-01 or 2026-11-01T09:00:00Z: its UTC day and all days after are counted again.
     #[arg(long, value_name = "TIME", value_parser = first_day)]
     from: Date,
-    /// Replace the figures even if clicks become fewer, because the topic lacks records or the figures had too
+    /// Replace the statistics even if clicks become fewer, because the topic lacks records or the statistics had too
     /// many.
     #[arg(long)]
     accept_fewer: bool,
@@ -52,7 +52,7 @@ fn first_day(text: &str) -> Result<Date, String> {
 impl RecountClicks {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let kafka = self.clicks.kafka(&self.kafka);
-        let kafka = kafka.context("clicks are switched off by --no-clicks: nothing is counted")?;
+        let kafka = kafka.context("clicks are switched off by --clicks off: nothing is counted")?;
         let options = &self.options;
         let databases = options.databases_of(SessionKind::Writer, CONNECTIONS_MAX);
         let databases = databases.await?;

@@ -63,8 +63,3 @@ impl ShowStatus {
         text::lines(status, screen, self.shards)
     }
 }
-
-/// Returns the text of a report without colours, of any width.
-pub(crate) fn plain_text(status: &StatusReport) -> String {
-    text::lines(status, Screen::PLAIN, false).join("\n")
-}

@@ -23,7 +23,7 @@ use crate::{
     cli::OperatorArgs,
     operations::{
         audit::{self, hold},
-        figures::{counted, grouped, per_second},
+        number_format::{counted, grouped, per_second},
         verify::{
             self, ComparedColumn, ComparedRow, GenerationTarget, RepairReport, SESSIONS,
             VerificationReport, VerifyFinding, outcome,

@@ -12,13 +12,13 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    position::{self, CountingPosition},
+    position::{self, AggregationPosition},
     rows,
 };
 use crate::pipeline::retry::is_refusal;
 
 /// Counts the first records of a partition within the limits. Returns `None` and writes no row if the stored
-/// position is different, moved by a second process, or if an operator has paused the counting.
+/// position is different, moved by a second process, or if an operator has paused the aggregation.
 ///
 /// # Errors
 /// Returns an error if the database fails. The outcome of the commit may be unknown then; the
@@ -26,7 +26,7 @@ use crate::pipeline::retry::is_refusal;
 pub(super) async fn count<'a>(
     pool: &PgPool,
     partition: u8,
-    position: &CountingPosition,
+    position: &AggregationPosition,
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
     limits: &mut TallyLimits,
 ) -> sqlx::Result<Option<Tally>> {
@@ -50,9 +50,10 @@ pub(super) async fn count<'a>(
     Ok(Some(tally))
 }
 
-/// Adds the figures of the first records within the limits, and returns their tally. `sequences` are the counted ones of
-/// the recorders; `now` is the instant of the count. What the database refuses is halved, down to the one record that is
-/// refused: that record is counted as unreadable. The limits stay halved, because refused records tend to be neighbours.
+/// Adds the statistics of the first records within the limits, and returns their tally. `sequences` are the counted
+/// ones of the recorders; `now` is the instant of the count. What the database refuses is halved, down to the one
+/// record that is refused: that record is counted as unreadable. The limits stay halved, because refused records tend
+/// to be neighbours.
 pub(super) async fn add_first_in_tx<'a>(
     tx: &mut PgConnection,
     partition: u8,
@@ -63,7 +64,7 @@ pub(super) async fn add_first_in_tx<'a>(
     loop {
         let tally = Tally::of(records.clone(), sequences.clone(), now, *limits);
         let mut savepoint = tx.begin().await?;
-        let added = rows::add_in_tx(&mut savepoint, partition, &tally.figures).await;
+        let added = rows::add_in_tx(&mut savepoint, partition, &tally.statistics).await;
         let error = match added {
             Ok(()) => {
                 savepoint.commit().await?;

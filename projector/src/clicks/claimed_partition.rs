@@ -7,7 +7,7 @@ use rdkafka::Offset;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::{position::CountingPosition, topic_ends::PartitionEnds};
+use super::{position::AggregationPosition, topic_ends::PartitionEnds};
 use crate::pipeline::retry::Backoff;
 
 /// Bounds of a transaction: it stays below the timeout of a statement, and below the memory of a batch.
@@ -19,7 +19,7 @@ pub(super) const LIMITS_MAX: TallyLimits = TallyLimits {
 /// A partition that the process counts.
 pub(super) struct ClaimedPartition {
     /// Position as stored, except for the instant of the last batch.
-    pub(super) position: CountingPosition,
+    pub(super) position: AggregationPosition,
     /// Offset up to which every record is counted, in the topic that exists now; `position` may still be
     /// that of a deleted topic.
     pub(super) counted: i64,
@@ -47,7 +47,7 @@ pub(super) struct ClaimedPartition {
 
 impl ClaimedPartition {
     /// Returns the state at a stored position.
-    pub(super) fn at(position: CountingPosition) -> Self {
+    pub(super) fn at(position: AggregationPosition) -> Self {
         Self {
             counted: position.next_offset,
             expected_at: (position.next_offset > 0).then_some(position.next_offset - 1),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn partition_at(next_offset: i64) -> ClaimedPartition {
-        ClaimedPartition::at(CountingPosition {
+        ClaimedPartition::at(AggregationPosition {
             next_offset,
             last_record_id: (next_offset > 0).then(|| "last".to_owned()),
             counted_at: None,

@@ -1,5 +1,5 @@
-//! Consumer of the counting: fetches the partitions of the shards that this process has claimed, each from its position in
-//! Postgres.
+//! Consumer of the aggregation: fetches the partitions of the shards that this process has claimed, each from its
+//! position in Postgres.
 
 pub(super) mod record;
 
@@ -22,7 +22,7 @@ pub(super) const FETCHED_AHEAD_KIB: &str = "8192";
 /// Rights that the Kafka user of the projector needs.
 const RIGHTS: &str = "Read and Describe on the topic of clicks, and Read on the group";
 
-/// The consumer of the counting.
+/// The consumer of the aggregation.
 pub(super) struct ClickConsumer {
     /// Client, which requests on other threads share.
     pub(super) inner: Arc<KafkaClient>,

@@ -1,7 +1,7 @@
 //! Housekeeping of the tables of clicks: creates partitions of tables early, drops expired ones, keeps the salts of
 //! the present days, and prunes recorders and their sequences.
 //!
-//! A failed step is retried within a minute. Meanwhile, the counting creates missing partitions itself.
+//! A failed step is retried within a minute. Meanwhile, the aggregation creates missing partitions itself.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ pub async fn keep(
     let mut sequences_pruned_at: Option<Instant> = None;
     while periodic.is_due().await {
         let mut is_sound = true;
-        if !clicks.no_clicks {
+        if clicks.are_on() {
             is_sound &= attempt("create the salts of visitors", create_salts(&pool)).await;
             is_sound &= attempt("create partitions", create_ahead(&pool)).await;
         }
@@ -144,7 +144,7 @@ pub async fn delete_salts(pool: &PgPool) -> sqlx::Result<()> {
 
 /// Deletes recorders that have ended or are dead for a day, if the topic has been read since.
 /// Recorders whose last records were lost stay for 800 days, as their sequences do: the last heartbeat is the
-/// only trace of the loss. The last recorder stays: without living recorders, figures are complete until its
+/// only trace of the loss. The last recorder stays: without living recorders, statistics are complete until its
 /// last sign. Returns the number of deleted recorders.
 ///
 /// # Errors

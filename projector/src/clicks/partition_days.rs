@@ -1,4 +1,4 @@
-//! Days of which the tables of figures have partitions.
+//! Days of which the tables of statistics have partitions.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 /// Position in a partition, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountingPosition {
+pub struct AggregationPosition {
     /// Offset of the next record.
     pub next_offset: i64,
     /// `ce_id` of the record before.
@@ -24,14 +24,14 @@ pub struct CountingPosition {
 /// Returns an error if the database fails.
 pub async fn read_all(
     executor: impl PgExecutor<'_>,
-) -> sqlx::Result<BTreeMap<u8, CountingPosition>> {
+) -> sqlx::Result<BTreeMap<u8, AggregationPosition>> {
     let rows = sqlx::query!(
         "SELECT partition, next_offset, last_record_id, counted_at, paused_at FROM clicks.positions"
     )
     .fetch_all(executor)
     .await?;
     let positions = rows.into_iter().filter_map(|row| {
-        let position = CountingPosition {
+        let position = AggregationPosition {
             next_offset: row.next_offset,
             last_record_id: row.last_record_id,
             counted_at: row.counted_at,
@@ -56,7 +56,7 @@ pub(crate) async fn lock_all_in_tx(tx: &mut PgConnection) -> sqlx::Result<Offset
     rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
 }
 
-/// Pauses or resumes the counting in all partitions, whose rows the caller has locked.
+/// Pauses or resumes the aggregation in all partitions, whose rows the caller has locked.
 pub(crate) async fn set_paused_in_tx(tx: &mut PgConnection, is_paused: bool) -> sqlx::Result<()> {
     sqlx::query!(
         "UPDATE clicks.positions SET paused_at = CASE WHEN $1 THEN now() END
@@ -69,12 +69,12 @@ pub(crate) async fn set_paused_in_tx(tx: &mut PgConnection, is_paused: bool) -> 
 }
 
 /// Locks the row of a position, and returns the begin of the transaction. Returns `None` if the stored position
-/// is different, or the counting is paused. A locked row, as by a recount, is an error at once: the other
+/// is different, or the aggregation is paused. A locked row, as by a recount, is an error at once: the other
 /// partitions do not wait.
 pub(crate) async fn lock_in_tx(
     tx: &mut PgConnection,
     partition: u8,
-    position: &CountingPosition,
+    position: &AggregationPosition,
 ) -> sqlx::Result<Option<OffsetDateTime>> {
     sqlx::query_scalar!(
         r#"

@@ -1,11 +1,11 @@
-//! Recount: the figures of all UTC days since one day, made again from the topic in one transaction.
+//! Recount: the statistics of all UTC days since one day, made again from the topic in one transaction.
 //!
-//! The transaction locks all positions, so nothing else writes figures meanwhile, and readers see the old figures
-//! until the commit. Positions and sequences stay: the counting waits, and continues after the commit where it was.
+//! The transaction locks all positions, so nothing else writes statistics meanwhile, and readers see the old statistics
+//! until the commit. Positions and sequences stay: the aggregation waits, and continues after the commit where it was.
 //! Repeats within the topic are dropped by sequences in memory.
 
-mod figures;
 mod plan;
+mod statistics;
 mod topic;
 
 use anyhow::bail;
@@ -38,12 +38,12 @@ const BEGIN: &str = "BEGIN; \
                      SET LOCAL lock_timeout = '30s'; \
                      SET LOCAL client_connection_check_interval = '2s'";
 
-/// Figures that are counted again.
+/// Statistics that are counted again.
 #[derive(Debug, Clone, Copy)]
 pub struct RecountScope {
     /// First UTC day.
     pub from: Date,
-    /// True if figures with fewer clicks than before are accepted.
+    /// True if statistics with fewer clicks than before are accepted.
     pub accepts_fewer: bool,
 }
 
@@ -54,9 +54,9 @@ pub struct Recounted {
     pub records: u64,
     /// Records of them with clicks of the days, repeats included.
     pub records_of_days: u64,
-    /// Clicks of the replaced figures.
+    /// Clicks of the replaced statistics.
     pub clicks_before: i64,
-    /// Clicks of the new figures.
+    /// Clicks of the new statistics.
     pub clicks: i64,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Recount<'a> {
         })
     }
 
-    /// Reads the records, and returns their numbers, and the clicks of the figures. Changes nothing.
+    /// Reads the records, and returns their numbers, and the clicks of the statistics. Changes nothing.
     ///
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
@@ -115,13 +115,13 @@ impl<'a> Recount<'a> {
     /// Returns [`RecountRefusal::InProgress`], or an error of the database.
     pub async fn begin(&self) -> anyhow::Result<PoolTransaction> {
         let mut tx = PoolTransaction::begin_with(self.pool, BEGIN).await?;
-        if !figures::try_lock_in_tx(&mut tx).await? {
+        if !statistics::try_lock_in_tx(&mut tx).await? {
             bail!(RecountRefusal::InProgress);
         }
         Ok(tx)
     }
 
-    /// Replaces the figures within a transaction of [`Self::begin`], which the caller commits.
+    /// Replaces the statistics within a transaction of [`Self::begin`], which the caller commits.
     ///
     /// # Errors
     /// Returns [`RecountRefusal`], or an error of the database or of Kafka.
@@ -132,14 +132,14 @@ impl<'a> Recount<'a> {
             clicks_before: before.values().sum(),
             ..Recounted::default()
         };
-        figures::delete_in_tx(tx, self.scope.from).await?;
-        figures::set_scans_in_tx(tx, false).await?;
+        statistics::delete_in_tx(tx, self.scope.from).await?;
+        statistics::set_scans_in_tx(tx, false).await?;
         for range in &ranges {
             self.read(range, Some((&mut *tx, now)), &mut recounted)
                 .await?;
         }
-        figures::set_scans_in_tx(tx, true).await?;
-        let after = figures::clicks_by_partition(tx, self.scope.from).await?;
+        statistics::set_scans_in_tx(tx, true).await?;
+        let after = statistics::clicks_by_partition(tx, self.scope.from).await?;
         if !self.scope.accepts_fewer {
             ensure_not_fewer(self.scope.from, &before, &after)?;
         }
@@ -148,7 +148,7 @@ impl<'a> Recount<'a> {
         Ok(recounted)
     }
 
-    /// Returns the records to read, and the clicks of the figures by partition.
+    /// Returns the records to read, and the clicks of the statistics by partition.
     async fn plan(
         &self,
         session: &mut PgConnection,
@@ -156,15 +156,16 @@ impl<'a> Recount<'a> {
         plan::ensure_countable(self.scope.from, position::clock(self.pool).await?)?;
         let positions = position::read_all(&mut *session).await?;
         let ranges = plan::plan(&self.reader, &positions, self.scope).await?;
-        figures::set_scans_in_tx(session, true).await?;
-        let before = figures::clicks_by_partition(session, self.scope.from).await?;
+        statistics::set_scans_in_tx(session, true).await?;
+        let before = statistics::clicks_by_partition(session, self.scope.from).await?;
         let records: u64 = ranges.iter().map(PartitionRange::records).sum();
         self.progress.enter("counting again", records, "records");
         Ok((ranges, before))
     }
 
     /// Reads the records of a partition, adds their numbers, and counts them in the transaction that began at the given
-    /// instant, if there is one. Reads to the end of the topic: a counting must not drop later clicks that the recount has deleted.
+    /// instant, if there is one. Reads to the end of the topic: an aggregation must not drop later clicks that the
+    /// recount has deleted.
     async fn read(
         &mut self,
         range: &PartitionRange,
@@ -219,7 +220,7 @@ async fn ensure_days(
     Ok(())
 }
 
-/// Ensures that the counting will count the clicks of later records. The counting skips a
+/// Ensures that the aggregation will count the clicks of later records. The aggregation skips a
 /// sequence that it has counted from an earlier topic; a click whose sequence the recount has not counted would be
 /// lost.
 async fn ensure_new_in_tx(
@@ -251,7 +252,7 @@ fn keep_clicks_since(from: Date, records: &mut [PartitionRecord]) {
     }
 }
 
-/// Ensures that no partition of the topic has fewer clicks than the figures had.
+/// Ensures that no partition of the topic has fewer clicks than the statistics had.
 fn ensure_not_fewer(
     from: Date,
     before: &BTreeMap<i16, i64>,

@@ -1,4 +1,4 @@
-//! The loop of the counting: receives records, counts them in batches, and reports how far the topic is counted.
+//! The loop of the aggregation: receives records, counts them in batches, and reports how far the topic is counted.
 
 mod partitions;
 mod topic_end;
@@ -16,17 +16,14 @@ use linkledger_core::clock::{SetBackWatch, SystemClock};
 use linkledger_event_store::{errors, time_limit::within};
 use linkledger_service::{
     databases::Databases,
-    metrics::{
-        CLICK_BATCHES_TOTAL, CLICK_ROWS_WRITTEN_TOTAL, CLICKS_COUNTED_TOTAL, CLICKS_LAG_RECORDS,
-        CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL,
-    },
+    metrics::{CLICKS_LAG_RECORDS, CLICKS_MISSING_TOTAL, CLICKS_UNREADABLE_TOTAL},
 };
 use metrics::{counter, gauge};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    BATCH_INTERVAL, CountingEnd, batch,
+    AggregationEnd, BATCH_INTERVAL, batch,
     claimed_partition::ClaimedPartition,
     consumer::ClickConsumer,
     partition_days::{PartitionDays, days_of},
@@ -47,15 +44,15 @@ const TOO_LONG: [&str; 2] = ["57014", "25P03"];
 /// Interval at which the same failure is logged again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The counting in the shards that this process has claimed: the partitions of clicks with their numbers.
-pub struct CountingLoop {
+/// The aggregation in the shards that this process has claimed: the partitions of clicks with their numbers.
+pub struct AggregationLoop {
     log: PgPool,
     pool: PgPool,
     consumer: ClickConsumer,
     claimed: ClaimedShards,
-    /// Claimed partitions; `None` while the position is not read, or the counting is paused.
+    /// Claimed partitions; `None` while the position is not read, or the aggregation is paused.
     partitions: BTreeMap<u8, Option<ClaimedPartition>>,
-    /// Partitions whose counting was paused when their positions were read.
+    /// Partitions whose aggregation was paused when their positions were read.
     paused: BTreeSet<u8>,
     days: PartitionDays,
     requests: TopicEndsRequests,
@@ -64,12 +61,12 @@ pub struct CountingLoop {
     warned_at: Option<Instant>,
     warned_of_records_at: Option<Instant>,
     is_ending_at_topic_end: bool,
-    /// Ends that must be reached before the counting ends.
+    /// Ends that must be reached before the aggregation ends.
     last_ends: Option<TopicEnds>,
 }
 
-impl CountingLoop {
-    /// Returns a counting that has not begun.
+impl AggregationLoop {
+    /// Returns an aggregation that has not begun.
     ///
     /// # Errors
     /// Returns an error if the Kafka client refuses the settings.
@@ -101,14 +98,14 @@ impl CountingLoop {
     /// # Errors
     /// Returns an error if the Kafka client has failed for good, the wall clock was set back, or the client
     /// has lost its brokers: the supervisor starts a new loop at the stored positions.
-    pub async fn run(mut self, end: CountingEnd) -> anyhow::Result<()> {
+    pub async fn run(mut self, end: AggregationEnd) -> anyhow::Result<()> {
         let result = self.run_until(&end).await;
         gauge!(CLICKS_LAG_RECORDS).set(0.0);
         self.consumer.close().await;
         result
     }
 
-    async fn run_until(&mut self, end: &CountingEnd) -> anyhow::Result<()> {
+    async fn run_until(&mut self, end: &AggregationEnd) -> anyhow::Result<()> {
         while !end.now.is_cancelled() && !self.has_reached_end_of_topic() {
             if end.at_end_of_topic.is_cancelled() && !self.is_ending_at_topic_end {
                 self.is_ending_at_topic_end = true;
@@ -167,7 +164,7 @@ impl CountingLoop {
     }
 
     /// Counts a batch of each partition that is due.
-    async fn count_due(&mut self, end: &CountingEnd) {
+    async fn count_due(&mut self, end: &AggregationEnd) {
         let (interval, now) = (self.interval(), Instant::now());
         let due = self.partitions.iter().filter(|(_, partition)| {
             let due_at = partition.as_ref().and_then(|it| it.due_at(interval));
@@ -207,11 +204,8 @@ impl CountingLoop {
 
     fn report_counted(&mut self, number: u8, tally: &Tally) {
         let missing = tally.sequences.missing();
-        counter!(CLICK_BATCHES_TOTAL).increment(1);
-        counter!(CLICKS_COUNTED_TOTAL).increment(tally.clicks);
         counter!(CLICKS_UNREADABLE_TOTAL).increment(tally.unreadable);
         counter!(CLICKS_MISSING_TOTAL).increment(missing);
-        counter!(CLICK_ROWS_WRITTEN_TOTAL).increment(tally.figures.rows() as u64);
         let has_warned = self.warned_of_records_at;
         let is_due = has_warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
         if is_due && (tally.unreadable > 0 || missing > 0) {
@@ -276,8 +270,8 @@ async fn count_first(
     let (records, limits) = (&partition.queue, &mut partition.limits);
     let clicked_on = days_of(records.iter().take(limits.records_max));
     within(BATCH_TIME_MAX, days.ensure(pool, clicked_on)).await?;
-    let counting = batch::count(pool, number, &partition.position, records, limits);
-    within(BATCH_TIME_MAX, counting).await
+    let aggregation = batch::count(pool, number, &partition.position, records, limits);
+    within(BATCH_TIME_MAX, aggregation).await
 }
 
 /// Returns true if a smaller batch may succeed: a statement, a pause between two statements, or the whole batch has

@@ -34,7 +34,7 @@ pub(super) struct PartitionEnds {
 pub(super) struct TopicEnds {
     /// Instant before the request, by the clock of the database.
     pub(super) at: OffsetDateTime,
-    /// Offset of each partition up to which the counting had counted before the request.
+    /// Offset of each partition up to which the aggregation had counted before the request.
     pub(super) counted: BTreeMap<u8, i64>,
     /// Begins and ends of the partitions.
     pub(super) ends: BTreeMap<u8, PartitionEnds>,

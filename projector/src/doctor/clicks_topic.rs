@@ -25,7 +25,7 @@ pub(super) async fn examine(config: &Config) -> Finding {
         Ok(partitions) => judge(config.clicks.clicks_topic.as_str(), partitions),
         Err(error) => {
             let remedy =
-                "start the broker, or correct the settings of Kafka; without clicks: --no-clicks";
+                "start the broker, or correct the settings of Kafka; without clicks: --clicks off";
             let is = format!("cannot be read: {error:#}");
             Finding::new(CHECK, Severity::Warning, is, remedy)
         }
@@ -38,7 +38,7 @@ fn judge(topic: &str, partitions: usize) -> Finding {
             CHECK,
             Severity::Warning,
             format!("`{topic}` does not exist"),
-            format!("create it with {CLICK_PARTITIONS} partitions; or set --no-clicks"),
+            format!("create it with {CLICK_PARTITIONS} partitions; or set --clicks off"),
         ),
         right if right == usize::from(CLICK_PARTITIONS) => {
             Finding::ok(CHECK, format!("`{topic}` has {right} partitions"))

@@ -59,7 +59,7 @@ pub struct OperatorCommand<'a> {
     pub name: &'static str,
     /// Projections changed as a whole; may be empty.
     pub projections: &'a [Projection],
-    /// Changed account or generation; first day of a recount; `clicks`, if their counting is paused or resumed.
+    /// Changed account or generation; first day of a recount; `clicks`, if their aggregation is paused or resumed.
     pub subject: Option<&'a str>,
     /// Name of the operator.
     pub operator: &'a str,

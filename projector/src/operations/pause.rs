@@ -1,4 +1,4 @@
-//! Pause and resume of a projection, or of the counting of clicks.
+//! Pause and resume of a projection, or of the aggregation of clicks.
 //!
 //! [`crate::pipeline::checkpoint::pause`] explains how a pause reaches every process; the positions of clicks work alike.
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
+use utoipa::ToSchema;
 
 use crate::{
     clicks::position,
@@ -29,22 +30,22 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 linkledger_core::named_enum! {
-    /// Target of a pause: a projection, or the counting of clicks.
-    #[derive(Serialize, ValueEnum)]
+    /// Follower that can be paused: a projection, or the aggregation of clicks.
+    #[derive(Serialize, ToSchema, ValueEnum)]
     #[serde(rename_all = "snake_case")]
-    pub enum PauseTarget {
+    pub enum FollowerName {
         /// Balance of an account and the entries of its ledger.
         Credits = "credits",
         /// List of an account's links, and a link by its id.
         Links = "links",
         /// Target of a short link, by its slug.
         Redirects = "redirects",
-        /// Figures of clicks.
+        /// Statistics of clicks.
         Clicks = "clicks",
     }
 }
 
-impl From<Projection> for PauseTarget {
+impl From<Projection> for FollowerName {
     fn from(projection: Projection) -> Self {
         match projection {
             Projection::Credits => Self::Credits,
@@ -57,9 +58,9 @@ impl From<Projection> for PauseTarget {
 linkledger_core::named_enum! {
     /// Change by an operator, by the name of the command.
     pub enum PauseChange {
-        /// The target stays at its position.
+        /// The follower stays at its position.
         Pause = "pause",
-        /// The target continues.
+        /// The follower continues.
         Resume = "resume",
     }
 }
@@ -73,29 +74,31 @@ impl PauseChange {
     }
 }
 
-/// State of a target after a pause or a resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// State of a follower after a pause or a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Follower)]
 pub struct Paused {
-    /// Target of the state.
-    pub target: PauseTarget,
+    /// Name of the follower.
+    pub follower: FollowerName,
     /// True if the command changed the state.
     pub is_changed: bool,
-    /// Start of the pause; `None` if not paused.
+    /// Start of the pause; null if not paused.
+    #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
 }
 
-/// Returns the start of each target's pause; `None` if a shard or a partition of the target is not paused.
+/// Returns the start of each follower's pause; `None` if a shard or a partition of the follower is not paused.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn paused(
     executor: impl PgExecutor<'_>,
-    targets: &[PauseTarget],
-) -> sqlx::Result<Vec<(PauseTarget, Option<OffsetDateTime>)>> {
+    followers: &[FollowerName],
+) -> sqlx::Result<Vec<(FollowerName, Option<OffsetDateTime>)>> {
     let rows = sqlx::query!(
         r#"
-        SELECT projection AS "target!", CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
+        SELECT projection AS "follower!", CASE WHEN count(paused_at) = count(*) THEN min(paused_at) END AS paused_at
         FROM read_model.checkpoints
         WHERE role = 'live'
         GROUP BY projection
@@ -106,21 +109,21 @@ pub async fn paused(
     )
     .fetch_all(executor)
     .await?;
-    let paused_at = |target: &PauseTarget| {
-        let row = rows.iter().find(|row| row.target == target.name());
-        (*target, row.and_then(|row| row.paused_at))
+    let paused_at = |follower: &FollowerName| {
+        let row = rows.iter().find(|row| row.follower == follower.name());
+        (*follower, row.and_then(|row| row.paused_at))
     };
-    Ok(targets.iter().map(paused_at).collect())
+    Ok(followers.iter().map(paused_at).collect())
 }
 
-/// Pauses or resumes the targets, and records the command if a target changed. Returns after the commit, when the last
+/// Pauses or resumes the followers, and records the command if a follower changed. Returns after the commit, when the last
 /// batches are finished.
 ///
 /// # Errors
 /// Returns an error if the database fails, or a batch or a recount does not end in time.
 pub async fn change(
     pool: &PgPool,
-    targets: &[PauseTarget],
+    followers: &[FollowerName],
     change: PauseChange,
     operator: &str,
     reason: Option<&str>,
@@ -135,9 +138,9 @@ pub async fn change(
     let give_up_at = Instant::now() + PATIENCE;
     let mut backoff = Backoff::default();
     loop {
-        let changed = try_change(pool, targets, command, change).await;
-        let names: Vec<_> = targets.iter().map(|it| it.name()).collect();
-        let hint = if targets.contains(&PauseTarget::Clicks) {
+        let changed = try_change(pool, followers, command, change).await;
+        let names: Vec<_> = followers.iter().map(|it| it.name()).collect();
+        let hint = if followers.contains(&FollowerName::Clicks) {
             " (does a recount run?)"
         } else {
             ""
@@ -154,42 +157,42 @@ pub async fn change(
 
 async fn try_change(
     pool: &PgPool,
-    targets: &[PauseTarget],
+    followers: &[FollowerName],
     command: OperatorCommand<'_>,
     change: PauseChange,
 ) -> sqlx::Result<Vec<Paused>> {
-    let projections = projections(targets);
+    let projections = projections(followers);
     let mut tx = PoolTransaction::begin(pool).await?;
-    if targets.contains(&PauseTarget::Clicks) {
+    if followers.contains(&FollowerName::Clicks) {
         // First, since a recount may hold them for long: the projections do not wait with this transaction.
         position::lock_all_in_tx(&mut tx).await?;
     }
     lock_in_tx(&mut tx, &projections).await?;
-    let before = paused(&mut *tx, targets).await?;
+    let before = paused(&mut *tx, followers).await?;
     let is_paused = change == PauseChange::Pause;
     set_in_tx(&mut tx, &projections, is_paused).await?;
-    if targets.contains(&PauseTarget::Clicks) {
+    if followers.contains(&FollowerName::Clicks) {
         position::set_paused_in_tx(&mut tx, is_paused).await?;
     }
-    let after = paused(&mut *tx, targets).await?;
+    let after = paused(&mut *tx, followers).await?;
     let states = before.into_iter().zip(after);
-    let states = states.map(|((target, before), (_, after))| Paused {
-        target,
+    let states = states.map(|((follower, before), (_, after))| Paused {
+        follower,
         is_changed: before.is_some() != after.is_some(),
         paused_at: after,
     });
     let states: Vec<Paused> = states.collect();
     let changed = states.iter().filter(|it| it.is_changed);
-    let changed: Vec<PauseTarget> = changed.map(|it| it.target).collect();
+    let changed: Vec<FollowerName> = changed.map(|it| it.follower).collect();
     record_in_tx(&mut tx, &changed, command, change).await?;
     tx.commit().await?;
     Ok(states)
 }
 
-/// Records the command for each changed target.
+/// Records the command for each changed follower.
 async fn record_in_tx(
     tx: &mut PgConnection,
-    changed: &[PauseTarget],
+    changed: &[FollowerName],
     command: OperatorCommand<'_>,
     change: PauseChange,
 ) -> sqlx::Result<()> {
@@ -202,9 +205,9 @@ async fn record_in_tx(
         };
         audit::record_in_tx(tx, &command, done, detail).await?;
     }
-    if changed.contains(&PauseTarget::Clicks) {
+    if changed.contains(&FollowerName::Clicks) {
         let command = OperatorCommand {
-            subject: Some(PauseTarget::Clicks.name()),
+            subject: Some(FollowerName::Clicks.name()),
             ..command
         };
         audit::record_in_tx(tx, &command, done, detail).await?;
@@ -212,7 +215,7 @@ async fn record_in_tx(
     Ok(())
 }
 
-fn projections(targets: &[PauseTarget]) -> Vec<Projection> {
-    let named = targets.iter().map(|it| Projection::of_name(it.name()));
+fn projections(followers: &[FollowerName]) -> Vec<Projection> {
+    let named = followers.iter().map(|it| Projection::of_name(it.name()));
     named.flatten().collect()
 }

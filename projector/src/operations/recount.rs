@@ -15,7 +15,7 @@ use crate::{
     clicks::recount::{Recount, RecountScope, Recounted},
     operations::{
         audit::{self, OperationOutcome, OperatorCommand},
-        figures::{counted, grouped},
+        number_format::{counted, grouped},
     },
     progress::ProgressReport,
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Longest wait for a rollback, which waits for the running statement.
 const ROLLBACK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Outcome of a failure before the commit.
-const UNCHANGED: &str = "the figures are as before";
+const UNCHANGED: &str = "the statistics are as before";
 
 /// Operator of a command, with the reason.
 pub type OperatorName<'a> = (&'a str, Option<&'a str>);
@@ -39,9 +39,9 @@ pub struct RecountReport {
     pub records: u64,
     /// Records of them with clicks of the days, repeats included.
     pub records_of_days: u64,
-    /// Clicks of the figures before, bots included.
+    /// Clicks of the statistics before, bots included.
     pub clicks_before: i64,
-    /// Clicks of the new figures; absent for a dry run.
+    /// Clicks of the new statistics; absent for a dry run.
     pub clicks: Option<i64>,
     /// Duration in seconds.
     pub seconds: f64,
@@ -50,7 +50,7 @@ pub struct RecountReport {
 /// Returns what a recount would count. Changes nothing.
 ///
 /// # Errors
-/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is found before the counting starts, or
+/// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal) that is found before the aggregation starts, or
 /// an error of the database or of Kafka.
 pub async fn preview(
     databases: &Databases,
@@ -70,8 +70,8 @@ pub async fn preview(
     })
 }
 
-/// Replaces the figures, and records the command, in one transaction, for which the counting waits. A failure or a signal
-/// before the commit changes nothing.
+/// Replaces the statistics, and records the command, in one transaction, for which the aggregation waits. A failure or
+/// a signal before the commit changes nothing.
 ///
 /// # Errors
 /// Returns a [`RecountRefusal`](crate::clicks::recount::RecountRefusal), or an error of the database or of Kafka.
@@ -156,13 +156,13 @@ impl fmt::Display for RecountReport {
         match self.clicks {
             None => write!(
                 f,
-                "The figures since {from} UTC have {before} clicks. {records} of the topic were read, {of_days} of \
-                 them with clicks since {from}: the figures would be deleted, and made again from those. Nothing \
+                "The statistics since {from} UTC have {before} clicks. {records} of the topic were read, {of_days} of \
+                 them with clicks since {from}: the statistics would be deleted, and made again from those. Nothing \
                  refuses it before the count."
             ),
             Some(clicks) => write!(
                 f,
-                "The figures since {from} UTC were counted again: {} clicks of {records} in {:.1} s; {before} \
+                "The statistics since {from} UTC were counted again: {} clicks of {records} in {:.1} s; {before} \
                  clicks before.",
                 grouped(clicks),
                 self.seconds

@@ -24,6 +24,7 @@ use linkledger_service::databases::Databases;
 use serde::{Serialize, Serializer};
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use self::{
     clicks::ClickStatus, projection::ProjectionStatus, relay::PublishingStatus,
@@ -32,16 +33,18 @@ use self::{
 use crate::{
     operations::{
         audit::{RecordedCommand, recorded, report::COMMANDS_MAX},
-        pause::PauseTarget,
+        pause::FollowerName,
         verify::outcome,
     },
     read_models::Projection,
 };
 
 /// State of the projections, of operators' commands and of the relay.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Status)]
 pub struct StatusReport {
     /// Time of reading.
+    #[schema(format = DateTime)]
     pub at: String,
     /// Epoch of the log.
     pub log_epoch: i32,
@@ -55,7 +58,8 @@ pub struct StatusReport {
     pub recent_operations: Vec<RecordedCommand>,
     /// State of publishing.
     pub relay: PublishingStatus,
-    /// Counting of clicks; null if its state cannot be read, which is a finding.
+    /// Aggregation of clicks; null if its state cannot be read, which is a finding.
+    #[schema(value_type = Option<ClickStatus>)]
     #[serde(serialize_with = "serialize_readable")]
     pub clicks: Result<ClickStatus, String>,
     /// Snapshots that keep Postgres from removing dead rows.
@@ -103,7 +107,7 @@ pub async fn collect(databases: &Databases) -> anyhow::Result<StatusReport> {
     if let Ok(clicks) = &mut clicks
         && clicks.paused_at.is_some()
     {
-        clicks.paused_by = operations::paused_by(PauseTarget::Clicks.name(), &recorded);
+        clicks.paused_by = operations::paused_by(FollowerName::Clicks.name(), &recorded);
     }
     let mut status = StatusReport {
         at: timestamp::format(SystemClock.now()),

@@ -16,15 +16,13 @@ use linkledger_core::{
 use linkledger_event_store::transaction::PoolTransaction;
 use sqlx::{PgConnection, PgPool};
 
-pub use self::{
-    isolate::isolate,
-    plan::{ApplyPlan, ApplySummary},
-};
+pub(crate) use self::plan::log_parked;
+pub use self::{isolate::isolate, plan::ApplyPlan};
 use crate::{
     pipeline::{
         checkpoint::{self, Checkpoint, CheckpointAdvance, Role},
         decode::BatchEvent,
-        parking::{ParkedAccount, table},
+        parking::{ParkedAccount, Parking, table},
     },
     read_models::{Creation, Rows, skipped::Skipped},
 };
@@ -103,8 +101,8 @@ pub enum ApplyConflict {
     ProjectionPaused,
 }
 
-/// Applies batches of different followers: generations with this role. Returns a conflict, and writes nothing, if another
-/// session has changed the state that the batches were read from.
+/// Applies batches of different followers: generations with this role. Returns the accounts that were parked; or a
+/// conflict, and writes nothing, if another session has changed the state that the batches were read from.
 ///
 /// # Errors
 /// Returns an error if the database fails, or refuses a row. After an error the outcome
@@ -113,7 +111,7 @@ pub async fn apply(
     pool: &PgPool,
     batches: &[ShardBatch],
     role: Role,
-) -> sqlx::Result<Result<ApplySummary, ApplyConflict>> {
+) -> sqlx::Result<Result<Vec<Parking>, ApplyConflict>> {
     let plan = ApplyPlan::of(batches);
     // Projected before the transaction begins: no lock is held while this process computes.
     let rows = Rows::of(&plan.applied);
@@ -130,7 +128,7 @@ pub async fn apply(
         Err(error) if is_duplicate(&error) => prepared.write(pool, Creation::Put).await?,
         written => written?,
     };
-    Ok(written.map(|()| ApplySummary::of(prepared.plan)))
+    Ok(written.map(|()| prepared.plan.parked))
 }
 
 /// The rows and the checkpoints that one transaction writes.

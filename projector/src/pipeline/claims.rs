@@ -90,7 +90,7 @@ impl Claims {
         self.owned.borrow().clone()
     }
 
-    /// Returns the shards that this process owns, for the counting of clicks: it has the same claims.
+    /// Returns the shards that this process owns, for the aggregation of clicks: it has the same claims.
     pub fn shards(&self) -> ClaimedShards {
         self.owned.subscribe()
     }

@@ -280,7 +280,7 @@ fn event_of(
 }
 
 fn client_of(settings: &Config) -> anyhow::Result<KafkaClient> {
-    let fetch_wait_max_ms = settings.fetch_wait_max_ms.to_string();
+    let kafka_fetch_wait_max_ms = settings.kafka_fetch_wait_max_ms.to_string();
     client(
         &settings.kafka,
         RIGHTS,
@@ -289,7 +289,7 @@ fn client_of(settings: &Config) -> anyhow::Result<KafkaClient> {
             ("auto.offset.reset", "latest"),
             // Somebody else's open transaction must not hide records.
             ("isolation.level", "read_uncommitted"),
-            ("fetch.wait.max.ms", fetch_wait_max_ms.as_str()),
+            ("fetch.wait.max.ms", kafka_fetch_wait_max_ms.as_str()),
             // The records of the next cycle arrive while this one commits, in few fetches.
             ("queued.min.messages", "500"),
             ("fetch.queue.backoff.ms", "2"),

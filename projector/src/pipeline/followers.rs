@@ -37,10 +37,11 @@ use self::{
     follower::Follower,
 };
 use crate::pipeline::{
-    apply::{self, ApplyConflict, ApplySummary, ShardBatch},
+    apply::{self, ApplyConflict, ShardBatch, log_parked},
     checkpoint::Role,
     claims::ShardReport,
     decode::BatchEvent,
+    parking::Parking,
     retry,
 };
 
@@ -56,8 +57,8 @@ const CYCLE_ROWS_MAX: usize = 2 * CYCLE_EVENTS_MAX;
 /// Fewest rows for which a cycle uses two parallel transactions.
 const PARALLEL_ROWS_MIN: usize = 4_000;
 
-/// Result of one transaction.
-type ApplyResult = sqlx::Result<Result<ApplySummary, ApplyConflict>>;
+/// Result of one transaction: the accounts that it has parked.
+type ApplyResult = sqlx::Result<Result<Vec<Parking>, ApplyConflict>>;
 
 /// The followers of this process.
 pub struct Followers {
@@ -215,7 +216,7 @@ impl Followers {
 
     async fn try_apply(&self, batches: &[ShardBatch]) -> ApplyResult {
         if batches.is_empty() {
-            return Ok(Ok(ApplySummary::default()));
+            return Ok(Ok(Vec::new()));
         }
         let started_at = Instant::now();
         let result = apply::apply(&self.databases.read, batches, Role::Live).await?;
@@ -234,9 +235,9 @@ impl Followers {
     ) -> anyhow::Result<()> {
         while !batches.is_empty() {
             match result {
-                Ok(Ok(summary)) => {
-                    summary.report();
-                    self.record_applied(&batches, &summary);
+                Ok(Ok(parked)) => {
+                    log_parked(&parked);
+                    self.record_applied(&batches, &parked);
                     return Ok(());
                 }
                 Ok(Err(ApplyConflict::CheckpointMoved(shards))) => {
@@ -268,7 +269,7 @@ impl Followers {
     }
 
     /// Advances the remembered checkpoints after a commit.
-    fn record_applied(&mut self, batches: &[ShardBatch], summary: &ApplySummary) {
+    fn record_applied(&mut self, batches: &[ShardBatch], parked: &[Parking]) {
         for batch in batches {
             let Some(claimed) = self.shards.get_mut(&batch.shard) else {
                 continue;
@@ -278,7 +279,7 @@ impl Followers {
                 claimed.followers[projection.index()].advance(*from, last);
             }
         }
-        for parking in &summary.parked {
+        for parking in parked {
             if let Some(claimed) = self.shards.get_mut(&parking.account.shard) {
                 claimed.followers[parking.account.projection.index()].has_parked = true;
             }

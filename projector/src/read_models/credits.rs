@@ -40,6 +40,8 @@ pub(crate) const ENTRIES: ReadTable = ReadTable {
         Column::new("amount", "bigint"),
         Column::new("balance_after", "bigint"),
         Column::new("link_id", "uuid"),
+        Column::new("description", "text"),
+        Column::new("refunds", "uuid"),
         Column::new("created_at", "timestamp with time zone"),
     ],
     row_id: RowId::Entry("entry_id"),

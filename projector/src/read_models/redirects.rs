@@ -18,7 +18,7 @@ pub static TABLES: &[ReadTable] = &[REDIRECTS, STOPPED_ACCOUNTS];
 /// Destination and state of each slug.
 const REDIRECTS: ReadTable = ReadTable {
     name: "redirects",
-    key: &[Column::new("slug_folded", "text")],
+    key: &[Column::new("slug_key", "text")],
     values: &[
         Column::new("link_id", "uuid"),
         Column::new("account_id", "uuid"),
@@ -31,7 +31,7 @@ const REDIRECTS: ReadTable = ReadTable {
     expected: expected::redirects,
     events_of_row: last_event,
     explanation: Explanation {
-        owner: "event_store.slugs AS owner ON owner.slug_folded = page.slug_folded",
+        owner: "event_store.slugs AS owner ON owner.slug_key = page.slug_key",
         event: || "e.stream_id = owner.link_id".to_owned(),
     },
     invalidates: CacheEntry::Slug,

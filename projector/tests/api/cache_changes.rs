@@ -13,7 +13,7 @@ type Row = (i64, Option<String>, Option<Uuid>);
 
 pub(crate) async fn changes(pool: &PgPool) -> Vec<Row> {
     sqlx::query_as(
-        "SELECT number, slug_folded, account_id FROM read_model.redirect_changes ORDER BY number",
+        "SELECT number, slug_key, account_id FROM read_model.redirect_changes ORDER BY number",
     )
     .fetch_all(pool)
     .await
@@ -39,7 +39,9 @@ pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String
             Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => {
                 subjects.insert((None, Some(event.account_id.uuid())));
             }
-            Event::Credits(_) => {}
+            Event::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
+            | Event::ApiKey(_)
+            | Event::Credits(_) => {}
         }
     }
     subjects

@@ -139,7 +139,7 @@ async fn released_shards_are_free_at_once() {
     let mut second = claims_by("second", pool);
     first.renew(&[]).await.unwrap();
     first.release().await;
-    // Countings that count to the end of the topic go on.
+    // Aggregations that count to the end of the topic go on.
     assert_eq!(*first.shards().borrow(), all());
     second.renew(&[]).await.unwrap();
     assert_eq!(second.owned(), all());

@@ -238,7 +238,7 @@ async fn events_lost_by_log_are_not_applied() {
     let lose = format!(
         "ALTER TABLE event_store.events DISABLE TRIGGER ALL;
          DELETE FROM event_store.events WHERE position > {0};
-         DELETE FROM event_store.slugs WHERE slug_folded LIKE 'lost%';
+         DELETE FROM event_store.slugs WHERE slug_key LIKE 'lost%';
          UPDATE event_store.log_shards SET head = least(head, {0});
          UPDATE event_store.accounts SET version = 2, balance = balance + 2;
          ALTER TABLE event_store.events ENABLE TRIGGER ALL;",

@@ -34,7 +34,7 @@ async fn listed(fixture: &Fixture, link: &LinkCreated) -> Option<(String, i64)> 
 /// Returns destination and state of the redirect.
 async fn followed(fixture: &Fixture) -> (String, String) {
     sqlx::query_as(
-        "SELECT destination_url, state FROM read_model.redirects WHERE slug_folded = 'link-0x'",
+        "SELECT destination_url, state FROM read_model.redirects WHERE slug_key = 'link-0x'",
     )
     .fetch_one(fixture.database.pool())
     .await

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use linkledger_core::{
+    account::{Account, AccountStatus},
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
     event::Event,
@@ -15,11 +16,13 @@ use linkledger_event_store::{
     log::{self, ReadFrom},
     log_meta,
 };
-use linkledger_projector::{Config, clicks::CountingStop, pipeline::followers::Followers, start};
+use linkledger_projector::{
+    Config, clicks::AggregationStop, pipeline::followers::Followers, start,
+};
 use linkledger_service::{
     databases::{DatabaseSettings, Databases},
-    internal_listener::InternalHosts,
-    kafka_config::ClicksConfig,
+    internal_listener::AdminAllowedHosts,
+    kafka_config::{ClicksConfig, OnOff},
     kafka_headers,
     lifecycle::Tasks,
 };
@@ -35,6 +38,8 @@ use crate::{
     tables::Tables,
 };
 
+/// Address at which clients reach the API.
+pub(crate) const BASE_URL: &str = "https://api.example.com";
 /// Longest wait for a session of a pool.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -128,11 +133,20 @@ impl Fixture {
         account_id
     }
 
-    /// Creates the account, grants it credits, and creates `links` links.
+    /// Creates the account, grants it credits, and creates `links` links. The log has no event of the creation.
     pub(crate) async fn set_up_account(&self, account_id: AccountId, name: &str, links: usize) {
-        let pool = self.database.pool();
-        let now = SystemClock.now();
-        accounts::create(pool, account_id, name, now).await.unwrap();
+        let account = Account {
+            account_id,
+            name: name.to_owned(),
+            external_id: None,
+            status: AccountStatus::Active,
+            created_at: SystemClock.now(),
+        };
+        let mut session = self.database.pool().acquire().await.unwrap();
+        accounts::create_in_tx(&mut session, &account, None)
+            .await
+            .unwrap();
+        drop(session);
         self.grant(account_id).await;
         self.append_links(account_id, name, links).await;
     }
@@ -238,12 +252,13 @@ impl Fixture {
             allow_unsafe_postgres: true,
             kafka: self.broker.config(),
             clicks: ClicksConfig {
-                no_clicks: true,
+                clicks: OnOff::Off,
                 ..self.broker.clicks()
             },
-            fetch_wait_max_ms: 2,
-            connections_max: 2,
-            internal_hosts: InternalHosts::default(),
+            kafka_fetch_wait_max_ms: 2,
+            database_pool_size: 2,
+            base_url: BASE_URL.parse().unwrap(),
+            admin_allowed_hosts: AdminAllowedHosts::default(),
         }
     }
 
@@ -256,7 +271,7 @@ impl Fixture {
     pub(crate) async fn projector_of(&self, config: Config) -> RunningProjector {
         let shutdown = CancellationToken::new();
         let mut tasks = Tasks::new(shutdown.clone());
-        let projector = start(config, CountingStop::AtShutdown, &mut tasks)
+        let projector = start(config, AggregationStop::AtShutdown, &mut tasks)
             .await
             .unwrap();
         let readiness = &projector.readiness;

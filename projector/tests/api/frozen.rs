@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, env, time::Duration};
 
 use linkledger_core::{id::AccountId, shard::Shard};
-use linkledger_projector::operations::pause::{PauseChange, PauseTarget, change};
+use linkledger_projector::operations::pause::{FollowerName, PauseChange, change};
 use linkledger_testing::{eventually, eventually_within};
 use sqlx::{PgPool, raw_sql};
 use tokio::time::Instant;
@@ -155,7 +155,7 @@ async fn pause_holds_against_frozen_projector() {
     process.freeze();
     let (_, renewed_at) = owner(pool, Shard::of(account_id)).await.unwrap();
     gate.open().await;
-    let paused = change(pool, &PauseTarget::ALL, PauseChange::Pause, "ada", None).await;
+    let paused = change(pool, &FollowerName::ALL, PauseChange::Pause, "ada", None).await;
     assert!(paused.unwrap().iter().all(|it| it.is_changed));
     assert_eq!(Tables::read(pool).await, before);
 
@@ -177,7 +177,7 @@ async fn pause_holds_against_frozen_projector() {
     }
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &PauseTarget::ALL, PauseChange::Resume, "ada", None)
+    change(pool, &FollowerName::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     fixture.eventually_complete().await;

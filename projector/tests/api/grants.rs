@@ -7,7 +7,7 @@ use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
         parked::{SkipRequest, retry, skip},
-        pause::{PauseChange, PauseTarget, change},
+        pause::{FollowerName, PauseChange, change},
     },
     pipeline::{claims::Claims, followers::Followers, redirect_changes::prune},
 };
@@ -118,7 +118,7 @@ async fn operator_grants_suffice_to_pause_skip_and_retry() {
     paint(database, &log[2]).await;
     fixture.apply_log().await;
     for wish in [PauseChange::Pause, PauseChange::Resume] {
-        let changed = change(&pool, &PauseTarget::ALL, wish, "ada", None).await;
+        let changed = change(&pool, &FollowerName::ALL, wish, "ada", None).await;
         assert!(changed.unwrap().iter().all(|it| it.is_changed));
     }
     let request = SkipRequest {

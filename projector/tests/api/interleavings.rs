@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use linkledger_core::{cloud_event::PublishedEvent, id::AccountId};
 use linkledger_projector::{
-    operations::pause::{self, PauseChange, PauseTarget},
+    operations::pause::{self, FollowerName, PauseChange},
     pipeline::{claims::Claims, followers::Followers},
     read_models::Projection,
 };
@@ -142,7 +142,7 @@ async fn expire(fixture: &Fixture) {
         .unwrap();
 }
 
-async fn change_pause(fixture: &Fixture, targets: &[PauseTarget], change: PauseChange) {
+async fn change_pause(fixture: &Fixture, targets: &[FollowerName], change: PauseChange) {
     let changed = pause::change(fixture.database.pool(), targets, change, "ada", None);
     changed.await.unwrap();
 }
@@ -185,7 +185,7 @@ async fn take(
 /// Lets both processes go on without the topic, until the tables are complete and stay so.
 async fn complete(fixture: &Fixture, processes: &mut [Process; 2]) {
     expire(fixture).await;
-    change_pause(fixture, &PauseTarget::ALL, PauseChange::Resume).await;
+    change_pause(fixture, &FollowerName::ALL, PauseChange::Resume).await;
     let expected = Tables::of_log(&fixture.log().await);
     let until = Instant::now() + Duration::from_mins(2);
     while Tables::read(fixture.database.pool()).await != expected {

@@ -1,13 +1,13 @@
 //! Tests of the projector with a real Postgres and librdkafka's broker: whatever the topic
-//! delivers, the read tables become what the log demands; the console shows it. Tests of the operators' commands are in
-//! `projector/tests/operations`, of the counting of clicks in `projector/tests/clicks`.
+//! delivers, the read tables become what the log demands; and its admin API. Tests of the operators' commands are in
+//! `projector/tests/operations`, of the aggregation of clicks in `projector/tests/clicks`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admin_routes;
 mod cache_changes;
 mod catch_up;
 mod claims;
-mod console;
 mod cycles;
 mod delivery;
 mod effects;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_projector::{
-    operations::pause::{self, PauseChange, PauseTarget},
+    operations::pause::{self, FollowerName, PauseChange},
     pipeline::{
         apply::{ApplyConflict, ShardBatch, apply},
         checkpoint::{Checkpoint, Role},
@@ -140,11 +140,11 @@ async fn damaged_table_pauses_only_its_projection() {
     let log = fixture.log().await;
     followers.cycle(log.clone()).await.unwrap();
     assert!(parkings(pool, account_id).await.is_empty());
-    let paused = pause::paused(pool, &PauseTarget::ALL).await.unwrap();
+    let paused = pause::paused(pool, &FollowerName::ALL).await.unwrap();
     let paused = paused.into_iter().filter(|(_, since)| since.is_some());
     assert_eq!(
         paused.map(|it| it.0).collect::<Vec<_>>(),
-        [PauseTarget::Links]
+        [FollowerName::Links]
     );
     fixture.append_links(account_id, "later", 2).await;
     let log = fixture.log().await;
@@ -158,7 +158,7 @@ async fn damaged_table_pauses_only_its_projection() {
     let repair = "DROP FUNCTION fail CASCADE";
     sqlx::raw_sql(repair).execute(pool).await.unwrap();
     let resume = PauseChange::Resume;
-    pause::change(pool, &[PauseTarget::Links], resume, "test", None)
+    pause::change(pool, &[FollowerName::Links], resume, "test", None)
         .await
         .unwrap();
     let projector = fixture.projector().await;

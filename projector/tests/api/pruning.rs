@@ -9,7 +9,7 @@ use crate::{cache_changes::numbers, fixture::Fixture};
 /// Inserts changes under the next numbers; `age` is an SQL interval.
 async fn insert_changes(pool: &PgPool, count: u16, age: &str) {
     sqlx::query(
-        "INSERT INTO read_model.redirect_changes (number, slug_folded, changed_at)
+        "INSERT INTO read_model.redirect_changes (number, slug_key, changed_at)
          SELECT (SELECT coalesce(max(number), 0) FROM read_model.redirect_changes) + n, 'slug',
                 now() - $2::interval
          FROM generate_series(1, $1) AS n",

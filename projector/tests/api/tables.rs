@@ -8,6 +8,7 @@ use linkledger_core::{
     credits::CreditsEvent,
     envelope::RecordedEvent,
     event::Event,
+    id::{EntryId, LinkId},
     link::{ExistingLink, Expiry, Tags},
     projection::Projection,
     shard::Position,
@@ -59,6 +60,8 @@ struct Entry {
     amount: i64,
     balance_after: i64,
     link_id: Option<Uuid>,
+    description: Option<String>,
+    refunds: Option<Uuid>,
     created_at: OffsetDateTime,
 }
 
@@ -98,6 +101,8 @@ impl Tables {
                 Event::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_)) => {
                     tables.stopped_accounts.remove(&event.account_id.uuid());
                 }
+                Event::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
+                | Event::ApiKey(_) => {}
             }
         }
         tables
@@ -162,11 +167,17 @@ impl Tables {
     fn apply_credits(&mut self, recorded: &RecordedEvent, event: &CreditsEvent) {
         let account = recorded.account_id.uuid();
         let balance_after = event.balance_after();
-        let (kind, amount, link_id) = match event {
-            CreditsEvent::Granted(it) => ("grant", it.amount, None),
-            CreditsEvent::Adjusted(it) => ("adjustment", it.amount, None),
-            CreditsEvent::Charged(it) => ("charge", -it.amount, Some(it.link_id.uuid())),
+        let (kind, amount) = match event {
+            CreditsEvent::Granted(it) => ("grant", it.amount),
+            CreditsEvent::Adjusted(it) => ("adjustment", it.amount),
+            CreditsEvent::Charged(it) => ("charge", -it.amount),
+            CreditsEvent::Refunded(it) => ("refund", it.amount),
+            CreditsEvent::Revoked(it) => ("revocation", -it.amount),
         };
+        let payload: Value = serde_json::from_str(&recorded.payload).unwrap();
+        let id = |name: &str| payload[name].as_str();
+        let link_id = id("link_id").map(|it| it.parse::<LinkId>().unwrap().uuid());
+        let refunds = id("refunds").map(|it| it.parse::<EntryId>().unwrap().uuid());
         self.balances
             .insert(account, (balance_after, recorded.version));
         let entry = Entry {
@@ -175,6 +186,8 @@ impl Tables {
             amount,
             balance_after,
             link_id,
+            description: payload["description"].as_str().map(str::to_owned),
+            refunds,
             created_at: recorded.recorded_at,
         };
         self.entries.insert((account, recorded.version), entry);
@@ -257,7 +270,7 @@ async fn read_tags(pool: &PgPool, generation: i32) -> BTreeSet<(Uuid, String, Uu
 async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, RedirectRow> {
     let rows = sqlx::query!(
         "
-        SELECT slug_folded, link_id, account_id, destination_url, state, expires_at, expired_url
+        SELECT slug_key, link_id, account_id, destination_url, state, expires_at, expired_url
         FROM read_model.redirects WHERE generation = $1
         ",
         generation
@@ -266,7 +279,7 @@ async fn read_redirects(pool: &PgPool, generation: i32) -> BTreeMap<String, Redi
     rows.into_iter()
         .map(|it| {
             (
-                it.slug_folded,
+                it.slug_key,
                 (
                     it.link_id,
                     it.account_id,
@@ -302,7 +315,8 @@ async fn read_balances(pool: &PgPool, generation: i32) -> BTreeMap<Uuid, (i64, i
 async fn read_entries(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, i64), Entry> {
     let rows = sqlx::query!(
         "
-        SELECT account_id, version, entry_id, type, amount, balance_after, link_id, created_at
+        SELECT account_id, version, entry_id, type, amount, balance_after, link_id, description,
+               refunds, created_at
         FROM read_model.credit_entries WHERE generation = $1
         ",
         generation
@@ -316,6 +330,8 @@ async fn read_entries(pool: &PgPool, generation: i32) -> BTreeMap<(Uuid, i64), E
                 amount: it.amount,
                 balance_after: it.balance_after,
                 link_id: it.link_id,
+                description: it.description,
+                refunds: it.refunds,
                 created_at: it.created_at,
             };
             ((it.account_id, it.version), entry)

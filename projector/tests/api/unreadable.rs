@@ -6,7 +6,7 @@ use linkledger_core::{id::AccountId, shard::Shard};
 use linkledger_event_store::log;
 use linkledger_projector::{
     operations::{
-        pause::{self, PauseChange, PauseTarget},
+        pause::{self, FollowerName, PauseChange},
         status::collect,
     },
     pipeline::followers::Followers,
@@ -149,7 +149,7 @@ async fn damage_before_lagging_projection(damage: impl AsyncFnOnce(&PgPool, Shar
     let account_id = fixture.account_with_links("long", 2_100).await;
     let shard = Shard::of(account_id);
     let change = async |change| {
-        let changed = pause::change(pool, &[PauseTarget::Redirects], change, "ada", None).await;
+        let changed = pause::change(pool, &[FollowerName::Redirects], change, "ada", None).await;
         changed.unwrap();
     };
     change(PauseChange::Pause).await;

@@ -1,4 +1,4 @@
-//! A fixture with a topic of clicks, recorders that write to it, and the counting.
+//! A fixture with a topic of clicks, recorders that write to it, and the aggregation.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ use linkledger_core::{
 use linkledger_event_store::{SessionKind, log_meta};
 use linkledger_projector::{
     Config,
-    clicks::{CountingEnd, CountingLoop},
+    clicks::{AggregationEnd, AggregationLoop},
     pipeline::claims::ClaimedShards,
 };
 use linkledger_service::kafka_headers;
@@ -38,9 +38,9 @@ pub(crate) struct TestRecorder {
     pub(crate) sequences: [u64; CLICK_PARTITIONS as usize],
 }
 
-/// A counting that runs in the background.
-pub(crate) struct RunningCounting {
-    end: CountingEnd,
+/// An aggregation that runs in the background.
+pub(crate) struct RunningAggregation {
+    end: AggregationEnd,
     running: JoinHandle<anyhow::Result<()>>,
 }
 
@@ -135,44 +135,44 @@ impl ClickFixture {
 
     /// Counts to the end of the topic.
     pub(crate) async fn count(&self) {
-        self.counting().count_to_end().await;
+        self.aggregation().count_to_end().await;
     }
 
-    /// Starts a counting.
-    pub(crate) fn counting(&self) -> RunningCounting {
-        self.counting_in(all_shards())
+    /// Starts an aggregation.
+    pub(crate) fn aggregation(&self) -> RunningAggregation {
+        self.aggregation_in(all_shards())
     }
 
-    /// Starts a counting in these shards.
-    pub(crate) fn counting_in(&self, claimed: ClaimedShards) -> RunningCounting {
+    /// Starts an aggregation in these shards.
+    pub(crate) fn aggregation_in(&self, claimed: ClaimedShards) -> RunningAggregation {
         let databases = self.fixture.databases(SessionKind::Projector, 2);
-        let counting = CountingLoop::new(&self.config(), databases, claimed).unwrap();
-        let end = CountingEnd::default();
-        RunningCounting {
-            running: in_background(counting.run(end.clone())),
+        let aggregation = AggregationLoop::new(&self.config(), databases, claimed).unwrap();
+        let end = AggregationEnd::default();
+        RunningAggregation {
+            running: in_background(aggregation.run(end.clone())),
             end,
         }
     }
 }
 
-impl RunningCounting {
-    /// Stops the counting like a shutdown.
+impl RunningAggregation {
+    /// Stops the aggregation like a shutdown.
     pub(crate) async fn stop(self) {
         self.end.now.cancel();
         self.running.await.unwrap().unwrap();
     }
 
-    /// Kills the counting at whatever it does.
+    /// Kills the aggregation at whatever it does.
     pub(crate) async fn abort(self) {
         self.running.abort();
         assert!(self.running.await.is_err());
     }
 
-    /// Waits until the counting has counted everything.
+    /// Waits until the aggregation has counted everything.
     pub(crate) async fn count_to_end(self) {
         self.end.at_end_of_topic.cancel();
         let counted = timeout(Duration::from_mins(5), self.running).await;
-        let counted = counted.expect("the counting reaches the end of the topic");
+        let counted = counted.expect("the aggregation reaches the end of the topic");
         counted.unwrap().unwrap();
     }
 }

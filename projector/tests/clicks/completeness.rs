@@ -1,4 +1,4 @@
-//! `clicks.complete_until`: living, ended and dead recorders; a paused counting.
+//! `clicks.complete_until`: living, ended and dead recorders; a paused aggregation.
 
 use linkledger_clicks::RecorderId;
 use linkledger_core::clock::{Clock as _, SystemClock};
@@ -7,7 +7,7 @@ use linkledger_testing::eventually;
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 
-use super::click_fixture::{ClickFixture, RunningCounting, TestRecorder, click, clicks};
+use super::click_fixture::{ClickFixture, RunningAggregation, TestRecorder, click, clicks};
 
 /// Writes the row of a recorder, last seen `silent` ago.
 async fn register(pool: &PgPool, id: RecorderId, started_at: OffsetDateTime, silent: Duration) {
@@ -63,8 +63,8 @@ async fn last_sign(pool: &PgPool) -> OffsetDateTime {
 }
 
 /// Waits until every partition is read to its end after this moment.
-async fn read_to_end(fixture: &ClickFixture) -> RunningCounting {
-    let counting = fixture.counting();
+async fn read_to_end(fixture: &ClickFixture) -> RunningAggregation {
+    let aggregation = fixture.aggregation();
     let begun: OffsetDateTime = sqlx::query_scalar("SELECT clock_timestamp()")
         .fetch_one(fixture.pool())
         .await
@@ -80,7 +80,7 @@ async fn read_to_end(fixture: &ClickFixture) -> RunningCounting {
         read.is_some_and(|read| read > begun).then_some(())
     };
     eventually("all partitions are read to their end", is_read).await;
-    counting
+    aggregation
 }
 
 #[tokio::test]
@@ -132,15 +132,15 @@ async fn ended_recorder_counts_until_topic_is_read_to_its_end() {
         sqlx::query(statement).execute(pool).await.unwrap();
     }
     assert_eq!(complete_until(pool).await.0, started);
-    let counting = read_to_end(&fixture).await;
+    let aggregation = read_to_end(&fixture).await;
     assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
     assert_eq!(lag_seconds(pool).await.to_bits(), 0.0_f64.to_bits());
     assert_eq!(clicks(pool).await, 1);
-    counting.stop().await;
+    aggregation.stop().await;
 }
 
 #[tokio::test]
-async fn figures_without_living_recorder_end_with_its_last_sign() {
+async fn statistics_without_living_recorder_end_with_its_last_sign() {
     let fixture = ClickFixture::new().await;
     let pool = fixture.pool();
     read_long_ago(pool).await;
@@ -176,9 +176,9 @@ async fn dead_recorder_counts_for_a_minute_longer() {
     register(pool, long_dead.id, started, Duration::seconds(300)).await;
     read_long_ago(pool).await;
     assert_eq!(complete_until(pool).await.0, started);
-    let counting = read_to_end(&fixture).await;
+    let aggregation = read_to_end(&fixture).await;
     assert_eq!(complete_until(pool).await.0, last_sign(pool).await);
-    counting.stop().await;
+    aggregation.stop().await;
     // Silent for a little more than 60 s: records may still be on their way to the broker.
     register(pool, dead.id, started, Duration::seconds(61)).await;
     let read = "UPDATE clicks.positions SET read_to_end_at =
@@ -192,11 +192,11 @@ async fn dead_recorder_counts_for_a_minute_longer() {
 }
 
 #[tokio::test]
-async fn paused_counting_stays_and_continues_after_resume() {
+async fn paused_aggregation_stays_and_continues_after_resume() {
     let fixture = ClickFixture::new().await;
     let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
-    let counting = read_to_end(&fixture).await;
+    let aggregation = read_to_end(&fixture).await;
     let run = async |statement| sqlx::query(statement).execute(pool).await.unwrap();
     run("UPDATE clicks.positions SET paused_at = now()").await;
     let now = SystemClock.now();
@@ -210,5 +210,5 @@ async fn paused_counting_stays_and_continues_after_resume() {
     assert_eq!(clicks(pool).await, 1);
     run("UPDATE clicks.positions SET paused_at = NULL").await;
     eventually("the click is counted after the resume", || counted(2)).await;
-    counting.stop().await;
+    aggregation.stop().await;
 }

@@ -46,7 +46,7 @@ async fn repeated_records_count_once_and_gaps_are_missing() {
 }
 
 #[tokio::test]
-async fn counting_killed_at_any_point_counts_once() {
+async fn aggregation_killed_at_any_point_counts_once() {
     let fixture = ClickFixture::new().await;
     forget_sequences(fixture.pool()).await;
     let mut recorder = TestRecorder::new();
@@ -54,10 +54,10 @@ async fn counting_killed_at_any_point_counts_once() {
     for round in 0..8 {
         let made: Vec<_> = (0..60).map(|link| click(link, now)).collect();
         fixture.publish(&mut recorder, &made).await;
-        let counting = fixture.counting();
+        let aggregation = fixture.aggregation();
         let some_are_counted = async || (clicks(fixture.pool()).await > 60 * round).then_some(());
         eventually("some clicks are counted", some_are_counted).await;
-        counting.abort().await;
+        aggregation.abort().await;
     }
     fixture.count().await;
     assert_eq!(clicks(fixture.pool()).await, 8 * 60);
@@ -77,8 +77,8 @@ async fn shards_move_between_projectors_and_clicks_count_once() {
     };
     let (of_first, claimed_by_first) = watch::channel(shards(0..16));
     let (of_second, claimed_by_second) = watch::channel(shards(0..0));
-    let first = fixture.counting_in(claimed_by_first);
-    let second = fixture.counting_in(claimed_by_second);
+    let first = fixture.aggregation_in(claimed_by_first);
+    let second = fixture.aggregation_in(claimed_by_second);
     let mut expected = 0;
     // The second one takes half of the shards, then all, then both have all for a while.
     for (first, second) in [
@@ -113,12 +113,12 @@ async fn projectors_with_the_same_shards_count_once() {
     forget_sequences(fixture.pool()).await;
     let mut expected = 0;
     for _ in 0..3 {
-        let countings = [(); 2].map(|()| fixture.counting());
+        let aggregations = [(); 2].map(|()| fixture.aggregation());
         let made: Vec<_> = (0..100).map(|link| click(link, now)).collect();
         fixture.publish(&mut recorder, &made).await;
         expected += 100;
-        for counting in countings {
-            counting.count_to_end().await;
+        for aggregation in aggregations {
+            aggregation.count_to_end().await;
         }
         assert_eq!(clicks(fixture.pool()).await, expected);
     }

@@ -11,7 +11,7 @@ use time::Duration;
 
 use super::{
     click_fixture::{ClickFixture, TestRecorder, click, clicks, missing, partition_of},
-    figures::clicks_of_values,
+    statistics::clicks_of_values,
 };
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn late_clicks_of_old_days_count() {
         count.fetch_one(fixture.pool()).await.unwrap()
     };
     assert_eq!(rows("link_days").await, 6);
-    // Quarters are kept 90 days, values 13 months.
-    assert_eq!(rows("link_quarters").await, 3);
+    // Slots are kept 90 days, values 13 months.
+    assert_eq!(rows("link_15min").await, 3);
     assert_eq!(rows("account_values").await, 4);
 }
 
@@ -140,13 +140,13 @@ async fn dropped_partition_is_created_again() {
     let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
-    let counting = fixture.counting();
+    let aggregation = fixture.aggregation();
     fixture.publish(&mut recorder, &[click(1, now)]).await;
     let counted = async |count| (clicks(fixture.pool()).await == count).then_some(());
     eventually("the first click is counted", || counted(1)).await;
     let partition: String = sqlx::query_scalar(
         "SELECT inhrelid::regclass::text FROM pg_inherits
-         WHERE inhparent = 'clicks.link_quarters'::regclass",
+         WHERE inhparent = 'clicks.link_15min'::regclass",
     )
     .fetch_one(fixture.pool())
     .await
@@ -156,7 +156,7 @@ async fn dropped_partition_is_created_again() {
         .await
         .unwrap();
     fixture.publish(&mut recorder, &[click(1, now)]).await;
-    counting.count_to_end().await;
+    aggregation.count_to_end().await;
     counted(2).await.unwrap();
 }
 
@@ -170,12 +170,12 @@ async fn locked_partition_does_not_delay_the_others() {
         .execute(&mut *tx)
         .await
         .unwrap();
-    let counting = fixture.counting();
+    let aggregation = fixture.aggregation();
     let made: Vec<_> = (0..32).map(|link| click(link, now)).collect();
     fixture.publish(&mut recorder, &made).await;
     let counted = async |count| (clicks(fixture.pool()).await == count).then_some(());
     eventually("the other partitions are counted", || counted(30)).await;
     tx.rollback().await.unwrap();
-    counting.count_to_end().await;
+    aggregation.count_to_end().await;
     counted(32).await.unwrap();
 }

@@ -50,12 +50,12 @@ async fn partitions_exist_ahead_and_expired_ones_are_dropped() {
     let fixture = Fixture::new().await;
     let pool = fixture.read.pool();
     housekeeping::create_ahead(pool).await.unwrap();
-    let ahead = partitions(pool, "link_quarters").await;
+    let ahead = partitions(pool, "link_15min").await;
     assert!((6..=8).contains(&ahead.len()), "{ahead:?}");
     assert!(partitions(pool, "account_values").await.len() >= 2);
     assert_eq!(housekeeping::drop_expired(pool).await.unwrap(), None);
     for (table, expired) in [
-        ("link_quarters", "link_quarters_20200106"),
+        ("link_15min", "link_15min_20200106"),
         ("account_values", "account_values_20200101"),
         ("link_days", "link_days_20200101"),
     ] {
@@ -70,10 +70,10 @@ async fn partitions_exist_ahead_and_expired_ones_are_dropped() {
     }
     let dropped = async || housekeeping::drop_expired(pool).await.unwrap();
     assert_eq!(dropped().await.as_deref(), Some("account_values_20200101"));
-    assert_eq!(dropped().await.as_deref(), Some("link_quarters_20200106"));
+    assert_eq!(dropped().await.as_deref(), Some("link_15min_20200106"));
     // Days are kept for ever.
     assert_eq!(dropped().await, None);
-    assert_eq!(partitions(pool, "link_quarters").await, ahead);
+    assert_eq!(partitions(pool, "link_15min").await, ahead);
 }
 
 #[tokio::test]

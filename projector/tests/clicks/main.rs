@@ -1,4 +1,4 @@
-//! Tests of the counting of clicks with a real Postgres and librdkafka's broker: figures equal a naive count,
+//! Tests of the aggregation of clicks with a real Postgres and librdkafka's broker: statistics equal a naive count,
 //! whatever the topic delivers. They take a minute by themselves, so `.ci/run` runs them, and `cargo test` does not:
 //! `cargo test -p linkledger-projector --test clicks`.
 
@@ -8,7 +8,6 @@ mod click_fixture;
 mod completeness;
 mod exactness;
 mod faults;
-mod figures;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../api/fixture.rs"]
 mod fixture;
@@ -17,6 +16,7 @@ mod operation;
 mod other_topic;
 mod plans;
 mod recount;
+mod statistics;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../api/tables.rs"]
 mod tables;

@@ -1,4 +1,4 @@
-//! Commands of operators, rights, and the counting as a task of a projector.
+//! Commands of operators, rights, and the aggregation as a task of a projector.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,7 @@ use linkledger_clicks::Dimension;
 use linkledger_core::clock::{Clock as _, SystemClock};
 use linkledger_event_store::SessionKind;
 use linkledger_projector::{
-    clicks::{self, CountingEnd, CountingLoop, housekeeping},
+    clicks::{self, AggregationEnd, AggregationLoop, housekeeping},
     operations::{self, status::clicks::read as status},
 };
 use linkledger_service::databases::Databases;
@@ -18,7 +18,7 @@ use time::Duration;
 use super::click_fixture::{
     ClickFixture, TestRecorder, all_shards, click, clicks as counted_clicks,
 };
-use super::figures::clicks_of_values;
+use super::statistics::clicks_of_values;
 
 pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
@@ -54,11 +54,11 @@ async fn projector_grants_suffice_to_count() {
     for _ in 0..2 {
         let made = [click(1, now), click(2, now - Duration::days(70))];
         fixture.publish(&mut recorder, &made).await;
-        let end = CountingEnd::default();
+        let end = AggregationEnd::default();
         end.at_end_of_topic.cancel();
-        let counting =
-            CountingLoop::new(&fixture.config(), databases.clone(), all_shards()).unwrap();
-        counting.run(end).await.unwrap();
+        let aggregation =
+            AggregationLoop::new(&fixture.config(), databases.clone(), all_shards()).unwrap();
+        aggregation.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(fixture.pool()).await, 4);
     housekeeping::create_ahead(&pool).await.unwrap();
@@ -71,7 +71,7 @@ async fn projector_grants_suffice_to_count() {
 }
 
 #[tokio::test]
-async fn commands_pause_resume_and_show_the_counting() {
+async fn commands_pause_resume_and_show_the_aggregation() {
     let fixture = ClickFixture::new().await;
     let stdout = async |arguments: &[&str]| {
         let output = command(&fixture, arguments).await;
@@ -117,7 +117,7 @@ async fn unreadable_state_of_clicks_leaves_the_rest_of_the_status() {
         .unwrap();
     let databases = fixture.fixture.databases(SessionKind::Reader, 2);
     let status = operations::status::collect(&databases).await.unwrap();
-    let finding = "the state of the counting of clicks cannot be read";
+    let finding = "the state of the aggregation of clicks cannot be read";
     assert!(
         status.findings.iter().any(|it| it.starts_with(finding)),
         "{:?}",
@@ -152,7 +152,7 @@ async fn projector_counts_clicks_beside_projections() {
 }
 
 #[tokio::test]
-async fn counting_runs_to_end_of_topic() {
+async fn aggregation_runs_to_end_of_topic() {
     let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let made: Vec<_> = (0..20).map(|link| click(link, SystemClock.now())).collect();
@@ -161,10 +161,10 @@ async fn counting_runs_to_end_of_topic() {
         read: clicks::pool(&fixture.config()).unwrap(),
         ..fixture.fixture.databases(SessionKind::Projector, 1)
     };
-    let end = CountingEnd::default();
+    let end = AggregationEnd::default();
     end.at_end_of_topic.cancel();
-    let counting = CountingLoop::new(&fixture.config(), databases, all_shards()).unwrap();
-    counting.run(end).await.unwrap();
+    let aggregation = AggregationLoop::new(&fixture.config(), databases, all_shards()).unwrap();
+    aggregation.run(end).await.unwrap();
     assert_eq!(counted_clicks(fixture.pool()).await, 20);
     let of_values = clicks_of_values(fixture.pool(), "link value", Dimension::Country).await;
     assert_eq!(of_values, 20);

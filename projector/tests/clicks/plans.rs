@@ -1,4 +1,4 @@
-//! Statements of the counting read figures by key only, although the plans were made on empty tables.
+//! Statements of the aggregation read statistics by key only, although the plans were made on empty tables.
 
 use linkledger_clicks::dimension_counts::DimensionCounts;
 use linkledger_core::clock::{Clock as _, SystemClock};
@@ -24,13 +24,13 @@ async fn create_partitions(pool: &PgPool) {
     sqlx::query(partitions).execute(pool).await.unwrap();
 }
 
-/// Inserts [`ROWS`] rows into each table of figures: of links and accounts without clicks, over 60 days.
+/// Inserts [`ROWS`] rows into each table of statistics: of links and accounts without clicks, over 60 days.
 async fn fill(pool: &PgPool) {
     for rows in [
-        "link_quarters SELECT id, id, day, 1, 1",
+        "link_15min SELECT id, id, day, 1, 1",
         "link_days SELECT id, id, (day AT TIME ZONE 'UTC')::date, 1, 1, NULL",
         "link_values SELECT id, id, (day AT TIME ZONE 'UTC')::date, $2, $2, $2, $2, $2",
-        "account_quarters SELECT id, day, 0, 1, 1",
+        "account_15min SELECT id, day, 0, 1, 1",
         "account_days SELECT id, (day AT TIME ZONE 'UTC')::date, 0, 1, 1, NULL",
         "account_values SELECT id, (day AT TIME ZONE 'UTC')::date, 0, $2, $2, $2, $2, $2",
     ] {
@@ -72,10 +72,10 @@ async fn counted(pool: &PgPool, records: i64) {
     .await;
 }
 
-/// Waits until the sessions of the counting have ended: a session stores its statistics at its end.
-async fn counting_ended(pool: &PgPool) {
+/// Waits until the sessions of the aggregation have ended: a session stores its statistics at its end.
+async fn aggregation_ended(pool: &PgPool) {
     flush_statistics(pool).await;
-    eventually("the sessions of the counting have ended", async || {
+    eventually("the sessions of the aggregation have ended", async || {
         let sessions: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND application_name = 'linkledger'",
@@ -89,25 +89,25 @@ async fn counting_ended(pool: &PgPool) {
 }
 
 #[tokio::test]
-async fn figures_are_written_by_key_only() {
+async fn statistics_are_written_by_key_only() {
     let fixture = ClickFixture::embedded().await;
     let pool = fixture.pool();
     let mut recorder = TestRecorder::new();
     create_partitions(pool).await;
-    let counting = fixture.counting();
+    let aggregation = fixture.aggregation();
     // Plans are made while the tables are empty.
     publish(&fixture, &mut recorder).await;
     counted(pool, 2 * LINKS).await;
     fill(pool).await;
     publish(&fixture, &mut recorder).await;
     counted(pool, 4 * LINKS).await;
-    counting.stop().await;
-    counting_ended(pool).await;
+    aggregation.stop().await;
+    aggregation_ended(pool).await;
     let (scanned, entries): (i64, i64) = sqlx::query_as(
         "SELECT (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
-                 WHERE schemaname = 'clicks' AND relname ~ '_(quarters|days|values)_'),
+                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
-                 WHERE schemaname = 'clicks' AND relname ~ '_(quarters|days|values)_')",
+                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_')",
     )
     .fetch_one(pool)
     .await

@@ -1,4 +1,4 @@
-//! Recount: replaces figures from the topic in one transaction, or changes nothing.
+//! Recount: replaces statistics from the topic in one transaction, or changes nothing.
 
 use std::process::{Command, Output};
 
@@ -17,8 +17,8 @@ use time::{Date, Duration, OffsetDateTime};
 
 use super::{
     click_fixture::{ClickFixture, TestRecorder, click, clicks, partition_of},
-    figures::stored,
     operation::{ROLES, pool_of},
+    statistics::stored,
 };
 
 /// A position: partition, next offset, id of the last record.
@@ -94,8 +94,8 @@ async fn counted(fixture: &ClickFixture, recorder: &mut TestRecorder, now: Offse
 
 async fn damage(pool: &PgPool) {
     raw_sql(
-        "DELETE FROM clicks.link_quarters;
-         UPDATE clicks.account_quarters SET bots = bots + 3;
+        "DELETE FROM clicks.link_15min;
+         UPDATE clicks.account_15min SET bots = bots + 3;
          UPDATE clicks.link_days SET clicks = 2 * clicks, visitors = NULL;
          UPDATE clicks.account_days SET clicks = clicks + 1;
          TRUNCATE clicks.link_values, clicks.account_values;",
@@ -120,23 +120,23 @@ fn refusal_of(error: &anyhow::Error) -> &RecountRefusal {
 }
 
 #[tokio::test]
-async fn recount_makes_figures_as_before_damage() {
+async fn recount_makes_statistics_as_before_damage() {
     let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     counted(&fixture, &mut recorder, now).await;
-    let (figures, at) = (
+    let (statistics, at) = (
         stored(fixture.pool()).await,
         positions(fixture.pool()).await,
     );
     let from = (now - Duration::days(4)).date();
     damage(fixture.pool()).await;
     let report = recount(&fixture, scope(from, true)).await.unwrap();
-    assert_eq!(stored(fixture.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, statistics);
     assert_eq!(positions(fixture.pool()).await, at);
     assert_eq!((report.records, report.clicks), (122, Some(116)));
     // A second time, and with clicks that arrive later.
     recount(&fixture, scope(from, false)).await.unwrap();
-    assert_eq!(stored(fixture.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, statistics);
     fixture.publish(&mut recorder, &[click(1, now)]).await;
     let before = clicks(fixture.pool()).await;
     recount(&fixture, scope(from, false)).await.unwrap();
@@ -146,7 +146,7 @@ async fn recount_makes_figures_as_before_damage() {
 }
 
 #[tokio::test]
-async fn recount_keeps_figures_before_its_first_day() {
+async fn recount_keeps_statistics_before_its_first_day() {
     let fixture = ClickFixture::new().await;
     let mut recorder = TestRecorder::new();
     let today = SystemClock.now().date();
@@ -175,7 +175,7 @@ async fn recount_keeps_figures_before_its_first_day() {
 }
 
 #[tokio::test]
-async fn killed_recount_leaves_figures_and_counting() {
+async fn killed_recount_leaves_statistics_and_aggregation() {
     let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     counted(&fixture, &mut recorder, now).await;
@@ -196,18 +196,18 @@ async fn killed_recount_leaves_figures_and_counting() {
 }
 
 #[tokio::test]
-async fn recounts_beside_the_counting_count_each_click_once() {
+async fn recounts_beside_the_aggregation_count_each_click_once() {
     let fixture = ClickFixture::new().await;
     let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
     counted(&fixture, &mut recorder, now).await;
-    let counting = fixture.counting();
+    let aggregation = fixture.aggregation();
     let scope = scope((now - Duration::days(4)).date(), false);
     for _ in 0..5 {
         let made: Vec<Click> = (0..24).map(|link| click(link, now)).collect();
         fixture.publish(&mut recorder, &made).await;
         recount(&fixture, scope).await.unwrap();
     }
-    counting.count_to_end().await;
+    aggregation.count_to_end().await;
     // One link is refused.
     assert_eq!(clicks(fixture.pool()).await, 92 + 5 * 23);
     let counted = stored(fixture.pool()).await;
@@ -256,7 +256,7 @@ async fn recount_refuses_another_topic() {
     let fixture = ClickFixture::new().await;
     let now = SystemClock.now();
     counted(&fixture, &mut TestRecorder::new(), now).await;
-    let figures = stored(fixture.pool()).await;
+    let statistics = stored(fixture.pool()).await;
     let fixture = fixture.with_other_broker().await;
     for _ in 0..2 {
         let error = recount(&fixture, scope(now.date(), true))
@@ -267,8 +267,8 @@ async fn recount_refuses_another_topic() {
             matches!(refusal, RecountRefusal::OtherTopic { .. }),
             "{refusal}"
         );
-        assert!(failure::text(&error).contains("the figures are as before"));
-        assert_eq!(stored(fixture.pool()).await, figures);
+        assert!(failure::text(&error).contains("the statistics are as before"));
+        assert_eq!(stored(fixture.pool()).await, statistics);
         // A topic that is long enough has other records.
         let made: Vec<_> = (0..200).map(|link| click(link % 24, now)).collect();
         fixture.publish(&mut TestRecorder::new(), &made).await;
@@ -284,7 +284,7 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
     let other = TestRecorder::new();
     fixture.publish_as(other.id, 1, &made[0]).await;
     fixture.count().await;
-    let figures = stored(fixture.pool()).await;
+    let statistics = stored(fixture.pool()).await;
     let fixture = fixture.with_other_broker().await;
     for sequence in 1..=3 {
         fixture.publish_as(recorder.id, sequence, &made[0]).await;
@@ -303,12 +303,12 @@ async fn recount_refuses_new_topic_before_its_repeats_are_read() {
             matches!(refusal, RecountRefusal::Unread { .. }),
             "{refusal}"
         );
-        assert_eq!(stored(fixture.pool()).await, figures);
+        assert_eq!(stored(fixture.pool()).await, statistics);
         fixture.count().await;
     }
     let report = recount(&fixture, scope(now.date(), false)).await.unwrap();
     assert_eq!((report.clicks_before, report.clicks), (7, Some(7)));
-    assert_eq!(stored(fixture.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, statistics);
 }
 
 #[tokio::test]
@@ -386,7 +386,7 @@ async fn operator_grants_suffice_to_recount() {
     raw_sql(ROLES).execute(fixture.pool()).await.unwrap();
     let now = SystemClock.now();
     counted(&fixture, &mut TestRecorder::new(), now).await;
-    let figures = stored(fixture.pool()).await;
+    let statistics = stored(fixture.pool()).await;
     let from = (now - Duration::days(4)).date();
     let databases = Databases {
         read: pool_of(&fixture, "linkledger_operator"),
@@ -394,7 +394,7 @@ async fn operator_grants_suffice_to_recount() {
     };
     let recounted = recount_of(&fixture, &databases, scope(from, false)).await;
     recounted.unwrap();
-    assert_eq!(stored(fixture.pool()).await, figures);
+    assert_eq!(stored(fixture.pool()).await, statistics);
     let rows: Vec<(String, String)> = sqlx::query_as(
         "SELECT command, detail FROM read_model.operations WHERE command = 'recount'",
     )

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use linkledger_core::{
-    account::{AccountEvent, AccountStatus},
-    clock::{Clock as _, SystemClock},
+    account::{Account, AccountChangeRequest, AccountCreated, AccountEvent},
+    api_key::{ApiKeyEvent, ApiKeyIssued},
+    clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
-    credits::{Credits, CreditsEvent},
+    credits::{ChargeReason, Credits, CreditsCharged, CreditsEvent, CreditsGranted, GrantRequest},
     event::Event,
-    id::AccountId,
+    id::{AccountId, EntryId, KeyId},
     json::JsonObject,
     link::{
         ChangeLink, DestinationRules, ExistingLink, ExpectedVersion, LinkEvent,
@@ -40,7 +41,11 @@ pub(crate) enum LinkRequest {
     Delete(Index),
     Suspend(bool),
     Resume,
+    Rename(u8),
+    IssueKey,
     Adjust(i64),
+    Refund(Index),
+    Revoke(i64),
 }
 
 pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
@@ -53,7 +58,11 @@ pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
         1 => any::<Index>().prop_map(LinkRequest::Delete),
         1 => any::<bool>().prop_map(LinkRequest::Suspend),
         1 => Just(LinkRequest::Resume),
+        1 => any::<u8>().prop_map(LinkRequest::Rename),
+        1 => Just(LinkRequest::IssueKey),
         1 => (-9..9_i64).prop_map(LinkRequest::Adjust),
+        1 => any::<Index>().prop_map(LinkRequest::Refund),
+        1 => (1..9_i64).prop_map(LinkRequest::Revoke),
     ]
 }
 
@@ -61,7 +70,7 @@ pub(crate) fn request() -> impl Strategy<Value = LinkRequest> {
 pub(crate) struct Owner {
     account_id: AccountId,
     links: Vec<ExistingLink>,
-    status: AccountStatus,
+    account: Account,
     credits: Credits,
 }
 
@@ -77,10 +86,15 @@ impl Owner {
     }
 
     fn of(account_id: AccountId) -> Self {
+        let created = AccountCreated {
+            account_id,
+            name: "owner".to_owned(),
+            external_id: None,
+        };
         Self {
             account_id,
             links: Vec::new(),
-            status: AccountStatus::default(),
+            account: Account::new(&created, SystemClock.now()),
             credits: Credits {
                 balance: 1_000_000,
                 version: 1,
@@ -108,7 +122,6 @@ impl Owner {
     }
 
     fn decide(&self, request: &LinkRequest) -> Option<Event> {
-        let account_id = self.account_id;
         let link = |index: &Index| (!self.links.is_empty()).then(|| index.get(&self.links));
         match request {
             LinkRequest::Create => None,
@@ -137,23 +150,75 @@ impl Owner {
                 Some(Event::Link(LinkEvent::Deleted(deleted)))
             }
             LinkRequest::Suspend(stop_redirects) => {
-                let suspended = self
-                    .status
-                    .decide_suspend(account_id, "test", *stop_redirects)?;
+                let suspended = self.account.decide_suspend("test", *stop_redirects)?;
                 Some(Event::Account(AccountEvent::Suspended(suspended)))
             }
             LinkRequest::Resume => {
-                let resumed = self.status.decide_resume(account_id, "test")?;
+                let resumed = self.account.decide_resume("test")?;
                 Some(Event::Account(AccountEvent::Resumed(resumed)))
             }
-            LinkRequest::Adjust(amount) => {
-                let adjusted = self
-                    .credits
-                    .decide_adjust(account_id, *amount, "test")
-                    .ok()?;
-                Some(Event::Credits(CreditsEvent::Adjusted(adjusted)))
+            LinkRequest::Rename(to) => {
+                let wanted = AccountChangeRequest {
+                    name: Some(format!("owner {}", to % 4)),
+                    ..AccountChangeRequest::default()
+                };
+                let changed = self.account.decide_change(&wanted)?;
+                Some(Event::Account(AccountEvent::Changed(changed)))
             }
+            LinkRequest::IssueKey => Some(Event::ApiKey(ApiKeyEvent::Issued(ApiKeyIssued {
+                account_id: self.account_id,
+                key_id: KeyId::from_uuid(new_uuid(SystemClock.now())),
+                name: "test".to_owned(),
+                scopes: Vec::new(),
+                expires_at: None,
+            }))),
+            LinkRequest::Adjust(amount) => self.adjust(*amount).map(Event::Credits),
+            LinkRequest::Refund(index) => self.refund(link(index)?).map(Event::Credits),
+            LinkRequest::Revoke(amount) => Some(Event::Credits(self.revoke(*amount))),
         }
+    }
+
+    fn adjust(&self, amount: i64) -> Option<CreditsEvent> {
+        let request = GrantRequest {
+            amount,
+            reason: "test".to_owned(),
+            reference: None,
+            description: (amount > 3).then(|| format!("\u{1f381} \"{amount}\"")),
+        };
+        let adjusted = self.credits.decide_adjust(self.account_id, &request);
+        Some(CreditsEvent::Adjusted(adjusted.ok()?))
+    }
+
+    /// Gives back a charge for the link. No row depends on the charge itself.
+    fn refund(&self, link: &ExistingLink) -> Option<CreditsEvent> {
+        let charged = CreditsCharged {
+            account_id: self.account_id,
+            amount: 1,
+            balance_after: 0,
+            link_id: link.link_id,
+            key_id: KeyId::from_uuid(new_uuid(SystemClock.now())),
+            reason: ChargeReason::LinkCreated,
+        };
+        let refunded = self
+            .credits
+            .decide_refund(self.account_id, &charged, any_entry(), "test");
+        Some(CreditsEvent::Refunded(refunded.ok()?))
+    }
+
+    /// Takes back a grant of some credits. No row depends on the grant itself.
+    fn revoke(&self, amount: i64) -> CreditsEvent {
+        let granted = CreditsGranted {
+            account_id: self.account_id,
+            amount,
+            balance_after: amount,
+            reason: "test".to_owned(),
+            reference: None,
+            description: None,
+        };
+        let revoked = self
+            .credits
+            .decide_revoke(self.account_id, &granted, any_entry(), "test");
+        CreditsEvent::Revoked(revoked)
     }
 
     fn apply(&mut self, event: &Event) {
@@ -170,12 +235,17 @@ impl Owner {
                 self.links = links.collect();
             }
             Event::Account(event) => {
-                self.status = self.status.apply(event);
+                self.account = self.account.clone().apply(event);
                 self.credits = self.credits.pass();
             }
+            Event::ApiKey(_) => self.credits = self.credits.pass(),
             Event::Credits(event) => self.credits = self.credits.apply(event),
         }
     }
+}
+
+fn any_entry() -> EntryId {
+    EntryId::from_uuid(new_uuid(SystemClock.now()))
 }
 
 /// Returns the event of a merge patch on a link; `None` if the link stays as it is.

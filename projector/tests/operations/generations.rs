@@ -1,4 +1,4 @@
-//! How generations come and go, and what of them does not hold up a rebuild.
+//! Creation and removal of generations, and leftovers of them that do not stop a rebuild.
 
 use std::collections::BTreeSet;
 

@@ -4,10 +4,7 @@ use std::future;
 
 use linkledger_event_store::transaction::PoolTransaction;
 use linkledger_projector::{
-    operations::audit::{
-        self, OperationOutcome, OperatorCommand,
-        report::{last_commands, remaining_events},
-    },
+    operations::audit::{self, OperationOutcome, OperatorCommand, report::last_commands},
     read_models::Projection,
 };
 use linkledger_testing::{TestDatabase, eventually};
@@ -311,21 +308,4 @@ async fn command_of_a_dead_process_counts_as_failed() {
         .map(|(.., failed)| *failed)
         .collect();
     assert_eq!(failed, [false, true], "of credits and of links");
-}
-
-#[tokio::test]
-async fn remaining_events_of_a_new_generation_are_counted() {
-    let database = TestDatabase::create().await;
-    let pool = database.pool();
-    for statement in [
-        "UPDATE event_store.log_shards SET head = 100 WHERE shard IN (1, 2)",
-        "SELECT read_model.create_generation('links', 2, 1)",
-        "UPDATE read_model.checkpoints SET position = 30 WHERE generation = 2 AND shard = 1",
-    ] {
-        sqlx::query(statement).execute(pool).await.unwrap();
-    }
-    let remaining = remaining_events(&pool.clone().into()).await.unwrap();
-    let expected = [(Projection::Links, 170)];
-    let lacking: Vec<_> = remaining.into_iter().filter(|(_, it)| *it > 0).collect();
-    assert_eq!(lacking, expected);
 }

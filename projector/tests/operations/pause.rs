@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use linkledger_core::shard::Shard;
 use linkledger_projector::{
-    operations::pause::{PauseChange, PauseTarget, Paused, change},
+    operations::pause::{FollowerName, PauseChange, Paused, change},
     pipeline::{
         apply::{ApplyConflict, ShardBatch, apply},
         checkpoint::{self, Role},
@@ -22,18 +22,18 @@ use crate::{
     tables::Tables,
 };
 
-async fn set(pool: &PgPool, targets: &[PauseTarget], wish: PauseChange) -> Vec<Paused> {
+async fn set(pool: &PgPool, targets: &[FollowerName], wish: PauseChange) -> Vec<Paused> {
     change(pool, targets, wish, "ada", Some("a test"))
         .await
         .unwrap()
 }
 
 async fn pause(pool: &PgPool) {
-    set(pool, &[PauseTarget::Links], PauseChange::Pause).await;
+    set(pool, &[FollowerName::Links], PauseChange::Pause).await;
 }
 
 async fn resume(pool: &PgPool) {
-    set(pool, &[PauseTarget::Links], PauseChange::Resume).await;
+    set(pool, &[FollowerName::Links], PauseChange::Resume).await;
 }
 
 /// Returns the tables that the log wants if `links` has applied only the first events.
@@ -92,13 +92,13 @@ async fn paused_projection_stops_and_others_continue() {
 async fn pause_of_all_stops_everything_until_resumed() {
     let fixture = Fixture::new().await;
     let pool = fixture.database.pool();
-    set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
+    set(pool, &FollowerName::ALL, PauseChange::Pause).await;
     fixture.account_with_links("waits", 3).await;
     let mut followers = fixture.followers();
     followers.cycle(fixture.log().await).await.unwrap();
     eventually_tables(&fixture, &mut followers, Tables::default()).await;
 
-    set(pool, &PauseTarget::ALL, PauseChange::Resume).await;
+    set(pool, &FollowerName::ALL, PauseChange::Resume).await;
     let complete = Tables::of_log(&fixture.log().await);
     eventually_tables(&fixture, &mut followers, complete).await;
 }
@@ -151,7 +151,7 @@ async fn pause_returns_after_the_running_batch() {
     gate.is_reached().await;
     let paused = {
         let pool = pool.clone();
-        in_background(async move { set(&pool, &[PauseTarget::Links], PauseChange::Pause).await })
+        in_background(async move { set(&pool, &[FollowerName::Links], PauseChange::Pause).await })
     };
     session_waits(&pool, "transactionid", "%FROM read_model.checkpoints%").await;
     assert!(!paused.is_finished());
@@ -203,10 +203,10 @@ async fn lagging_projection_does_not_delay_others() {
 async fn pause_without_a_change_is_not_recorded() {
     let fixture = Fixture::new().await;
     let pool = fixture.database.pool();
-    let first = set(pool, &[PauseTarget::Links], PauseChange::Pause).await;
-    let second = set(pool, &PauseTarget::ALL, PauseChange::Pause).await;
-    let changed = second.iter().map(|it| (it.target, it.is_changed));
-    let expected = PauseTarget::ALL.map(|it| (it, it != PauseTarget::Links));
+    let first = set(pool, &[FollowerName::Links], PauseChange::Pause).await;
+    let second = set(pool, &FollowerName::ALL, PauseChange::Pause).await;
+    let changed = second.iter().map(|it| (it.follower, it.is_changed));
+    let expected = FollowerName::ALL.map(|it| (it, it != FollowerName::Links));
     assert_eq!(changed.collect::<Vec<_>>(), expected);
     assert_eq!(
         second[Projection::Links.index()].paused_at,
@@ -225,9 +225,9 @@ async fn pause_without_a_change_is_not_recorded() {
         let texts = [command, target, "ada", "a test", "done"];
         texts.map(str::to_owned).into()
     };
-    let others = PauseTarget::ALL
+    let others = FollowerName::ALL
         .into_iter()
-        .filter(|it| *it != PauseTarget::Links);
+        .filter(|it| *it != FollowerName::Links);
     let mut expected = vec![row("pause", "links")];
     expected.extend(others.map(|it| row("pause", it.name())));
     expected.push(row("resume", "links"));

@@ -195,7 +195,7 @@ async fn rebuild_parks_unreadable_account_too() {
 
 async fn corrupt(pool: &PgPool, generation: i32) {
     let statement = "UPDATE read_model.redirects SET destination_url = 'https://wrong.example/'
-                     WHERE slug_folded = 'before-3x' AND generation = $1";
+                     WHERE slug_key = 'before-3x' AND generation = $1";
     let done = sqlx::query(statement).bind(generation).execute(pool).await;
     assert_eq!(done.unwrap().rows_affected(), 1);
 }

@@ -1,4 +1,4 @@
-//! What an operator's command tells of its progress where there is no terminal.
+//! Progress lines of an operator's command without a terminal.
 
 use serde_json::Value;
 

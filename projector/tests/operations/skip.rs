@@ -6,7 +6,7 @@ use linkledger_core::{
 use linkledger_projector::{
     operations::{
         parked::{RetriedAccount, SkipRequest, retry, skip},
-        pause::{PauseChange, PauseTarget, change},
+        pause::{FollowerName, PauseChange, change},
     },
     read_models::Projection,
 };
@@ -165,7 +165,7 @@ async fn event_after_skipped_creation_writes_the_rows() {
 async fn event_after_skipped_refused_creation_writes_the_row() {
     let fixture = Fixture::new().await;
     let pool = fixture.database.pool();
-    let refuse = "CHECK (slug_folded <> 'picky-0x' OR destination_url = 'https://e.com/')";
+    let refuse = "CHECK (slug_key <> 'picky-0x' OR destination_url = 'https://e.com/')";
     let refuse = format!("ALTER TABLE read_model.redirects_1 ADD CONSTRAINT picky {refuse}");
     raw_sql(sqlx::AssertSqlSafe(refuse))
         .execute(pool)
@@ -266,7 +266,7 @@ async fn paused_projection_refuses_retry_and_skip() {
     let pool = fixture.database.pool();
     let (account_id, log, _) = parked(&fixture).await;
     let before = Tables::read(pool).await;
-    change(pool, &PauseTarget::ALL, PauseChange::Pause, "ada", None)
+    change(pool, &FollowerName::ALL, PauseChange::Pause, "ada", None)
         .await
         .unwrap();
     let error = skip(&pool.clone().into(), request(account_id))
@@ -284,7 +284,7 @@ async fn paused_projection_refuses_retry_and_skip() {
     }
     assert_eq!(Tables::read(pool).await, before);
 
-    change(pool, &PauseTarget::ALL, PauseChange::Resume, "ada", None)
+    change(pool, &FollowerName::ALL, PauseChange::Resume, "ada", None)
         .await
         .unwrap();
     let retried = skip_and_retry(pool, account_id).await;

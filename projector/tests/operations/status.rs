@@ -6,7 +6,7 @@ use linkledger_core::{event::Subject, id::LinkId, shard::Shard};
 use linkledger_event_store::SessionKind;
 use linkledger_projector::{
     operations::{
-        pause::{self, PauseChange, PauseTarget},
+        pause::{self, FollowerName, PauseChange},
         status::{
             StatusReport, collect,
             projection::{ProjectionState, ProjectionStatus},
@@ -223,7 +223,7 @@ async fn status_shows_pauses_and_running_commands() {
         ]
     );
     // An earlier pause was by somebody else; its end is recorded.
-    let (links, nobody) = (&[PauseTarget::Links], None);
+    let (links, nobody) = (&[FollowerName::Links], None);
     let changes = [
         (PauseChange::Resume, "bob@ops", nobody),
         (
@@ -369,29 +369,42 @@ async fn status_names_holder_of_the_oldest_snapshot() {
     .await;
 }
 
-#[tokio::test]
-async fn operator_and_projector_grants_suffice_for_status() {
-    let fixture = Fixture::new().await;
-    let account_id = fixture.account_with_links("seen", 1).await;
-    fixture.apply_log().await;
+/// Returns sessions with the rights of a role.
+async fn databases_as(role: &str, fixture: &Fixture) -> Databases {
     raw_sql(ROLES)
         .execute(fixture.database.pool())
         .await
         .unwrap();
-    let link_id = LinkId::from_uuid(fixture.log().await[1].event.stream_id);
+    let url = fixture.database.url();
+    let options = linkledger_event_store::session_options(url, SessionKind::Writer).unwrap();
+    let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
+    Databases::from(pool)
+}
+
+#[tokio::test]
+async fn operator_and_projector_grants_suffice_for_status() {
+    let fixture = Fixture::new().await;
+    fixture.account_with_links("seen", 1).await;
+    fixture.apply_log().await;
     for role in ["linkledger_operator", "linkledger_projector"] {
-        let url = fixture.database.url();
-        let options = linkledger_event_store::session_options(url, SessionKind::Writer).unwrap();
-        let pool = PgPoolOptions::new().connect_lazy_with(options.options([("role", role)]));
-        let databases = Databases::from(pool);
+        let databases = databases_as(role, &fixture).await;
         let status = collect(&databases).await.unwrap();
         assert!(status.snapshots.is_complete);
-        for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
-            let subject = VerifiedSubject::find(&databases.log, subject).await;
-            let subject = subject.unwrap();
-            for target in Projection::ALL.map(first_generation) {
-                verify(&databases, target, &subject).await.unwrap();
-            }
+    }
+}
+
+#[tokio::test]
+async fn operator_grants_suffice_for_the_comparison_of_a_subject() {
+    let fixture = Fixture::new().await;
+    let account_id = fixture.account_with_links("seen", 1).await;
+    fixture.apply_log().await;
+    let link_id = LinkId::from_uuid(fixture.log().await[1].event.stream_id);
+    let databases = databases_as("linkledger_operator", &fixture).await;
+    for subject in [Subject::Account(account_id), Subject::Link(link_id)] {
+        let subject = VerifiedSubject::find(&databases.log, subject).await;
+        let subject = subject.unwrap();
+        for target in Projection::ALL.map(first_generation) {
+            verify(&databases, target, &subject).await.unwrap();
         }
     }
 }

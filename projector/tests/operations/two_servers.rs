@@ -35,7 +35,7 @@ const DAMAGES: [&str; 6] = [
     "UPDATE read_model.redirects SET state = 'active' WHERE state = 'disabled'",
     "INSERT INTO read_model.redirects
      SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
-     WHERE slug_folded = 'second-0x'",
+     WHERE slug_key = 'second-0x'",
     "INSERT INTO read_model.stopped_accounts SELECT 1, gen_random_uuid()",
     "UPDATE read_model.credit_entries SET amount = -2 WHERE balance_after = 999997",
     "DELETE FROM read_model.credit_balances WHERE balance = 999990",

@@ -11,10 +11,16 @@ mod timeouts;
 
 use std::collections::BTreeSet;
 
-use linkledger_core::link::LinkDetails;
+use linkledger_core::{
+    clock::{Clock as _, SystemClock, new_uuid},
+    credits::{CreditsAdjusted, CreditsEvent, CreditsRefunded},
+    event::Event,
+    id::{AccountId, EntryId, LinkId},
+    link::LinkDetails,
+};
 use linkledger_projector::{
     operations::{
-        pause::{self, PauseChange, PauseTarget},
+        pause::{self, FollowerName, PauseChange},
         verify::{self, FindingKind, VerifyFinding},
     },
     read_models::Projection,
@@ -87,10 +93,39 @@ pub(crate) async fn history(fixture: &Fixture) {
     ];
     fixture.append(account_id, &events).await;
     let other = fixture.account_with_links("other", 2).await;
-    fixture
-        .append(other, &[suspended(other, true), resumed(other)])
-        .await;
+    let events = [
+        suspended(other, true),
+        resumed(other),
+        described(other, 10, 1_000_008),
+        refunded(other, 1, 1_000_009),
+    ];
+    fixture.append(other, &events).await;
     fixture.apply_log().await;
+}
+
+/// Returns an adjustment with a description.
+fn described(account_id: AccountId, amount: i64, balance_after: i64) -> Event {
+    Event::Credits(CreditsEvent::Adjusted(CreditsAdjusted {
+        account_id,
+        amount,
+        balance_after,
+        reason: "test".to_owned(),
+        reference: Some("ticket 7".to_owned()),
+        description: Some("Goodwill \u{1f381}".to_owned()),
+    }))
+}
+
+/// Returns a refund of a charge. No row depends on the charge itself.
+fn refunded(account_id: AccountId, amount: i64, balance_after: i64) -> Event {
+    let now = SystemClock.now();
+    Event::Credits(CreditsEvent::Refunded(CreditsRefunded {
+        account_id,
+        amount,
+        balance_after,
+        refunds: EntryId::from_uuid(new_uuid(now)),
+        link_id: LinkId::from_uuid(new_uuid(now)),
+        reason: "test".to_owned(),
+    }))
 }
 
 #[tokio::test]
@@ -104,9 +139,9 @@ async fn verify_of_right_rows_finds_nothing() {
         Projection::Redirects,
     ]
     .map(|it| all[it.index()].rows_expected);
-    assert_eq!(rows, [13, 7 + 12, 9]);
+    assert_eq!(rows, [15, 7 + 12, 9]);
     for verified in all {
-        assert_eq!(verified.events, 26);
+        assert_eq!(verified.events, 28);
         assert_eq!(verified.rows_found, verified.rows_expected, "{verified:?}");
         assert!(verified.findings.is_empty(), "{verified:?}");
     }
@@ -146,7 +181,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
         "INSERT INTO read_model.links
              (generation, account_id, link_id, slug, destination_url, version, created_at)
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
-         WHERE slug_folded = 'second-2x'",
+         WHERE slug_key = 'second-2x'",
         &["links Orphan "],
     ),
     (
@@ -169,7 +204,7 @@ const DAMAGES: &[(&str, &[&str])] = &[
         &["link_tags Orphan "],
     ),
     (
-        "DELETE FROM read_model.redirects WHERE slug_folded = 'second-2x'",
+        "DELETE FROM read_model.redirects WHERE slug_key = 'second-2x'",
         &["redirects Missing "],
     ),
     (
@@ -178,13 +213,13 @@ const DAMAGES: &[(&str, &[&str])] = &[
     ),
     (
         "UPDATE read_model.redirects SET link_id = account_id, destination_url = 'x'
-         WHERE slug_folded = 'second-0x'",
+         WHERE slug_key = 'second-0x'",
         &["redirects Different link_id,destination_url"],
     ),
     (
         "INSERT INTO read_model.redirects
          SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
-         WHERE slug_folded = 'second-0x'",
+         WHERE slug_key = 'second-0x'",
         &["redirects Orphan "],
     ),
     (
@@ -230,12 +265,20 @@ const DAMAGES: &[(&str, &[&str])] = &[
         &["credit_entries Different type,link_id"],
     ),
     (
+        "UPDATE read_model.credit_entries SET description = NULL WHERE description LIKE 'Goodwill%'",
+        &["credit_entries Different description"],
+    ),
+    (
+        "UPDATE read_model.credit_entries SET refunds = entry_id, link_id = NULL WHERE type = 'refund'",
+        &["credit_entries Different link_id,refunds"],
+    ),
+    (
         "DELETE FROM read_model.credit_entries WHERE balance_after = 999997",
         &["credit_entries Missing "],
     ),
     (
         "INSERT INTO read_model.credit_entries
-         SELECT 1, account_id, 1000, gen_random_uuid(), 'grant', 1, 999991, NULL, now()
+         SELECT 1, account_id, 1000, gen_random_uuid(), 'grant', 1, 999991, NULL, NULL, NULL, now()
          FROM read_model.credit_balances WHERE balance = 999990",
         &["credit_entries Orphan "],
     ),
@@ -292,11 +335,11 @@ async fn paused_projection_is_verified_but_not_repaired() {
         "INSERT INTO read_model.links
              (generation, account_id, link_id, slug, destination_url, version, created_at)
          SELECT 1, account_id, link_id, 'second-2X', 'x', 2, now() FROM read_model.redirects
-         WHERE slug_folded = 'second-2x'",
+         WHERE slug_key = 'second-2x'",
     ] {
         damage(pool, statement).await;
         let damaged = Tables::read(pool).await;
-        let set = async |wish| pause::change(pool, &[PauseTarget::Links], wish, "ada", None).await;
+        let set = async |wish| pause::change(pool, &[FollowerName::Links], wish, "ada", None).await;
         set(PauseChange::Pause).await.unwrap();
         assert_eq!(findings(&fixture).await.len(), 1);
         let target = first_generation(Projection::Links);
@@ -342,11 +385,11 @@ async fn repair_invalidates_only_repaired_redirects() {
     history(&fixture).await;
     let pool = fixture.database.pool();
     for statement in [
-        "UPDATE read_model.redirects SET destination_url = 'x' WHERE slug_folded = 'first-0x'",
-        "DELETE FROM read_model.redirects WHERE slug_folded = 'second-1x'",
+        "UPDATE read_model.redirects SET destination_url = 'x' WHERE slug_key = 'first-0x'",
+        "DELETE FROM read_model.redirects WHERE slug_key = 'second-1x'",
         "INSERT INTO read_model.redirects
          SELECT 1, 'never-given', link_id, account_id, destination_url FROM read_model.redirects
-         WHERE slug_folded = 'second-0x'",
+         WHERE slug_key = 'second-0x'",
         "UPDATE read_model.links SET version = 9 WHERE slug = 'first-2X'",
         "DELETE FROM read_model.stopped_accounts",
     ] {

@@ -18,14 +18,14 @@ use linkledger_core::{clock::Clock, id::AccountId};
 
 use super::{
     ACCOUNT_SHARE,
-    folded::{ClickFacts, FoldedClicks, milliseconds_of},
     frame::{Frames, RawClick},
+    merged::{ClickFacts, MergedClicks, milliseconds_of},
 };
 
 /// Maximum number of bytes of the clicks in one buffer. A drain empties the buffers every 10 ms.
 pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of bytes of the folded clicks in one buffer.
-const FOLDED_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of bytes of the merged clicks in one buffer.
+const MERGED_BYTES_MAX: usize = 1 << 20;
 /// Longest step back of the clock during which clicks keep the instant of before. After a longer step the clock was
 /// wrong before, and instants follow the corrected clock once no heartbeat claims later ones.
 const SET_BACK_MAX_MS: i64 = 60_000;
@@ -65,9 +65,9 @@ pub(super) struct Buffer {
     pub(super) frames: Frames,
     /// Bytes of the frames of each account; `None` while the frames together are within the share of one.
     accounts: Option<HashMap<AccountId, usize>>,
-    pub(super) folded: FoldedClicks,
-    /// Number of folded clicks.
-    pub(super) folded_count: u64,
+    pub(super) merged: MergedClicks,
+    /// Number of merged clicks.
+    pub(super) merged_count: u64,
     /// Number of lost clicks.
     pub(super) lost_count: u64,
 }
@@ -94,8 +94,8 @@ impl ClickBuffers {
         self.slots.len()
     }
 
-    /// Adds a click to the buffer of this thread. A buffer without room for the account's click folds the click, or
-    /// counts the click as lost if the folded clicks have no room either.
+    /// Adds a click to the buffer of this thread. A buffer without room for the account's click merges the click, or
+    /// counts the click as lost if the merged clicks have no room either.
     pub(super) fn record(&self, click: &RawClick<'_>, bots: &BotPatterns) {
         let thread = THREAD.with(|thread| *thread);
         let mut buffer = self.slots[thread % self.slots.len()].lock();
@@ -104,7 +104,7 @@ impl ClickBuffers {
         if buffer.admits(click.facts.account_id, click.frame_bytes()) {
             buffer.frames.push(clicked_at_ms, click);
         } else {
-            buffer.fold(click, clicked_at_ms, bots);
+            buffer.merge(click, clicked_at_ms, bots);
         }
     }
 
@@ -142,7 +142,7 @@ impl ClickBuffers {
 impl Buffer {
     /// Returns the number of clicks, without those of the frames that were read.
     pub(super) fn click_count(&self) -> u64 {
-        self.frames.unread() as u64 + self.folded.count() + self.lost_count
+        self.frames.unread() as u64 + self.merged.count() + self.lost_count
     }
 
     /// Returns true if there is room for a frame of the account, which is then to be added.
@@ -164,7 +164,7 @@ impl Buffer {
         is_admitted
     }
 
-    fn fold(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
+    fn merge(&mut self, click: &RawClick<'_>, clicked_at_ms: i64, bots: &BotPatterns) {
         let facts = ClickFacts {
             link_id: click.facts.link_id,
             account_id: click.facts.account_id,
@@ -173,9 +173,9 @@ impl Buffer {
             kind: click.facts.kind(bots.matches(click.user_agent)),
             count: 1,
         };
-        let bytes_free = FOLDED_BYTES_MAX - self.folded.bytes();
-        if self.folded.add(&facts, bytes_free) {
-            self.folded_count += 1;
+        let bytes_free = MERGED_BYTES_MAX - self.merged.bytes();
+        if self.merged.add(&facts, bytes_free) {
+            self.merged_count += 1;
         } else {
             self.lost_count += 1;
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn full_buffer_folds_and_stays_bounded() {
+    fn full_buffer_merges_and_stays_bounded() {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::parse("curl/").unwrap();
         let mut user_agent = [b'x'; 512];
@@ -234,15 +234,15 @@ mod tests {
         buffers.take(0, &mut taken);
         assert!(taken.frames.bytes() <= BUFFER_BYTES_MAX);
         let whole = instants(&mut taken).len() as u64;
-        assert_eq!(whole + taken.folded.count(), count);
-        assert_eq!(taken.folded_count, taken.folded.count());
+        assert_eq!(whole + taken.merged.count(), count);
+        assert_eq!(taken.merged_count, taken.merged.count());
         assert_eq!(taken.lost_count, 0);
         // Of seven links, two kinds each.
-        assert_eq!(std::iter::from_fn(|| taken.folded.pop()).count(), 14);
+        assert_eq!(std::iter::from_fn(|| taken.merged.pop()).count(), 14);
     }
 
     #[test]
-    fn flood_of_one_account_folds_before_clicks_of_others() {
+    fn flood_of_one_account_merges_before_clicks_of_others() {
         let buffers = ClickBuffers::new(1, Arc::new(FixedClock::default()));
         let bots = BotPatterns::built_in();
         let of_account = |account: u128| {
@@ -259,14 +259,14 @@ mod tests {
         }
         let mut taken = Buffer::default();
         buffers.take(0, &mut taken);
-        let folded = std::iter::from_fn(|| taken.folded.pop());
-        let folded: Vec<u128> = folded.map(|it| it.link_id.uuid().as_u128()).collect();
-        assert_eq!(folded, [1]);
+        let merged = std::iter::from_fn(|| taken.merged.pop());
+        let merged: Vec<u128> = merged.map(|it| it.link_id.uuid().as_u128()).collect();
+        assert_eq!(merged, [1]);
         assert!(instants(&mut taken).len() > frames * 3 / 4);
         // The next buffer begins anew.
         buffers.record(&of_account(1), &bots);
         buffers.take(0, &mut taken);
-        assert_eq!((instants(&mut taken).len(), taken.folded.count()), (1, 0));
+        assert_eq!((instants(&mut taken).len(), taken.merged.count()), (1, 0));
     }
 
     #[test]
@@ -279,10 +279,10 @@ mod tests {
         }
         let mut taken = Buffer::default();
         buffers.take(0, &mut taken);
-        assert!(taken.folded.bytes() <= FOLDED_BYTES_MAX);
+        assert!(taken.merged.bytes() <= MERGED_BYTES_MAX);
         assert!(taken.lost_count > 0);
         assert_eq!(u128::from(taken.click_count()), count);
-        let kept = instants(&mut taken).len() as u64 + taken.folded.count();
+        let kept = instants(&mut taken).len() as u64 + taken.merged.count();
         assert_eq!(u128::from(kept + taken.lost_count), count);
     }
 

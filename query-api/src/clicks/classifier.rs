@@ -7,7 +7,7 @@ use linkledger_clicks::{
 };
 use quick_cache::unsync::Cache;
 
-use super::{countries::Countries, folded::instant_of, frame::RawClick, salts::Salts};
+use super::{countries::Countries, frame::RawClick, merged::instant_of, salts::Salts};
 
 /// Number of user agents whose classes are remembered: at most 3 MB.
 const AGENTS_CACHED_MAX: usize = 4_096;

@@ -1,17 +1,17 @@
 //! Counters of clicks. They begin at 0, so that alerts see the first lost click.
 
 use linkledger_clicks::ClickKind;
-use linkledger_service::metrics::{CLICKS_FOLDED_TOTAL, CLICKS_LOST_TOTAL, CLICKS_RECORDED_TOTAL};
+use linkledger_service::metrics::{CLICKS_LOST_TOTAL, CLICKS_MERGED_TOTAL, CLICKS_RECORDED_TOTAL};
 use metrics::{Counter, counter};
 
 /// Counters of one recorder.
 pub(super) struct ClickCounters {
     humans: Counter,
     bots: Counter,
-    pub(super) folded: Counter,
+    pub(super) merged: Counter,
     /// No memory was left, not even for counts.
     pub(super) lost_memory: Counter,
-    /// The recorder did not empty the buffer of a thread before even its folded clicks had filled it.
+    /// The recorder did not empty the buffer of a thread before even its merged clicks had filled it.
     pub(super) lost_stalled: Counter,
     /// The process has stopped before the broker has acknowledged.
     pub(super) lost_shutdown: Counter,
@@ -31,7 +31,7 @@ impl Default for ClickCounters {
         Self {
             humans: of_kind(ClickKind::Human),
             bots: of_kind(ClickKind::Bot),
-            folded: begun(counter!(CLICKS_FOLDED_TOTAL)),
+            merged: begun(counter!(CLICKS_MERGED_TOTAL)),
             lost_memory: lost("memory"),
             lost_stalled: lost("stalled"),
             lost_shutdown: lost("shutdown"),

@@ -13,7 +13,7 @@ const TEXT_BYTES_USUAL: usize = 128 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawClick<'a> {
     pub(super) facts: RequestFacts,
-    /// Folded slug.
+    /// Lower-cased slug.
     pub(super) slug: &'a str,
     /// `User-Agent`, cut; empty if absent.
     pub(super) user_agent: &'a [u8],

@@ -1,4 +1,4 @@
-//! Heartbeats of the recorder: until when it has recorded, so that readers know until when figures are
+//! Heartbeats of the recorder: until when it has recorded, so that readers know until when statistics are
 //! complete.
 //!
 //! While the database does not answer, clicks are recorded all the same, and heartbeats are retried.
@@ -25,7 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{folded::instant_of, recorder::RecordingProgress, salts::Salts};
+use super::{merged::instant_of, recorder::RecordingProgress, salts::Salts};
 
 /// Interval between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const FLUSH_WAIT_MAX: Duration = Duration::from_secs(11);
 /// Interval between two reads of the salts while all are known.
 const SALTS_INTERVAL: Duration = Duration::from_mins(1);
 /// Number of rows of heartbeats at which every second row is deleted, except the newest rows: heartbeats stay few
-/// while the counting lags for long.
+/// while the aggregation lags for long.
 const ROWS_MAX: i64 = 100;
 /// Number of the newest rows, which are not deleted before they are counted.
 const NEWEST_ROWS: i64 = 20;
@@ -155,7 +155,7 @@ impl Heartbeats {
         if let Err(error) = written.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "cannot write the last heartbeat of the recorder of clicks; figures are complete again 60 s \
+                "cannot write the last heartbeat of the recorder of clicks; statistics are complete again 60 s \
                  after the last one"
             );
         }
@@ -168,7 +168,7 @@ impl Heartbeats {
         let recorder_id = self.recorder_id.0;
         let recorded_until = instant_of(progress.recorded_until_ms);
         self.withdraw_later_ones(&mut tx, recorded_until).await?;
-        // Rows before the newest one that the counting has passed say nothing any more.
+        // Rows before the newest one that the aggregation has passed say nothing any more.
         sqlx::query!(
             "
             DELETE FROM clicks.heartbeats
@@ -197,7 +197,7 @@ impl Heartbeats {
                 FROM (SELECT recorded_until, row_number() OVER (ORDER BY recorded_until DESC) AS nth,
                              count(*) OVER () AS rows
                       FROM clicks.heartbeats WHERE recorder_id = $1) AS beats
-                -- The last row may be the newest that the counting has passed.
+                -- The last row may be the newest that the aggregation has passed.
                 WHERE rows >= $2 AND nth > $3 AND nth < rows AND nth % 2 = 0
             )
             ",

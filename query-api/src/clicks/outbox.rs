@@ -1,8 +1,8 @@
 //! Clicks that wait for the acknowledgement of the broker, in order, with sequences.
 //!
 //! Invariant: in each partition, the sequences of the waiting records follow each other without a gap, and
-//! a record leaves only from the front. Memory is bounded: beyond the bound, clicks are folded, first those of the
-//! accounts with the most waiting clicks, and folded clicks get sequences when there is room again.
+//! a record leaves only from the front. Memory is bounded: beyond the bound, clicks are merged, first those of the
+//! accounts with the most waiting clicks, and merged clicks get sequences when there is room again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +14,7 @@ use linkledger_core::id::{AccountId, LinkId};
 
 use super::{
     ACCOUNT_SHARE,
-    folded::{ClickFacts, FoldedClicks, milliseconds_of, take_from},
+    merged::{ClickFacts, MergedClicks, milliseconds_of, take_from},
 };
 
 /// Number of partitions.
@@ -23,8 +23,8 @@ pub(super) const PARTITIONS: usize = CLICK_PARTITIONS as usize;
 pub(super) const IN_FLIGHT_MAX: usize = 1_000;
 /// Bytes of a record besides its value: its slot, the value's block, its part of the queue's growth, and its account.
 const RECORD_BYTES: usize = 160;
-/// Maximum number of folded records of one partition that get sequences at a time.
-const UNFOLDED_MAX: usize = 64;
+/// Maximum number of merged records of one partition that get sequences at a time.
+const QUEUED_AT_ONCE_MAX: usize = 64;
 /// Time after which a broker may have forgotten a silent producer; Kafka's default is a day.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 
@@ -36,7 +36,7 @@ pub(super) struct Outbox {
     partitions: PerPartition<PartitionQueue>,
     /// Bytes of the records.
     bytes: usize,
-    /// Bound of the records, and again of the folded clicks.
+    /// Bound of the records, and again of the merged clicks.
     bytes_max: usize,
 }
 
@@ -54,8 +54,8 @@ pub(super) struct OutboxRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
     Queued,
-    /// Folded: only the details are lost.
-    Folded,
+    /// Merged: only the details are lost.
+    Merged,
     Lost,
 }
 
@@ -75,7 +75,7 @@ struct PartitionQueue {
     acknowledged_at: Option<Instant>,
     /// Time of the last acknowledgement, or since when records wait.
     progressed_at: Option<Instant>,
-    folded: FoldedClicks,
+    merged: MergedClicks,
 }
 
 impl Outbox {
@@ -89,22 +89,22 @@ impl Outbox {
     }
 
     /// Adds a click, and gives it the next sequence of its partition if there is room. Clicks of an account are
-    /// folded until all of its folded clicks of the partition have left, which would else wait for ever.
+    /// merged until all of its merged clicks of the partition have left, which would else wait for ever.
     pub(super) fn add(&mut self, click: &Click) -> Added {
         let number = click_partition(click.link_id);
         let partition = &self.partitions[usize::from(number)];
-        if !partition.folded.has_account(click.account_id) {
+        if !partition.merged.has_account(click.account_id) {
             let record = OutboxRecord::of(click);
             if self.has_room_for_account(number, &record) {
                 self.push(number, record);
                 return Added::Queued;
             }
         }
-        self.fold(click)
+        self.merge(click)
     }
 
-    fn fold(&mut self, click: &Click) -> Added {
-        let bytes_free = self.bytes_max.saturating_sub(self.folded_bytes());
+    fn merge(&mut self, click: &Click) -> Added {
+        let bytes_free = self.bytes_max.saturating_sub(self.merged_bytes());
         let number = usize::from(click_partition(click.link_id));
         let facts = ClickFacts {
             link_id: click.link_id,
@@ -114,8 +114,8 @@ impl Outbox {
             kind: click.kind,
             count: click.count,
         };
-        if self.partitions[number].folded.add(&facts, bytes_free) {
-            Added::Folded
+        if self.partitions[number].merged.add(&facts, bytes_free) {
+            Added::Merged
         } else {
             Added::Lost
         }
@@ -148,21 +148,21 @@ impl Outbox {
         partition.records.push_back(record);
     }
 
-    /// Gives sequences to folded clicks of the partitions that have room again, whosever they are: they are few.
-    pub(super) fn unfold(&mut self) {
+    /// Gives sequences to merged clicks of the partitions that have room again, whosever they are: they are few.
+    pub(super) fn queue_merged(&mut self) {
         for number in 0..CLICK_PARTITIONS {
             let index = usize::from(number);
             let partition = &self.partitions[index];
             if partition.bytes >= self.bytes_max.saturating_sub(self.bytes) / 2 {
                 continue;
             }
-            for _ in 0..UNFOLDED_MAX {
-                let Some(click) = self.partitions[index].folded.pop() else {
+            for _ in 0..QUEUED_AT_ONCE_MAX {
+                let Some(click) = self.partitions[index].merged.pop() else {
                     break;
                 };
                 let record = OutboxRecord::of(&click);
                 if record.bytes() > self.room(number) {
-                    self.fold(&click);
+                    self.merge(&click);
                     break;
                 }
                 self.push(number, record);
@@ -248,10 +248,10 @@ impl Outbox {
         })
     }
 
-    /// Returns an instant that no folded click is earlier than.
-    pub(super) fn first_folded_ms(&self) -> Option<i64> {
+    /// Returns an instant that no merged click is earlier than.
+    pub(super) fn first_merged_ms(&self) -> Option<i64> {
         let partitions = self.partitions.iter();
-        partitions.filter_map(|it| it.folded.first_ms()).min()
+        partitions.filter_map(|it| it.merged.first_ms()).min()
     }
 
     /// Returns the longest time for which records of a partition wait without any acknowledgement.
@@ -266,11 +266,11 @@ impl Outbox {
         self.partitions.iter().map(|it| it.records.len()).sum()
     }
 
-    /// Returns the number of clicks in records and in folded clicks.
+    /// Returns the number of clicks in records and in merged clicks.
     pub(super) fn click_count(&self) -> u64 {
         let of = |partition: &PartitionQueue| {
             let records = partition.records.iter().map(|it| u64::from(it.count));
-            records.sum::<u64>() + partition.folded.count()
+            records.sum::<u64>() + partition.merged.count()
         };
         self.partitions.iter().map(of).sum()
     }
@@ -278,16 +278,11 @@ impl Outbox {
     /// Returns true if no click waits.
     pub(super) fn is_empty(&self) -> bool {
         let mut partitions = self.partitions.iter();
-        partitions.all(|it| it.records.is_empty() && it.folded.is_empty())
+        partitions.all(|it| it.records.is_empty() && it.merged.is_empty())
     }
 
-    /// Returns the bytes of records and folded clicks.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        self.bytes + self.folded_bytes()
-    }
-
-    fn folded_bytes(&self) -> usize {
-        self.partitions.iter().map(|it| it.folded.bytes()).sum()
+    fn merged_bytes(&self) -> usize {
+        self.partitions.iter().map(|it| it.merged.bytes()).sum()
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linkledger_service::metrics::{CLICKS_UNACKNOWLEDGED, CLICKS_WAITING_BYTES};
+use linkledger_service::metrics::CLICKS_UNACKNOWLEDGED;
 use metrics::gauge;
 use tokio::{
     sync::watch,
@@ -105,11 +105,11 @@ impl Recorder {
             self.recording.buffers.take(number, &mut self.drained);
             self.classify_drained().await;
         }
-        self.outbox.unfold();
+        self.outbox.queue_merged();
         self.publish().await;
         let until_ms = drain.recorded_until_ms;
-        let first_folded_ms = self.outbox.first_folded_ms();
-        let recorded_until_ms = first_folded_ms.map_or(until_ms, |it| it.min(until_ms));
+        let first_merged_ms = self.outbox.first_merged_ms();
+        let recorded_until_ms = first_merged_ms.map_or(until_ms, |it| it.min(until_ms));
         let sequences = self.outbox.last_sequences();
         let has_same_address = self.same_address.is_suspicious();
         self.progress.send_modify(|progress| {
@@ -136,20 +136,18 @@ impl Recorder {
         if let Some(publisher) = &mut self.publisher {
             publisher.publish(&mut self.outbox).await;
         }
-        #[expect(clippy::cast_precision_loss, reason = "metrics")]
-        {
-            gauge!(CLICKS_WAITING_BYTES).set(self.outbox.waiting_bytes() as f64);
-            gauge!(CLICKS_UNACKNOWLEDGED).set(self.outbox.record_count() as f64);
-        }
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        let unacknowledged = self.outbox.record_count() as f64;
+        gauge!(CLICKS_UNACKNOWLEDGED).set(unacknowledged);
     }
 
     /// Classifies the clicks of the drained buffer, in pieces between which requests are answered.
     async fn classify_drained(&mut self) {
-        let folded = std::mem::take(&mut self.drained.folded_count);
-        self.counters.folded.increment(folded);
+        let merged = std::mem::take(&mut self.drained.merged_count);
+        self.counters.merged.increment(merged);
         let lost = std::mem::take(&mut self.drained.lost_count);
         self.counters.lost_stalled.increment(lost);
-        while let Some(click) = self.drained.folded.pop() {
+        while let Some(click) = self.drained.merged.pop() {
             self.counters.recorded(click.kind, click.count);
             if self.outbox.add(&click) == Added::Lost {
                 self.counters.lost_memory.increment(click.count.into());
@@ -171,7 +169,7 @@ impl Recorder {
             self.counters.recorded(click.kind, click.count);
             match self.outbox.add(&click) {
                 Added::Queued => {}
-                Added::Folded => self.counters.folded.increment(1),
+                Added::Merged => self.counters.merged.increment(1),
                 Added::Lost => self.counters.lost_memory.increment(1),
             }
         }

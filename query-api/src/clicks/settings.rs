@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use linkledger_clicks::{BotPatterns, TrustedProxy};
-use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, KafkaSecurity};
+use linkledger_service::kafka_config::{ClicksConfig, KafkaConfig, KafkaSecurity, OnOff};
 
 use super::countries::Countries;
 
@@ -13,7 +13,7 @@ use super::countries::Countries;
 pub struct ClickSettings {
     #[command(flatten)]
     pub stream: ClicksConfig,
-    /// Addresses of Kafka brokers: host:port, separated by commas; required unless --no-clicks is given.
+    /// Addresses of Kafka brokers: host:port, separated by commas; required unless --clicks off is given.
     #[arg(long, env = "KAFKA_BROKERS")]
     pub kafka_brokers: Option<String>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl ClickSettings {
     pub fn off() -> Self {
         Self {
             stream: ClicksConfig {
-                no_clicks: true,
+                clicks: OnOff::Off,
                 ..ClicksConfig::default()
             },
             kafka_brokers: None,
@@ -64,14 +64,14 @@ impl ClickSettings {
     /// # Errors
     /// Returns an error if clicks are recorded and no broker is given.
     pub fn kafka(&self) -> anyhow::Result<Option<KafkaConfig>> {
-        if self.stream.no_clicks {
+        if !self.stream.are_on() {
             return Ok(None);
         }
         let brokers = self.kafka_brokers.clone().unwrap_or_default();
         ensure!(
             !brokers.trim().is_empty(),
             "--kafka-brokers is missing (KAFKA_BROKERS): clicks are published to Kafka; give host:port, \
-             separated by commas, or --no-clicks"
+             separated by commas, or --clicks off"
         );
         Ok(Some(KafkaConfig {
             brokers,

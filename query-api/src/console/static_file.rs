@@ -1,4 +1,4 @@
-//! A file of the console: compressed once, when it is first asked for, and sent compressed to callers that accept gzip.
+//! A file of a console: compressed once, when it is first asked for, and sent compressed to callers that accept gzip.
 
 use std::{
     io::{self, Write as _},
@@ -74,7 +74,7 @@ impl StaticFile {
         let compressed = self.gzip.get_or_init(|| match compress(&self.plain.body) {
             Ok(body) => Some(Representation::new(body.into())),
             Err(error) => {
-                tracing::warn!(%error, "cannot compress a file of the console; it is sent as it is");
+                tracing::warn!(%error, "cannot compress a file of a console; it is sent as it is");
                 None
             }
         });

@@ -1,4 +1,4 @@
-//! Figures of clicks: series of a link or an account, from quarters of hours and UTC days.
+//! Statistics of clicks: series of a link or an account, from slots of 15 min and UTC days.
 //!
 //! Every statement runs in the transaction that also reads `complete_until`: one snapshot.
 
@@ -7,7 +7,7 @@ mod top;
 use futures::TryStreamExt as _;
 use linkledger_clicks::{
     buckets::Buckets,
-    figures::{ClickFigures, ClickSeries, DamagedFigures},
+    statistics::{ClickSeries, ClickStatistics, DamagedStatistics},
     tally::KindCount,
 };
 use linkledger_core::id::{AccountId, LinkId};
@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 
 pub(crate) use self::top::{TopLinksQuery, TopValuesQuery};
 
-/// Link or account whose clicks are read. All figures of a link carry the id of the account.
+/// Link or account whose clicks are read. All statistics of a link carry the id of the account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClickSubject {
     pub(crate) account_id: AccountId,
@@ -25,44 +25,44 @@ pub(crate) struct ClickSubject {
     pub(crate) link_id: Option<LinkId>,
 }
 
-/// Error of a read of figures.
+/// Error of a read of statistics.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FiguresError {
+pub(crate) enum StatisticsError {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     #[error(transparent)]
-    Damaged(#[from] DamagedFigures),
-    /// A figure below 0, against the checks of the tables.
-    #[error("a stored figure is negative")]
+    Damaged(#[from] DamagedStatistics),
+    /// A count below 0, against the checks of the tables.
+    #[error("a stored count is negative")]
     Negative,
 }
 
-/// Question about clicks, answered within one snapshot.
-pub(crate) trait FigureQuery: Sync {
-    /// Figures that answer the question.
-    type Figures: Send;
+/// Query of statistics of clicks, answered within one snapshot.
+pub(crate) trait StatisticsQuery: Sync {
+    /// Result of the query.
+    type Statistics: Send;
 
-    /// Returns the account whose figures are read.
+    /// Returns the account whose statistics are read.
     fn account_id(&self) -> AccountId;
 
-    /// Reads the figures.
+    /// Reads the statistics.
     fn read(
         &self,
         session: &mut PgConnection,
-    ) -> impl Future<Output = Result<Self::Figures, FiguresError>> + Send;
+    ) -> impl Future<Output = Result<Self::Statistics, StatisticsError>> + Send;
 }
 
-/// Buckets of a range with their figures.
+/// Buckets of a range with their statistics.
 pub(crate) struct Series {
     pub(crate) buckets: Buckets,
-    pub(crate) figures: Vec<ClickFigures>,
-    pub(crate) totals: ClickFigures,
+    pub(crate) statistics: Vec<ClickStatistics>,
+    pub(crate) totals: ClickStatistics,
 }
 
-/// Reads the instant before which every click is in the figures.
+/// Reads the instant before which every click is in the statistics.
 pub(crate) async fn complete_until(
     session: &mut PgConnection,
-) -> Result<OffsetDateTime, FiguresError> {
+) -> Result<OffsetDateTime, StatisticsError> {
     let until = sqlx::query_scalar!(r#"SELECT clicks.complete_until() AS "until!""#);
     Ok(until.fetch_one(session).await?)
 }
@@ -73,29 +73,29 @@ pub(crate) struct SeriesQuery {
     pub(crate) buckets: Buckets,
 }
 
-impl FigureQuery for SeriesQuery {
-    type Figures = Series;
+impl StatisticsQuery for SeriesQuery {
+    type Statistics = Series;
 
     fn account_id(&self) -> AccountId {
         self.subject.account_id
     }
 
-    async fn read(&self, session: &mut PgConnection) -> Result<Series, FiguresError> {
+    async fn read(&self, session: &mut PgConnection) -> Result<Series, StatisticsError> {
         let mut series = ClickSeries::new(self.buckets.clone());
-        self.add_quarters(session, &mut series).await?;
+        self.add_slots(session, &mut series).await?;
         self.add_days(session, &mut series).await?;
-        let (buckets, figures, totals) = series.finish();
+        let (buckets, statistics, totals) = series.finish();
         Ok(Series {
             buckets,
-            figures,
+            statistics,
             totals,
         })
     }
 }
 
-/// Clicks of a quarter of an hour.
-struct ClicksOfQuarter {
-    quarter: OffsetDateTime,
+/// Clicks of a slot of 15 min.
+struct ClicksOfSlot {
+    slot_start: OffsetDateTime,
     clicks: i64,
     bots: i64,
 }
@@ -109,42 +109,42 @@ struct ClicksOfDay {
 }
 
 impl SeriesQuery {
-    async fn add_quarters(
+    async fn add_slots(
         &self,
         session: &mut PgConnection,
         series: &mut ClickSeries,
-    ) -> Result<(), FiguresError> {
-        let Some(quarters) = self.buckets.quarters() else {
+    ) -> Result<(), StatisticsError> {
+        let Some(slots) = self.buckets.slots() else {
             return Ok(());
         };
         let account_id = self.subject.account_id.uuid();
         let mut rows = match self.subject.link_id {
             Some(link_id) => sqlx::query_as!(
-                ClicksOfQuarter,
-                "SELECT quarter, clicks, bots FROM clicks.link_quarters
-         WHERE account_id = $1 AND link_id = $2 AND quarter >= $3 AND quarter < $4",
+                ClicksOfSlot,
+                "SELECT slot_start, clicks, bots FROM clicks.link_15min
+         WHERE account_id = $1 AND link_id = $2 AND slot_start >= $3 AND slot_start < $4",
                 account_id,
                 link_id.uuid(),
-                quarters.start,
-                quarters.end
+                slots.start,
+                slots.end
             )
             .fetch(session),
             None => sqlx::query_as!(
-                ClicksOfQuarter,
+                ClicksOfSlot,
                 r#"
-        SELECT quarter, sum(clicks)::bigint AS "clicks!", sum(bots)::bigint AS "bots!"
-        FROM clicks.account_quarters
-        WHERE account_id = $1 AND quarter >= $2 AND quarter < $3
-        GROUP BY quarter
+        SELECT slot_start, sum(clicks)::bigint AS "clicks!", sum(bots)::bigint AS "bots!"
+        FROM clicks.account_15min
+        WHERE account_id = $1 AND slot_start >= $2 AND slot_start < $3
+        GROUP BY slot_start
         "#,
                 account_id,
-                quarters.start,
-                quarters.end
+                slots.start,
+                slots.end
             )
             .fetch(session),
         };
         while let Some(row) = rows.try_next().await? {
-            series.add_quarter(row.quarter, counted(row.clicks, row.bots)?);
+            series.add_slot(row.slot_start, counted(row.clicks, row.bots)?);
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl SeriesQuery {
         &self,
         session: &mut PgConnection,
         series: &mut ClickSeries,
-    ) -> Result<(), FiguresError> {
+    ) -> Result<(), StatisticsError> {
         let (account_id, days) = (self.subject.account_id.uuid(), self.buckets.days());
         let mut rows = match self.subject.link_id {
             Some(link_id) => sqlx::query_as!(
@@ -190,13 +190,13 @@ impl SeriesQuery {
     }
 }
 
-fn counted(clicks: i64, bots: i64) -> Result<KindCount, FiguresError> {
+fn counted(clicks: i64, bots: i64) -> Result<KindCount, StatisticsError> {
     Ok(KindCount {
         clicks: unsigned(clicks)?,
         bots: unsigned(bots)?,
     })
 }
 
-fn unsigned(figure: i64) -> Result<u64, FiguresError> {
-    u64::try_from(figure).map_err(|_| FiguresError::Negative)
+fn unsigned(count: i64) -> Result<u64, StatisticsError> {
+    u64::try_from(count).map_err(|_| StatisticsError::Negative)
 }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::{SnapshotRead, Visibility};
 
-/// Entry as sent to the client. All entries have the same members.
+/// Entry as sent to the client. `description` and `refunds` are absent where there is none.
 #[derive(Serialize, ToSchema)]
 #[schema(as = CreditEntry)]
 pub(crate) struct LedgerEntry {
@@ -21,17 +21,25 @@ pub(crate) struct LedgerEntry {
     /// Version in the account's stream, which orders the ledger.
     #[serde(skip)]
     pub(crate) version: i64,
-    /// `grant`, `charge` or `adjustment`; later releases may add types.
+    /// `grant`, `charge`, `adjustment`, `refund` or `revocation`; later releases may add types.
     #[serde(rename = "type")]
     kind: String,
-    /// Change of the balance: negative for a charge.
+    /// Change of the balance: negative for a charge and a revocation.
     amount: i64,
     /// Balance right after the entry.
     #[schema(minimum = 0)]
     balance_after: i64,
-    /// Link that a charge paid for; null for every other type.
+    /// Link that a charge paid for, or whose charge a refund gives back; null for every other type.
     #[schema(required, value_type = Option<String>)]
     link_id: Option<LinkId>,
+    /// Description of a grant or an adjustment. Absent if there is none.
+    #[schema(required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Entry of the charge that a refund gives back. Absent for every other type.
+    #[schema(value_type = String, required = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refunds: Option<EntryId>,
     #[schema(inline, value_type = Timestamp)]
     created_at: String,
 }
@@ -92,10 +100,12 @@ pub(crate) async fn entries(
                ) AS "is_parked!",
                e.entry_id AS "entry_id?", e.version AS "version?", e.type AS "kind?",
                e.amount AS "amount?", e.balance_after AS "balance_after?",
-               e.link_id AS "link_id?", e.created_at AS "created_at?"
+               e.link_id AS "link_id?", e.description, e.refunds AS "refunds?",
+               e.created_at AS "created_at?"
         FROM read_model.checkpoints AS c
         LEFT JOIN LATERAL (
-            SELECT entry_id, version, type, amount, balance_after, link_id, created_at
+            SELECT entry_id, version, type, amount, balance_after, link_id, description, refunds,
+                   created_at
             FROM read_model.credit_entries
             WHERE generation = (
                       SELECT active_generation FROM read_model.projections
@@ -128,6 +138,8 @@ pub(crate) async fn entries(
             amount: row.amount?,
             balance_after: row.balance_after?,
             link_id: row.link_id.map(LinkId::from_uuid),
+            description: row.description,
+            refunds: row.refunds.map(EntryId::from_uuid),
             created_at: timestamp::format(row.created_at?),
         })
     });

@@ -70,7 +70,7 @@ pub(crate) struct NumberingOrigin {
 /// Change that makes cached redirects stale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RedirectChange {
-    /// Folded slug of the changed short link.
+    /// Lower-cased slug of the changed short link.
     Slug(String),
     /// Owner of the changed short links: all links of the account have changed.
     Account(AccountId),
@@ -87,7 +87,7 @@ pub(crate) async fn changes_after(
         r#"
         SELECT checkpoint.epoch, active.active_generation, counter.last_number,
                pg_postmaster_start_time() AS "server_started_at!",
-               change.number AS "number?", change.slug_folded AS "slug_folded?",
+               change.number AS "number?", change.slug_key AS "slug_key?",
                change.account_id AS "account_id?"
         FROM read_model.redirect_change_counter AS counter
         JOIN read_model.projections AS active ON active.projection = 'redirects'
@@ -96,7 +96,7 @@ pub(crate) async fn changes_after(
           ON checkpoint.projection = 'redirects' AND checkpoint.shard = 0
          AND checkpoint.generation = active.active_generation
         LEFT JOIN LATERAL (
-            SELECT number, slug_folded, account_id FROM read_model.redirect_changes
+            SELECT number, slug_key, account_id FROM read_model.redirect_changes
             WHERE number > $1
             ORDER BY number
             LIMIT $2
@@ -116,7 +116,7 @@ pub(crate) async fn changes_after(
         server_started_at: first.server_started_at,
     };
     let changes = rows.into_iter().filter_map(|row| {
-        let slug = row.slug_folded.map(RedirectChange::Slug);
+        let slug = row.slug_key.map(RedirectChange::Slug);
         let account_id = row.account_id.map(AccountId::from_uuid);
         slug.or(account_id.map(RedirectChange::Account))
     });
@@ -128,7 +128,7 @@ pub(crate) async fn changes_after(
     })
 }
 
-/// Folded slug whose redirect is read from the read table.
+/// Lower-cased slug whose redirect is read from the read table.
 #[derive(Debug, Clone)]
 pub(crate) struct RedirectOf(pub(crate) String);
 
@@ -138,13 +138,13 @@ impl BatchedRead for RedirectOf {
     const REQUESTS_MAX: usize = 256;
 
     async fn read_each(pool: &PgPool, keys: &[Self]) -> sqlx::Result<Vec<Self::Value>> {
-        let folded: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
-        find_each(pool, &folded).await
+        let slug_keys: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();
+        find_each(pool, &slug_keys).await
     }
 }
 
-/// Reads the redirect of each folded slug, in the order of the slugs.
-async fn find_each(pool: &PgPool, folded: &[String]) -> sqlx::Result<Vec<Option<Redirect>>> {
+/// Reads the redirect of each lower-cased slug, in the order of the slugs.
+async fn find_each(pool: &PgPool, slug_keys: &[String]) -> sqlx::Result<Vec<Option<Redirect>>> {
     let rows = sqlx::query!(
         r#"
         SELECT wanted.nth AS "nth!", r.account_id AS "account_id!", r.link_id AS "link_id!",
@@ -156,7 +156,7 @@ async fn find_each(pool: &PgPool, folded: &[String]) -> sqlx::Result<Vec<Option<
                    WHERE generation = r.generation AND account_id = r.account_id
                    LIMIT 1
                ) IS NOT NULL AS "is_stopped!"
-        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_folded, nth)
+        FROM unnest($1::text[]) WITH ORDINALITY AS wanted (slug_key, nth)
         -- Not a join: planned on empty tables, that would read all redirects.
         CROSS JOIN LATERAL (
             SELECT generation, account_id, link_id, destination_url, state, expires_at, expired_url
@@ -165,15 +165,15 @@ async fn find_each(pool: &PgPool, folded: &[String]) -> sqlx::Result<Vec<Option<
                       SELECT active_generation FROM read_model.projections
                       WHERE projection = 'redirects'
                   )
-              AND slug_folded = wanted.slug_folded
+              AND slug_key = wanted.slug_key
             LIMIT 1
         ) AS r
         "#,
-        folded
+        slug_keys
     )
     .fetch_all(pool)
     .await?;
-    let mut redirects = vec![None; folded.len()];
+    let mut redirects = vec![None; slug_keys.len()];
     for row in rows {
         let nth =
             usize::try_from(row.nth - 1).map_err(|error| sqlx::Error::Decode(error.into()))?;

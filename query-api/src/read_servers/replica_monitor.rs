@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use linkledger_service::metrics::{READ_REPLICA_LAG_SECONDS, READ_REPLICA_USABLE};
+use linkledger_service::metrics::READ_REPLICA_USABLE;
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -147,9 +147,6 @@ impl ReplicaMonitor {
 fn check(replica: &Replica, checked: anyhow::Result<Duration>) {
     let is_usable = checked.as_ref().is_ok_and(|lag| *lag <= LAG_MAX) && !replica.has_just_failed();
     let name = replica.name.clone();
-    if let Ok(lag) = &checked {
-        gauge!(READ_REPLICA_LAG_SECONDS, "replica" => name.clone()).set(lag.as_secs_f64());
-    }
     gauge!(READ_REPLICA_USABLE, "replica" => name.clone()).set(f64::from(u8::from(is_usable)));
     if replica.is_usable.swap(is_usable, Ordering::Relaxed) == is_usable {
         return;

@@ -17,7 +17,7 @@ const ENTRY_BYTES_EXPECTED: u64 = SLOT_BYTES + 80;
 /// links have most of the visits, more room for entries answers more visits than more ghosts.
 const ENTRIES_PER_GHOST: u32 = 10;
 
-/// Redirects by folded slug.
+/// Redirects by lower-cased slug.
 pub(super) type Entries = Cache<CompactString, Redirect, EntryWeighter>;
 
 /// Creates an empty cache with room for `mib_max` MiB.

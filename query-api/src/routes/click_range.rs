@@ -39,7 +39,7 @@ pub(super) fn take_edge(parameters: &mut Parameters, name: &str) -> Option<Range
     })
 }
 
-/// Returns the problem of a range without figures.
+/// Returns the problem of a range without statistics.
 pub(super) fn range_problem(error: &RangeError) -> Problem {
     Problem::invalid_parameter(error.parameter, error.code, &error.detail)
 }
@@ -52,7 +52,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
     accepted(headers, &MEDIA_TYPES)
 }
 
-/// Returns the answer with figures: the body as JSON, or its rows as CSV.
+/// Returns the answer with statistics: the body as JSON, or its rows as CSV.
 pub(super) fn answer<R: CsvRow>(
     media_type: MediaType,
     body: &impl Serialize,

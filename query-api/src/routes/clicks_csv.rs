@@ -1,4 +1,5 @@
-//! Figures of clicks as CSV: RFC 4180, with a header row, and cells that common spreadsheets do not take for formulas.
+//! Statistics of clicks as CSV: RFC 4180, with a header row, and cells that common spreadsheets do not take for
+//! formulas.
 
 use linkledger_core::csv_cell::{guarded, quoted};
 

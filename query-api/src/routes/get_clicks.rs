@@ -73,7 +73,8 @@ impl SeriesRequest {
         let buckets = Buckets::of(&range, request.api.clock.now());
         let buckets = buckets.map_err(|error| range_problem(&error))?;
         let media_type = media_type(&request.headers)?;
-        // The token is only checked: figures of clicks do not come from the event log, so there is no position to wait for.
+        // The token is only checked: statistics of clicks do not come from the event log, so there is no position to
+        // wait for.
         request.position()?;
         Ok(Self {
             buckets,
@@ -138,7 +139,7 @@ pub(super) async fn get_link_clicks(request: ReadRequest) -> Result<Response, Pr
         },
         buckets: series.buckets,
     };
-    let clicks = ClicksBody::new(request.api.figures.read(&query).await?);
+    let clicks = ClicksBody::new(request.api.statistics.read(&query).await?);
     let body = LinkClicksBody { link_id, clicks };
     Ok(answer(series.media_type, &body, &body.clicks.series))
 }
@@ -180,6 +181,6 @@ pub(super) async fn get_clicks(request: ReadRequest) -> Result<Response, Problem
         },
         buckets: series.buckets,
     };
-    let body = ClicksBody::new(request.api.figures.read(&query).await?);
+    let body = ClicksBody::new(request.api.statistics.read(&query).await?);
     Ok(answer(series.media_type, &body, &body.series))
 }

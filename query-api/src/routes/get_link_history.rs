@@ -4,7 +4,11 @@ use std::convert::identity;
 
 use axum::response::Response;
 use linkledger_core::{
-    api_key::Scope, envelope::RecordedEvent, event::DecodeError, id::LinkId, link_history::changes,
+    api_key::Scope,
+    envelope::{OPERATOR, RecordedEvent},
+    event::DecodeError,
+    id::{AdminKeyId, LinkId},
+    link_history::changes,
     timestamp,
 };
 use linkledger_http::{openapi::Timestamp, problem::Problem, route_table};
@@ -111,6 +115,13 @@ pub(super) async fn get_link_history(request: ReadRequest) -> Result<Response, P
     Ok(list.answer(&page, entries.into(), place_of, identity))
 }
 
+/// Returns the actor of an event as owners see it: the admin keys of the operators are not theirs to know.
+fn shown_to_owner(actor: &str) -> String {
+    let is_admin_key = actor.starts_with(AdminKeyId::PREFIX);
+    let shown = if is_admin_key { OPERATOR } else { actor };
+    shown.to_owned()
+}
+
 /// Returns the entries of events, newest first. The event before each one must follow it, or there is none; the last
 /// event of a longer history is on the next page, and its entry is not shown.
 fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, DecodeError> {
@@ -125,7 +136,7 @@ fn entries(events: &[RecordedEvent]) -> Result<Vec<HistoryEntry>, DecodeError> {
             version: event.version,
             event_type: event.event_type.clone(),
             at: event.recorded_at,
-            by: event.metadata.actor.clone(),
+            by: event.metadata.actor.as_deref().map(shown_to_owner),
             changes: changes(before.map(|before| &before.state), &link.state),
         })
         .collect())

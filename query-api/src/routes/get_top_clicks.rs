@@ -180,12 +180,12 @@ async fn answer_values(
         days: ranking.days.clone(),
         limit: ranking.limit.into(),
     };
-    let read = request.api.figures.read(&query).await?;
-    let items = read.figures.items.iter().map(|item| TopValue {
+    let read = request.api.statistics.read(&query).await?;
+    let items = read.statistics.items.iter().map(|item| TopValue {
         value: Some(item.key.clone()).filter(|value| value != NO_VALUE),
         clicks: item.clicks,
         visitors: item.visitors,
     });
-    let body = TopValues::new(items.collect(), read.figures.other, &read);
+    let body = TopValues::new(items.collect(), read.statistics.other, &read);
     Ok(answer(ranking.media_type, &body, &body.items))
 }

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use linkledger_clicks::{
     top::DayRequest,
-    value_figures::{Top, TopItem},
+    value_statistics::{Top, TopItem},
 };
 use linkledger_core::{
     api_key::Scope,
@@ -25,7 +25,6 @@ use super::{
 };
 use crate::{
     consistency::{TokenHeader, VisibilityWait},
-    figure_reads::CompleteFigures,
     parameters::Parameters,
     read_model::{
         LogPosition,
@@ -33,6 +32,7 @@ use crate::{
         links::{self, LinkKey, LinkView},
         read_in_time,
     },
+    statistics_reads::CompleteStatistics,
 };
 
 /// Body of the answer, with a name of its own in the OpenAPI document.
@@ -114,12 +114,12 @@ pub(super) async fn get_top_links(request: ReadRequest) -> Result<Response, Prob
         days: ranking.days.clone(),
         limit: ranking.limit.into(),
     };
-    let read = api.figures.read(&query).await?;
+    let read = api.statistics.read(&query).await?;
     let key_of = |item: &TopItem<LinkId>| LinkKey {
         account_id,
         link_id: item.key,
     };
-    let keys: Vec<LinkKey> = read.figures.items.iter().map(key_of).collect();
+    let keys: Vec<LinkKey> = read.statistics.items.iter().map(key_of).collect();
     let links = find_links(api, account_id, &keys, ranking.position).await?;
     let body = of_links(&read, links, &api.short_base_url);
     Ok(answer(ranking.media_type, &body, &body.items))
@@ -127,11 +127,11 @@ pub(super) async fn get_top_links(request: ReadRequest) -> Result<Response, Prob
 
 /// Joins the links to their addresses. A deleted link has no address.
 fn of_links(
-    read: &CompleteFigures<Top<LinkId>>,
+    read: &CompleteStatistics<Top<LinkId>>,
     links: Vec<Option<LinkView>>,
     short_base_url: &str,
 ) -> TopLinks {
-    let items = read.figures.items.iter().zip(links);
+    let items = read.statistics.items.iter().zip(links);
     let items = items.map(|(item, link)| {
         let link = link.map(|link| link.parts);
         TopLink {
@@ -144,7 +144,7 @@ fn of_links(
             visitors: item.visitors,
         }
     });
-    Ranking::new(items.collect(), read.figures.other, read)
+    Ranking::new(items.collect(), read.statistics.other, read)
 }
 
 /// Reads the links of the keys from one snapshot that contains all events up to `position`. If the read table

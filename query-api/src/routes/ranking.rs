@@ -18,10 +18,10 @@ use super::{
     read_request::ReadRequest,
 };
 use crate::{
-    figure_reads::CompleteFigures,
     paging::{LIMIT, parse_limit},
     parameters::Parameters,
     read_model::LogPosition,
+    statistics_reads::CompleteStatistics,
 };
 
 /// Names of the parameters of every ranking.
@@ -55,7 +55,7 @@ pub(super) struct RankingRequest {
 
 impl RankingRequest {
     /// Parses the request, in the order of checks of `docs/api.md#order-of-checks`, after the caller has taken its own
-    /// parameters. `days_of` returns the days of a range, as far back as the figures are kept.
+    /// parameters. `days_of` returns the days of a range, as far back as the statistics are kept.
     pub(super) fn parse(
         request: &ReadRequest,
         mut parameters: Parameters,
@@ -87,7 +87,7 @@ pub(super) struct Ranking<T> {
 
 impl<T> Ranking<T> {
     /// Returns the answer with these items. `other` is the number of clicks beyond them.
-    pub(super) fn new<F>(items: Vec<T>, other: u64, read: &CompleteFigures<F>) -> Self {
+    pub(super) fn new<F>(items: Vec<T>, other: u64, read: &CompleteStatistics<F>) -> Self {
         Self {
             items,
             other,
@@ -130,7 +130,7 @@ impl<T: ToSchema> PartialSchema for Ranking<T> {
                 "complete_until": {
                     "type": "string",
                     "format": "date-time",
-                    "description": "Every click before this instant is in the figures, except clicks that were lost.",
+                    "description": "Every click before this instant is in the statistics, except clicks that were lost.",
                 },
             },
         });

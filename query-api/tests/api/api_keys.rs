@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use futures::future::join_all;
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
+    api_key::{ApiKey, KeyState, Scope},
     clock::{Clock as _, SystemClock},
     id::KeyId,
 };
 use linkledger_event_store::{
-    api_keys::{self, ListedKey, NewKey},
+    api_keys::{self, KeySecret, ListedKey},
     transaction::PoolTransaction,
 };
 use linkledger_testing as testing;
@@ -125,7 +125,7 @@ async fn revocation_reaches_all_processes_within_5s() {
     for service in [&one, &other] {
         assert!(service.clock.now() < SystemClock.now());
     }
-    api_keys::revoke(one.pool(), key_id, 0).await.unwrap();
+    revoke(one.pool(), key_id, 0).await;
     sqlx::query("UPDATE event_store.accounts SET status = 'suspended' WHERE account_id = $1")
         .bind(suspended.account_id.uuid())
         .execute(one.pool())
@@ -160,8 +160,8 @@ async fn rotated_key_ends_and_successor_works() {
     let key_id = stored(pool, &caller).await.key_id;
     let successor = testing::api_key(pool, caller.account_id, &Scope::ALL).await;
     let expiring = ApiKey::generate();
-    // `key rotate` ends the old key like this.
-    let end = api_keys::revoke(pool, key_id, 1).await.unwrap().unwrap();
+    // A rotation ends the old key like this.
+    let end = revoke(pool, key_id, 1).await;
     insert(pool, &caller, &expiring, Some(end)).await;
 
     let rest = Duration::from_millis(1);
@@ -192,16 +192,32 @@ async fn insert(
     secret: &ApiKey,
     expires_at: Option<OffsetDateTime>,
 ) {
-    let key = NewKey {
+    let key = KeyState {
         key_id: KeyId::from_uuid(Uuid::from_u128(u128::MAX)),
         account_id: caller.account_id,
-        secret,
-        name: "test",
-        scopes: &Scope::ALL,
-        expires_at,
+        name: "test".to_owned(),
+        scopes: Scope::names(&Scope::ALL),
         created_at: OffsetDateTime::UNIX_EPOCH,
+        expires_at,
+        revoked_at: None,
     };
-    api_keys::insert(pool, &key).await.unwrap();
+    let mut session = pool.acquire().await.unwrap();
+    api_keys::insert_in_tx(&mut session, &key, &KeySecret::of(secret))
+        .await
+        .unwrap();
+}
+
+/// Revokes a key after some hours, by the clock of the database. Returns the time.
+async fn revoke(pool: &PgPool, key_id: KeyId, hours: i32) -> OffsetDateTime {
+    sqlx::query_scalar(
+        "UPDATE event_store.api_keys SET revoked_at = now() + make_interval(hours => $2)
+         WHERE key_id = $1 RETURNING revoked_at",
+    )
+    .bind(key_id.uuid())
+    .bind(hours)
+    .fetch_one(pool)
+    .await
+    .unwrap()
 }
 
 #[tokio::test]
@@ -445,7 +461,7 @@ async fn refused_key_is_not_recorded_as_used() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let key_id = stored(service.pool(), &caller).await.key_id;
-    api_keys::revoke(service.pool(), key_id, 0).await.unwrap();
+    revoke(service.pool(), key_id, 0).await;
     assert_eq!(with_key(&service, &caller.key).await.status, 401);
     let database = service.shut_down().await.unwrap();
     assert_eq!(stored(database.pool(), &caller).await.last_used_at, None);

@@ -30,7 +30,7 @@ impl Process {
             .args(["--internal-listen", "127.0.0.1:0"])
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .env("NO_CLICKS", "true")
+            .env("CLICKS", "off")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true)

@@ -68,31 +68,39 @@ async fn ledger_lists_entries_newest_first() {
     let service = TestService::start().await;
     let (caller, other) = (service.caller().await, service.caller().await);
     let link_id = unused_link_id();
-    let grant = Entry::grant(1, 500, 500);
+    let grant = Entry {
+        description: Some("Starter pack"),
+        ..Entry::grant(1, 500, 500)
+    };
     let charge = Entry {
-        version: 2,
-        kind: "charge",
-        amount: -3,
-        balance_after: 497,
         link_id: Some(link_id),
+        ..Entry::of_kind("charge", 2, -3, 497)
     };
-    let adjustment = Entry {
-        version: 4,
-        kind: "adjustment",
-        amount: -97,
-        balance_after: 400,
-        link_id: None,
+    let adjustment = Entry::of_kind("adjustment", 4, -97, 400);
+    let refund = Entry {
+        link_id: Some(link_id),
+        refunds: Some(charge.id()),
+        ..Entry::of_kind("refund", 5, 3, 403)
     };
-    for entry in [grant, charge, adjustment] {
+    let revocation = Entry::of_kind("revocation", 7, -400, 3);
+    for entry in [grant, charge, adjustment, refund, revocation] {
         insert_entry(service.pool(), caller.account_id, entry).await;
     }
     insert_grants(&service, &other, 3).await;
 
     let balance = service.get(&caller, BALANCE).await;
-    assert_eq!(balance.json(), json!({ "balance": 400, "link_price": 1 }));
+    assert_eq!(balance.json(), json!({ "balance": 3, "link_price": 1 }));
     let created_at = "2026-11-20T09:51:00.123Z";
     let expected = json!({
         "items": [
+            {
+                "id": revocation.id(), "type": "revocation", "amount": -400, "balance_after": 3,
+                "link_id": null, "created_at": created_at,
+            },
+            {
+                "id": refund.id(), "type": "refund", "amount": 3, "balance_after": 403,
+                "link_id": link_id, "refunds": charge.id(), "created_at": created_at,
+            },
             {
                 "id": adjustment.id(), "type": "adjustment", "amount": -97, "balance_after": 400,
                 "link_id": null, "created_at": created_at,
@@ -103,7 +111,7 @@ async fn ledger_lists_entries_newest_first() {
             },
             {
                 "id": grant.id(), "type": "grant", "amount": 500, "balance_after": 500,
-                "link_id": null, "created_at": created_at,
+                "link_id": null, "description": "Starter pack", "created_at": created_at,
             },
         ],
         "next_cursor": null,

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use linkledger_core::{
-    batch::SettledCreate,
+    commands::CreateResult,
     consistency::ConsistencyToken,
     event::Event,
     link::{Destination, DisabledBy, LinkDeleted, LinkDestinationChanged, LinkDisabled, LinkEvent},
@@ -33,7 +33,7 @@ fn assert_gone(answer: &Answer) {
     assert!(!answer.body.contains("example.com"), "{}", answer.body);
 }
 
-fn deleted(link: &SettledCreate) -> LinkEvent {
+fn deleted(link: &CreateResult) -> LinkEvent {
     LinkEvent::Deleted(LinkDeleted {
         link_id: link.link.link_id,
         account_id: link.link.account_id,
@@ -41,7 +41,7 @@ fn deleted(link: &SettledCreate) -> LinkEvent {
     })
 }
 
-fn disabled(link: &SettledCreate) -> LinkEvent {
+fn disabled(link: &CreateResult) -> LinkEvent {
     LinkEvent::Disabled(LinkDisabled {
         link_id: link.link.link_id,
         account_id: link.link.account_id,
@@ -51,7 +51,7 @@ fn disabled(link: &SettledCreate) -> LinkEvent {
     })
 }
 
-fn changed(link: &SettledCreate) -> LinkEvent {
+fn changed(link: &CreateResult) -> LinkEvent {
     LinkEvent::DestinationChanged(LinkDestinationChanged {
         link_id: link.link.link_id,
         account_id: link.link.account_id,
@@ -61,14 +61,14 @@ fn changed(link: &SettledCreate) -> LinkEvent {
 }
 
 /// Appends events of the link, and returns the last position.
-async fn append(service: &TestService, link: &SettledCreate, events: &[LinkEvent]) -> Position {
+async fn append(service: &TestService, link: &CreateResult, events: &[LinkEvent]) -> Position {
     let events: Vec<Event> = events.iter().cloned().map(Event::Link).collect();
     let account_id = link.link.account_id;
     let positions = testing::append_events(service.pool(), account_id, &events).await;
     *positions.last().unwrap()
 }
 
-async fn visible_link(service: &TestService, caller: &TestCaller, slug: &str) -> SettledCreate {
+async fn visible_link(service: &TestService, caller: &TestCaller, slug: &str) -> CreateResult {
     let link = service.append_link(caller, slug).await;
     insert_appended_link(service.pool(), &link).await;
     insert_redirect(service.pool(), &link).await;
@@ -111,7 +111,7 @@ async fn link_ended_before_visible_is_gone() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     for (slug, ending) in [
-        ("deleted", deleted as fn(&SettledCreate) -> LinkEvent),
+        ("deleted", deleted as fn(&CreateResult) -> LinkEvent),
         ("disabled", disabled),
     ] {
         let link = service.append_link(&caller, slug).await;

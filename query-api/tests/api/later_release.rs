@@ -1,6 +1,6 @@
 //! During a rolling upgrade, the older release reads links with events of the later release.
 
-use linkledger_core::batch::SettledCreate;
+use linkledger_core::commands::CreateResult;
 use linkledger_testing::{LaterEvent, append_later_event};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn unknown_event_hides_only_its_link() {
     insert_redirect(service.pool(), &other).await;
 
     // The link may be deleted or only changed, so neither 404 nor 410 would be certain.
-    let path = |created: &SettledCreate| format!("/v1/links/{}", created.link.link_id);
+    let path = |created: &CreateResult| format!("/v1/links/{}", created.link.link_id);
     let frozen = path(&link);
     let (answer, redirect) = tokio::join!(service.get(&caller, &frozen), service.follow("/frozen"));
     answer.assert_read_model_behind();

@@ -27,6 +27,8 @@ const CREATED_AT: OffsetDateTime = datetime!(2026-11-20 09:00:00.123 UTC);
 /// Time between two events.
 const STEP: Duration = Duration::minutes(1);
 const KEY: &str = "key_01h455vb4pex5vsknk084sn02r";
+/// Admin key of an operator, which owners see as `operator`.
+const ADMIN_KEY: &str = "adm_01h455vb4pex5vsknk084sn02t";
 const FIRST: &str = "https://example.com/1";
 const TITLE: &str = "Autumn \u{1f342} sale";
 
@@ -95,7 +97,7 @@ impl Stream {
             .await;
         let moved = events::destination_changed(&created, "https://example.com/3");
         self.change(pool, moved, KEY).await;
-        self.change(pool, events::enabled(&created), "operator")
+        self.change(pool, events::enabled(&created), ADMIN_KEY)
             .await;
         let renamed = LinkDetails {
             title: Some(TITLE.to_owned()),

@@ -221,13 +221,13 @@ impl Filters {
     }
 
     fn pass(&self, link: &StoredLink) -> bool {
-        let folded = link.slug.to_lowercase();
+        let merged = link.slug.to_lowercase();
         self.slug
             .as_ref()
-            .is_none_or(|slug| slug.to_lowercase() == folded)
+            .is_none_or(|slug| slug.to_lowercase() == merged)
             && self
                 .slug_prefix
-                .is_none_or(|prefix| folded.starts_with(&prefix.to_lowercase()))
+                .is_none_or(|prefix| merged.starts_with(&prefix.to_lowercase()))
             && self
                 .destination_url
                 .as_ref()

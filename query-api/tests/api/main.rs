@@ -2,18 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod access;
+mod admin_routes;
 mod api_keys;
-mod click_figures;
-mod click_figures_csv;
-mod click_figures_plans;
-mod click_figures_tables;
-mod click_figures_top;
+mod click_statistics;
+mod click_statistics_csv;
+mod click_statistics_plans;
+mod click_statistics_tables;
+mod click_statistics_top;
 mod clicks;
 mod connections;
 mod console;
 mod credits;
 mod docs;
 mod expiry;
+mod feed;
 mod follow_link;
 mod get_link;
 mod gone;

@@ -1,7 +1,9 @@
 //! Every statement on growing tables reads rows by key only, although the plans were made on empty tables.
 
 use axum::http::Method;
-use linkledger_core::{api_key::ApiKey, batch::SettledCreate, id::LinkId, projection::Projection};
+use linkledger_core::{
+    api_key::ApiKey, commands::CreateResult, id::LinkId, projection::Projection,
+};
 use linkledger_service::databases::DatabaseSettings;
 use linkledger_testing as testing;
 use linkledger_testing::TestDatabase;
@@ -100,11 +102,11 @@ async fn statistics_of_one_large_account_keep_reads_small() {
 }
 
 /// A service with one session that keeps its plans, a caller, and a link that the read tables lack.
-async fn service_with_one_session() -> (TestService, TestCaller, SettledCreate) {
+async fn service_with_one_session() -> (TestService, TestCaller, CreateResult) {
     let database = TestDatabase::create().await;
     let service = TestService::start_with(database, |config| {
         // With one session, later statements use the first plans.
-        config.connections_max = 1;
+        config.database_pool_size = 1;
         let url = config.databases.log_url();
         let separator = if url.contains('?') { '&' } else { '?' };
         let url = format!("{url}{separator}application_name={APPLICATION}");
@@ -199,6 +201,13 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
         (format!("/v1/links/{invisible}?at=2026-11-20"), 404),
         (format!("/v1/links/{}", unused_link_id()), 404),
         (format!("/v1/links/{}/history", unused_link_id()), 404),
+        ("/v1/events?from=now".to_owned(), 200),
+        (
+            "/v1/events?from=2026-11-20&types=LinkDeleted".to_owned(),
+            200,
+        ),
+        // The first statement of a reader that waits.
+        ("/v1/events?from=2099-01-01&wait=1".to_owned(), 200),
     ] {
         assert_eq!(service.get(caller, &path).await.status, status, "{path}");
     }
@@ -286,7 +295,7 @@ async fn fill_read_tables(pool: &PgPool, caller: &TestCaller, generation: i32) {
         parked_accounts("redirects"),
         format!(
             "INSERT INTO read_model.credit_entries
-             SELECT {generation}, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, now()"
+             SELECT {generation}, $1, n, gen_random_uuid(), 'charge', -1, 0, link_id, NULL, NULL, now()"
         ),
     ] {
         insert_numbered(pool, caller, &insert).await;

@@ -46,15 +46,17 @@ async fn send_raw(address: SocketAddr, bytes: &str) -> String {
 }
 
 #[tokio::test]
-async fn process_serves_three_sockets_until_shutdown() {
+async fn process_serves_four_sockets_until_shutdown() {
     let database = TestDatabase::create().await;
     let listeners = QueryApiListeners {
         api: listen(ANY_PORT).await.unwrap(),
         short_host: listen(ANY_PORT).await.unwrap(),
+        admin: Some(listen(ANY_PORT).await.unwrap()),
         internal: listen(ANY_PORT).await.unwrap(),
     };
     let api = listeners.api.local_addr().unwrap();
     let short_host = listeners.short_host.local_addr().unwrap();
+    let admin = listeners.admin.as_ref().unwrap().local_addr().unwrap();
     let internal = listeners.internal.local_addr().unwrap();
     let shutdown = CancellationToken::new();
 
@@ -72,6 +74,11 @@ async fn process_serves_three_sockets_until_shutdown() {
             links.headers()["content-length"]
         );
         assert_eq!(head.body(), "");
+
+        for (address, status) in [(admin, 401), (api, 404), (short_host, 404)] {
+            let accounts = request(Method::GET, address, "/admin/v1/accounts").await;
+            assert_eq!(accounts.status(), status, "{address}");
+        }
 
         let page = request(Method::GET, short_host, "/unknown").await;
         assert_eq!(page.status(), 404);
@@ -93,6 +100,7 @@ async fn process_serves_three_sockets_until_shutdown() {
         for (address, bytes, status) in [
             (api, other_host, "HTTP/1.1 421 "),
             (short_host, other_host, "HTTP/1.1 421 "),
+            (admin, other_host, "HTTP/1.1 421 "),
             (api, no_host, "HTTP/1.1 400 "),
             (short_host, no_host, "HTTP/1.1 400 "),
             (api, options, "HTTP/1.1 204 "),

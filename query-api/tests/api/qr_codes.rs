@@ -1,7 +1,7 @@
 //! `GET /v1/links/{id}/qr`: images, entity tags, bounds, links that the read tables lack.
 
 use linkledger_core::{
-    batch::SettledCreate,
+    commands::CreateResult,
     qr_code::{Color, ErrorCorrection, QrCode, QrStyle},
 };
 
@@ -17,7 +17,7 @@ const DEFAULT_STYLE: QrStyle = QrStyle {
     background: Color::WHITE,
 };
 
-fn path(link: &SettledCreate, query: &str) -> String {
+fn path(link: &CreateResult, query: &str) -> String {
     format!("/v1/links/{}/qr{query}", link.link.link_id)
 }
 
@@ -25,7 +25,7 @@ fn code(slug: &str, level: ErrorCorrection) -> QrCode {
     QrCode::of(&format!("{SHORT_BASE_URL}/{slug}"), level).unwrap()
 }
 
-async fn service_with_link(slug: &str) -> (TestService, TestCaller, SettledCreate) {
+async fn service_with_link(slug: &str) -> (TestService, TestCaller, CreateResult) {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let link = service.append_link(&caller, slug).await;

@@ -1,7 +1,7 @@
 //! Writes rows into the read tables, in place of the projector.
 
 use linkledger_core::{
-    batch::SettledCreate,
+    commands::CreateResult,
     id::{AccountId, EntryId, LinkId},
     shard::{Position, Shard},
     timestamp,
@@ -31,7 +31,7 @@ pub(crate) async fn insert_link(pool: &PgPool, account_id: AccountId, link_id: L
 
 /// Inserts the row of `links` for the link, without the checkpoint. Members of `LinkCreated` are
 /// columns of their names.
-pub(crate) async fn insert_appended_link(pool: &PgPool, link: &SettledCreate) {
+pub(crate) async fn insert_appended_link(pool: &PgPool, link: &CreateResult) {
     let mut row = serde_json::to_value(&link.link).unwrap();
     row["generation"] = 1.into();
     row["account_id"] = link.link.account_id.uuid().to_string().into();
@@ -50,7 +50,7 @@ pub(crate) async fn insert_appended_link(pool: &PgPool, link: &SettledCreate) {
 
 /// Returns the body of an answer with the link. Members of `LinkCreated` are members of the body,
 /// except the ids and the slug.
-pub(crate) fn body_of(link: &SettledCreate) -> Value {
+pub(crate) fn body_of(link: &CreateResult) -> Value {
     let mut body = serde_json::to_value(&link.link).unwrap();
     for name in ["link_id", "account_id", "slug"] {
         body.as_object_mut().unwrap().remove(name);
@@ -62,7 +62,7 @@ pub(crate) fn body_of(link: &SettledCreate) -> Value {
 }
 
 /// Inserts the row of `redirects` for the link, without the checkpoint.
-pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
+pub(crate) async fn insert_redirect(pool: &PgPool, link: &CreateResult) {
     sqlx::query("INSERT INTO read_model.redirects VALUES (1, $1, $2, $3, $4)")
         .bind(link.link.slug.to_ascii_lowercase())
         .bind(link.link.link_id.uuid())
@@ -76,7 +76,7 @@ pub(crate) async fn insert_redirect(pool: &PgPool, link: &SettledCreate) {
 /// Updates the row of a slug, given in lower case, as after a change of the link.
 pub(crate) async fn update_redirect(pool: &PgPool, slug: &str, destination: &str, state: &str) {
     let done = sqlx::query(
-        "UPDATE read_model.redirects SET destination_url = $2, state = $3 WHERE slug_folded = $1",
+        "UPDATE read_model.redirects SET destination_url = $2, state = $3 WHERE slug_key = $1",
     )
     .bind(slug)
     .bind(destination)
@@ -157,7 +157,7 @@ pub(crate) async fn insert_entry(pool: &PgPool, account_id: AccountId, entry: En
              SET balance = excluded.balance, version = excluded.version
          )
          INSERT INTO read_model.credit_entries
-         VALUES (1, $1, $2, $7, $3, $4, $5, $6, '2026-11-20T09:51:00.123Z')",
+         VALUES (1, $1, $2, $7, $3, $4, $5, $6, $8, $9, '2026-11-20T09:51:00.123Z')",
     )
     .bind(account_id.uuid())
     .bind(entry.version)
@@ -166,6 +166,8 @@ pub(crate) async fn insert_entry(pool: &PgPool, account_id: AccountId, entry: En
     .bind(entry.balance_after)
     .bind(entry.link_id.map(LinkId::uuid))
     .bind(entry.id().uuid())
+    .bind(entry.description)
+    .bind(entry.refunds.map(EntryId::uuid))
     .execute(pool)
     .await
     .unwrap();
@@ -179,16 +181,30 @@ pub(crate) struct Entry {
     pub(crate) amount: i64,
     pub(crate) balance_after: i64,
     pub(crate) link_id: Option<LinkId>,
+    pub(crate) description: Option<&'static str>,
+    pub(crate) refunds: Option<EntryId>,
 }
 
 impl Entry {
     pub(crate) fn grant(version: i64, amount: i64, balance_after: i64) -> Self {
+        Self::of_kind("grant", version, amount, balance_after)
+    }
+
+    /// Returns an entry without members that only some types have.
+    pub(crate) fn of_kind(
+        kind: &'static str,
+        version: i64,
+        amount: i64,
+        balance_after: i64,
+    ) -> Self {
         Self {
             version,
-            kind: "grant",
+            kind,
             amount,
             balance_after,
             link_id: None,
+            description: None,
+            refunds: None,
         }
     }
 
@@ -202,7 +218,7 @@ impl Entry {
 /// Inserts a change of a slug, given in lower case, or of an account, for the caches to read.
 pub(crate) async fn announce_change(
     pool: &PgPool,
-    slug_folded: Option<&str>,
+    slug_key: Option<&str>,
     account_id: Option<AccountId>,
 ) {
     sqlx::query(
@@ -212,7 +228,7 @@ pub(crate) async fn announce_change(
          )
          INSERT INTO read_model.redirect_changes SELECT last_number, $1, $2, now() FROM taken",
     )
-    .bind(slug_folded)
+    .bind(slug_key)
     .bind(account_id.map(AccountId::uuid))
     .execute(pool)
     .await

@@ -311,7 +311,7 @@ async fn new_generation_clears_cache() {
     until_cached(&service, "rebuilt").await;
     let rebuild = "
         CREATE TABLE read_model.redirects_2 PARTITION OF read_model.redirects FOR VALUES IN (2);
-        INSERT INTO read_model.redirects SELECT 2, slug_folded, link_id, account_id,
+        INSERT INTO read_model.redirects SELECT 2, slug_key, link_id, account_id,
             'https://example.com/rebuilt', state FROM read_model.redirects;
         INSERT INTO read_model.checkpoints SELECT projection, 2, shard, epoch, position, 'building'
             FROM read_model.checkpoints WHERE projection = 'redirects';

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkledger_core::{batch::SettledCreate, config::Secret, projection::Projection};
+use linkledger_core::{commands::CreateResult, config::Secret, projection::Projection};
 use linkledger_testing as testing;
 use linkledger_testing::{ReplicatedDatabase, TestDatabase};
 use serde_json::Value;
@@ -23,7 +23,7 @@ struct Fixture {
     database: ReplicatedDatabase,
     service: TestService,
     caller: TestCaller,
-    link: SettledCreate,
+    link: CreateResult,
 }
 
 impl Fixture {
@@ -68,7 +68,7 @@ impl Fixture {
         .await;
     }
 
-    async fn get(&self, link: &SettledCreate) -> Answer {
+    async fn get(&self, link: &CreateResult) -> Answer {
         let path = format!("/v1/links/{}", link.link.link_id);
         self.service.get(&self.caller, &path).await
     }
@@ -83,13 +83,13 @@ impl Fixture {
 }
 
 /// Appends a link, and writes its rows as the projector does.
-async fn create(service: &TestService, caller: &TestCaller, slug: &str) -> SettledCreate {
+async fn create(service: &TestService, caller: &TestCaller, slug: &str) -> CreateResult {
     let link = service.append_link(caller, slug).await;
     apply(service.pool(), caller, &link).await;
     link
 }
 
-async fn apply(pool: &PgPool, caller: &TestCaller, link: &SettledCreate) {
+async fn apply(pool: &PgPool, caller: &TestCaller, link: &CreateResult) {
     insert_appended_link(pool, link).await;
     insert_redirect(pool, link).await;
     for projection in Projection::ALL.map(Projection::name) {

@@ -14,8 +14,8 @@ use axum::{
 use http_body_util::BodyExt as _;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    batch::SettledCreate,
     clock::{Clock, SystemClock},
+    commands::CreateResult,
     consistency::ConsistencyToken,
     id::AccountId,
 };
@@ -23,7 +23,7 @@ use linkledger_http::{authentication::KEYS_CACHED_MAX, route_table};
 use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, routes::openapi, start};
 use linkledger_service::{
     databases::DatabaseSettings,
-    internal_listener::InternalHosts,
+    internal_listener::AdminAllowedHosts,
     lifecycle::{Serve, Tasks},
 };
 use linkledger_testing as testing;
@@ -38,12 +38,15 @@ pub(crate) const SHORT_BASE_URL: &str = "https://sho.rt";
 const WAIT_TESTED_MAX: Duration = Duration::from_millis(500);
 const API_HOST: &str = "api.example.com";
 const SHORT_HOST: &str = "sho.rt";
+/// Address of the admin listener, which has no name in public.
+const ADMIN_HOST: &str = "10.2.3.4:8086";
 
 /// A running service, called without sockets.
 pub(crate) struct TestService {
     pub(crate) database: TestDatabase,
     pub(crate) clock: Arc<FixedClock>,
     api: Router,
+    admin: Router,
     short_host: ShortHost,
     /// Shutdown of the service at the end of the test.
     tasks: Tasks,
@@ -78,10 +81,10 @@ pub(crate) fn config(database: &TestDatabase) -> QueryApiConfig {
         redirect_status: "302".parse().unwrap(),
         redirect_cache_mib: 0,
         redirect_staleness_max_ms: 500,
-        connections_max: 4,
+        database_pool_size: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
         clicks: ClickSettings::off(),
-        internal_hosts: InternalHosts::default(),
+        admin_allowed_hosts: AdminAllowedHosts::default(),
     }
 }
 
@@ -123,6 +126,7 @@ impl TestService {
             database,
             clock,
             api: service.api,
+            admin: service.admin,
             short_host: service.short_host,
             tasks,
         }
@@ -161,7 +165,7 @@ impl TestService {
     }
 
     /// Appends a link to the event store, without rows in the read tables.
-    pub(crate) async fn append_link(&self, caller: &TestCaller, slug: &str) -> SettledCreate {
+    pub(crate) async fn append_link(&self, caller: &TestCaller, slug: &str) -> CreateResult {
         let destination = format!("https://example.com/{slug}");
         let links = [(slug, destination.as_str())];
         let mut appended = testing::append_links(self.pool(), caller.account_id, &links).await;
@@ -192,6 +196,16 @@ impl TestService {
         headers: &[(&str, &str)],
     ) -> Answer {
         call((&self.api, API_HOST), method, path, headers).await
+    }
+
+    /// Sends a request to the admin API.
+    pub(crate) async fn call_admin(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        call((&self.admin, ADMIN_HOST), method, path, headers).await
     }
 
     pub(crate) async fn call_short_host(
@@ -275,6 +289,13 @@ pub(crate) struct ReadRoute {
     pub(crate) path: &'static str,
     /// Scopes that the OpenAPI document names.
     pub(crate) scopes: Vec<Scope>,
+}
+
+impl ReadRoute {
+    /// Returns true if a suspended account may call the route: its balance and its ledger.
+    pub(crate) fn serves_suspended_accounts(&self) -> bool {
+        self.scopes == [Scope::CreditsRead]
+    }
 }
 
 /// Returns all routes of the API that read.
@@ -372,7 +393,7 @@ impl Answer {
 }
 
 /// Returns the consistency token of the answer that created the link.
-pub(crate) fn token_of(link: &SettledCreate, epoch: i32) -> String {
+pub(crate) fn token_of(link: &CreateResult, epoch: i32) -> String {
     ConsistencyToken {
         epoch,
         account_id: link.link.account_id,

@@ -47,7 +47,7 @@ impl Process {
         let mut child = serve_command(settings)
             .env("DATABASE_URL", database.url())
             .env("ALLOW_UNSAFE_POSTGRES", "true")
-            .env("NO_CLICKS", "true")
+            .env("CLICKS", "off")
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use linkledger_core::{shard::Position, timestamp};
-use linkledger_service::{figures::counted, operator::Operator};
+use linkledger_service::{number_format::counted, operator::Operator};
 
 use crate::{
     admin::{LogAndReadOptions, print},

@@ -22,7 +22,7 @@ use linkledger_event_store::{
     log::{self, PerShard, stored::PositionRange},
     log_meta,
 };
-use linkledger_service::figures::per_second;
+use linkledger_service::number_format::per_second;
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -5,6 +5,7 @@ use clap::Args;
 use linkledger_core::{
     envelope::RecordedEvent,
     event::Subject,
+    id::EntryId,
     link::SubjectName,
     shard::{Position, Shard},
     timestamp,
@@ -24,7 +25,7 @@ use crate::admin::{AdminCommandOptions, print};
 // The group tells clap that a stream is to be shown, and no subcommand is given.
 #[group(args = ["subject"])]
 pub struct ShowLog {
-    /// Account (acc_…: credits and suspensions), or link: its id (lnk_…), slug or short address.
+    /// Account (acc_…: the account itself, its keys and credits), or link: its id (lnk_…), slug or short address.
     pub subject: SubjectName,
     /// Number of events to show, counted from the latest.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
@@ -43,14 +44,19 @@ struct ShownEvent {
     /// Type of the event.
     #[serde(rename = "type")]
     event_type: String,
-    /// `operator`, or the API key of the request.
+    /// `operator`, or the API key or admin key of the request.
     actor: Option<String>,
+    /// Name of the person behind the actor `operator`.
+    operator: Option<String>,
     /// Id of the request.
     request_id: Option<String>,
     /// Shard of the log.
     shard: i16,
     /// Position in the shard.
     position: Position,
+    /// Entry of the ledger, of an event of credits: for `credits refund` and `credits revoke`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryId>,
     /// Payload as stored.
     data: Box<RawValue>,
 }
@@ -88,14 +94,17 @@ pub(super) async fn run(command: ShowLog) -> anyhow::Result<()> {
 }
 
 fn shown(event: RecordedEvent) -> anyhow::Result<ShownEvent> {
+    let is_entry = event.event_type.starts_with("Credits");
     Ok(ShownEvent {
         version: event.version,
         recorded_at: timestamp::format(event.recorded_at),
         event_type: event.event_type,
         actor: event.metadata.actor,
+        operator: event.metadata.operator,
         request_id: event.metadata.request_id,
         shard: event.shard.number(),
         position: event.position,
+        entry: is_entry.then(|| EntryId::from_uuid(event.event_id.uuid())),
         data: RawValue::from_string(event.payload).context("a payload is not JSON")?,
     })
 }
@@ -106,9 +115,15 @@ fn table(events: &[ShownEvent]) -> String {
         "VERSION", "TIME", "EVENT", "BY"
     )];
     for event in events {
-        let by = event.actor.as_deref().unwrap_or("-");
+        let by = match (&event.actor, &event.operator) {
+            (Some(actor), Some(operator)) => format!("{actor} {operator}"),
+            (Some(actor), None) => actor.clone(),
+            (None, _) => "-".to_owned(),
+        };
+        let entry = event.entry.map(|entry| format!("{entry} "));
+        let entry = entry.unwrap_or_default();
         lines.push(format!(
-            "{:>7}  {:<24}  {:<22}  {by:<30}  {}",
+            "{:>7}  {:<24}  {:<22}  {by:<30}  {entry}{}",
             event.version, event.recorded_at, event.event_type, event.data
         ));
     }

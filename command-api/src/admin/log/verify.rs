@@ -20,7 +20,7 @@ use linkledger_event_store::{
     log::stored::{PositionRange, StoredEvents},
     slugs,
 };
-use linkledger_service::figures::{counted, per_second};
+use linkledger_service::number_format::{counted, per_second};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -51,6 +51,8 @@ struct Verified {
     events: u64,
     links: usize,
     accounts: usize,
+    /// API keys, the revoked ones included.
+    keys: usize,
     segments: usize,
     /// Number of events after the last segments, over all checked shards.
     unsealed_events: Position,
@@ -82,11 +84,12 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     })
     .await;
     bar.finish_and_clear();
-    let (mut links, mut accounts) = (0, 0);
+    let (mut links, mut accounts, mut keys) = (0, 0, 0);
     let mut findings = Vec::new();
     for report in reports? {
         links += report.links;
         accounts += report.accounts;
+        keys += report.keys;
         findings.push(report.findings);
     }
     let (finding_count, findings) = Findings::total(findings);
@@ -95,6 +98,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         events,
         links,
         accounts,
+        keys,
         segments,
         unsealed_events,
         seconds: begun.elapsed().as_secs_f64(),
@@ -179,13 +183,14 @@ impl Verified {
             events,
             links,
             accounts,
+            keys,
             segments,
             unsealed_events,
             ..
         } = self;
         lines.push(format!(
             "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
-             {accounts}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
+             {accounts}, API keys {keys}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
             took.as_secs_f64(),
             per_second(*events, took),
             match self.finding_count {

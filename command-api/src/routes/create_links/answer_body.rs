@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use linkledger_core::{
-    batch::{Created, Outcome, SettledCreate},
+    commands::{CreateResult, Created, Outcome},
     shard::Position,
 };
 use linkledger_http::{observe::ServiceName, problem::Problem};
@@ -165,7 +165,7 @@ fn link(created: &Created) -> Result<ItemBody, Problem> {
 }
 
 /// Returns the item of a link that a dry run would create.
-fn made_up(settled: &SettledCreate, has_slug: bool) -> Result<ItemBody, Problem> {
+fn made_up(settled: &CreateResult, has_slug: bool) -> Result<ItemBody, Problem> {
     let rendered = answer::rendered(settled)?;
     let mut link: Value =
         serde_json::from_slice(&rendered).expect("the answer to a create is JSON");

@@ -11,19 +11,19 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "DELETE FROM event_store.events $at = 17",
         &[
             (Some(17), "the event at this position is missing"),
-            (Some(18), ": version 9 follows version 7"),
+            (Some(18), ": version 10 follows version 8"),
         ],
     ),
     (
-        "DELETE FROM event_store.events $at IN (6, 7)",
+        "DELETE FROM event_store.events $at IN (7, 8)",
         &[
             (
                 Some(6),
                 "segment 2 (positions 6 to 10) is not what was sealed",
             ),
-            (Some(6), "the events from this position to 7 are missing"),
-            (Some(9), ": balance_after is 996 instead of 998 - 1"),
-            (Some(9), ": version 5 follows version 3"),
+            (Some(7), "the events from this position to 8 are missing"),
+            (Some(10), ": balance_after is 996 instead of 998 - 1"),
+            (Some(10), ": version 6 follows version 4"),
         ],
     ),
     (
@@ -31,7 +31,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         &[
             (
                 None,
-                "its row has version 10, but its last event has version 9",
+                "its row has version 11, but its last event has version 10",
             ),
             (
                 None,
@@ -45,7 +45,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         &[
             (
                 None,
-                "its row has version 10, but its last event has version 9",
+                "its row has version 11, but its last event has version 10",
             ),
             (
                 None,
@@ -59,9 +59,9 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         &[
             (
                 None,
-                "its row has version 10, but its last event has version 6",
+                "its row has version 11, but its last event has version 7",
             ),
-            (Some(4), "the external id of lnk_"),
+            (Some(5), "the external id of lnk_"),
             (
                 Some(11),
                 "segment 3 is sealed up to position 15, but the log ends at 13",
@@ -71,20 +71,20 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     (
         "$set position = 1000 $at = 17; $set position = 17 $at = 18; $set position = 18 $at = 1000",
         &[
-            (Some(17), ": version 9 follows version 7"),
-            (Some(18), ": version 8 follows version 9"),
-            (Some(19), ": version 10 follows version 8"),
+            (Some(17), ": version 10 follows version 8"),
+            (Some(18), ": version 9 follows version 10"),
+            (Some(19), ": version 11 follows version 9"),
         ],
     ),
     (
-        "$set position = 1000 $at = 2; $set position = 2 $at = 3; $set position = 3 $at = 1000",
+        "$set position = 1000 $at = 3; $set position = 3 $at = 4; $set position = 4 $at = 1000",
         &[
             (
                 Some(1),
                 "segment 1 (positions 1 to 5) is not what was sealed",
             ),
-            (Some(2), " should stand right before this CreditsCharged"),
-            (Some(4), ", created right before, should stand here"),
+            (Some(3), " should stand right before this CreditsCharged"),
+            (Some(5), ", created right before, should stand here"),
         ],
     ),
     (
@@ -92,14 +92,14 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          UPDATE event_store.accounts SET shard = $shard WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
          DELETE FROM event_store.external_ids WHERE account_id = $other;
-         UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
+         UPDATE event_store.log_shards SET head = 23 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
         &[
             (
                 None,
                 "its row names this shard, but the account belongs to shard ",
             ),
-            (Some(21), "the external id of lnk_"),
+            (Some(22), "the external id of lnk_"),
         ],
     ),
     (
@@ -107,23 +107,23 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          DELETE FROM event_store.accounts WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
          DELETE FROM event_store.external_ids WHERE account_id = $other;
-         UPDATE event_store.log_shards SET head = 22 WHERE shard = $shard;
+         UPDATE event_store.log_shards SET head = 23 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
         &[
             (Some(20), " belongs to shard "),
-            (Some(21), "the external id of lnk_"),
+            (Some(22), "the external id of lnk_"),
         ],
     ),
     // Changed events.
     (
-        r#"$set payload = replace(payload::text, '"test"', '"y"')::json $at = 1"#,
+        r#"$set payload = replace(payload::text, '"test"', '"y"')::json $at = 2"#,
         &[(
             Some(1),
             "segment 1 (positions 1 to 5) is not what was sealed",
         )],
     ),
     (
-        "$set metadata = '{ }' $at = 7",
+        "$set metadata = '{ }' $at = 8",
         &[(
             Some(6),
             "segment 2 (positions 6 to 10) is not what was sealed",
@@ -145,10 +145,10 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         )],
     ),
     (
-        "$set payload = '{}' $at = 5; DELETE FROM event_store.log_segments",
+        "$set payload = '{}' $at = 6; DELETE FROM event_store.log_segments",
         // The next balance is accepted, and later balances are checked against it.
         &[(
-            Some(5),
+            Some(6),
             "the event can't be read: malformed payload of `CreditsCharged`: missing field",
         )],
     ),
@@ -167,30 +167,47 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "$set payload = replace(payload::text, '988', '989')::json $at = 16",
         &[
             (Some(16), ": balance_after is 989 instead of 995 + -7"),
+            (Some(17), "come to: balance 988 instead of 989"),
+            (Some(18), "come to: balance 988 instead of 989"),
             (
                 Some(19),
-                ": its row has the balance 988 at version 10, its events come to 989",
+                ": its row has the balance 988 at version 11, its events come to 989",
             ),
+            (Some(19), "come to: balance 988 instead of 989"),
         ],
     ),
     (
         "$set stream_id = gen_random_uuid() $at = 18",
         &[
-            (Some(18), ": version 9 is the first of its stream"),
+            (Some(18), ": version 10 is the first of its stream"),
             (Some(18), "the payload is about acc_"),
-            (Some(19), ": version 10 follows version 8"),
+            (Some(19), ": version 11 follows version 9"),
         ],
     ),
     (
         "DELETE FROM event_store.log_segments; $set version = 9 $at = 14",
         &[
-            (Some(14), ": version 9 follows version 3"),
-            (Some(15), ": version 5 follows version 9"),
+            (Some(14), ": version 9 follows version 2"),
+            (Some(15), ": version 4 follows version 9"),
         ],
     ),
     (
         "DELETE FROM event_store.log_segments;
-         $set metadata = replace(metadata::text, 'true', 'false')::json $at = 13",
+         $set metadata = replace(metadata::text, 'true', 'false')::json $at = 14",
+        &[
+            (
+                Some(14),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+            (
+                Some(15),
+                ": what the link is after it, by its metadata, is not what its events come",
+            ),
+        ],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set metadata = replace(metadata::text, '\"slug\":\"', '\"slug\":\"x')::json $at = 13",
         &[
             (
                 Some(13),
@@ -204,53 +221,54 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "DELETE FROM event_store.log_segments;
-         $set metadata = replace(metadata::text, '\"slug\":\"', '\"slug\":\"x')::json $at = 12",
+         $set metadata = replace(metadata::text, '_at\":\"2', '_at\":\"1')::json $at = 13",
         &[
             (
-                Some(12),
+                Some(13),
                 ": what the link is after it, by its metadata, is not what its events come",
             ),
             (
-                Some(13),
+                Some(14),
                 ": what the link is after it, by its metadata, is not what its events come",
             ),
         ],
     ),
     (
         "DELETE FROM event_store.log_segments;
-         $set metadata = replace(metadata::text, '_at\":\"2', '_at\":\"1')::json $at = 12",
-        &[
-            (
-                Some(12),
-                ": what the link is after it, by its metadata, is not what its events come",
-            ),
-            (
-                Some(13),
-                ": what the link is after it, by its metadata, is not what its events come",
-            ),
-        ],
-    ),
-    (
-        "DELETE FROM event_store.log_segments;
-         $set payload = (payload::jsonb || '{\"disabled_by\": \"owner\"}')::json $at = 13",
+         $set payload = (payload::jsonb || '{\"disabled_by\": \"owner\"}')::json $at = 14",
         &[(
-            Some(13),
+            Some(14),
             ": what the link is after it, by its metadata, is not what its events come",
         )],
     ),
     (
-        "DELETE FROM event_store.log_segments; $set metadata = '{}' $at = 13",
+        "DELETE FROM event_store.log_segments; $set metadata = '{}' $at = 14",
         &[(
-            Some(13),
+            Some(14),
             ": the metadata don't say what the link is after it",
         )],
     ),
     (
         "DELETE FROM event_store.log_segments;
-         $set payload = replace(payload::text, '.com/new', '.com/old')::json $at = 12",
+         $set payload = replace(payload::text, '.com/new', '.com/old')::json $at = 13",
         &[(
-            Some(12),
+            Some(13),
             ": what the link is after it, by its metadata, is not what its events come",
+        )],
+    ),
+    // Changed accounts.
+    (
+        "$set metadata = replace(metadata::text, 'suspended', 'active')::json $at = 17",
+        &[(
+            Some(17),
+            ": what the account is after it, by its metadata, is not what its events come to: status",
+        )],
+    ),
+    (
+        "DELETE FROM event_store.log_segments; $set metadata = '{}' $at = 1",
+        &[(
+            Some(1),
+            ": the metadata don't say what the account is after it",
         )],
     ),
     // Changed segments.
@@ -295,29 +313,53 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "UPDATE event_store.accounts SET balance = balance + 1 WHERE account_id = $account",
         &[(
             Some(19),
-            ": its row has the balance 989 at version 10, its events come to 988",
+            ": its row has the balance 989 at version 11, its events come to 988",
         )],
     ),
     (
-        "UPDATE event_store.accounts SET version = 11 WHERE account_id = $account",
+        "UPDATE event_store.accounts SET version = 12 WHERE account_id = $account",
         &[(
             None,
-            ": its row has version 11, but its last event has version 10",
+            ": its row has version 12, but its last event has version 11",
         )],
     ),
     (
-        "UPDATE event_store.accounts SET version = 8 WHERE account_id = $account",
+        "UPDATE event_store.accounts SET version = 9 WHERE account_id = $account",
         &[(
             Some(18),
-            ": its row has version 8, without this event, which came before the row was read",
+            ": its row has version 9, without this event, which came before the row was read",
         )],
     ),
     (
         "UPDATE event_store.accounts SET status = 'active' WHERE account_id = $account",
         &[(
             Some(19),
-            ": its row says Active at version 10, its events say Suspended",
+            ": its row at version 11 is not what its events come to: status, Active instead of",
         )],
+    ),
+    (
+        "UPDATE event_store.accounts SET name = 'x' WHERE account_id = $account",
+        &[(
+            Some(19),
+            ": its row at version 11 is not what its events come to: name",
+        )],
+    ),
+    (
+        "UPDATE event_store.accounts SET external_id = 'x' WHERE account_id = $account",
+        &[(
+            Some(19),
+            ": its row at version 11 is not what its events come to: external id",
+        )],
+    ),
+    (
+        "UPDATE event_store.accounts SET creation_key = 'x' WHERE account_id = $account",
+        &[(Some(19), ": its row has another creation_key than")],
+    ),
+    (
+        "INSERT INTO event_store.api_keys
+             (key_id, account_id, sha256, prefix, name, scopes, created_at)
+         VALUES (gen_random_uuid(), $account, '', 'llk_made', 'made up', '{}', now())",
+        &[(None, ") that no event explains")],
     ),
     (
         "DELETE FROM event_store.accounts WHERE account_id = $account",
@@ -325,23 +367,23 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "UPDATE event_store.slugs SET link_id = gen_random_uuid()
-         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 4)",
-        &[(Some(4), "is not given to lnk_")],
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 5)",
+        &[(Some(5), "is not given to lnk_")],
     ),
     (
         "DELETE FROM event_store.slugs
-         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 4)",
-        &[(Some(4), "is not given to lnk_")],
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 5)",
+        &[(Some(5), "is not given to lnk_")],
     ),
     (
         "DELETE FROM event_store.external_ids
-         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 6)",
-        &[(Some(6), "the external id of lnk_")],
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 7)",
+        &[(Some(7), "the external id of lnk_")],
     ),
     (
         "UPDATE event_store.external_ids SET link_id = gen_random_uuid()
-         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 6)",
-        &[(Some(6), "the external id of lnk_")],
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 7)",
+        &[(Some(7), "the external id of lnk_")],
     ),
     (
         "INSERT INTO event_store.external_ids VALUES ($account, 'made-up', gen_random_uuid())",

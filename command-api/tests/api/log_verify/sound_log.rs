@@ -9,7 +9,7 @@ use linkledger_core::{
 use linkledger_testing as testing;
 use linkledger_testing::{
     TestDatabase,
-    events::{deleted, destination_changed, disabled, enabled, granted},
+    events::{deleted, destination_changed, disabled, granted},
 };
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
@@ -20,11 +20,12 @@ const EVENTS_PER_SEGMENT: i64 = 5;
 pub(super) const LINK_COUNT: usize = 5;
 
 /// Tables that a damage may change.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "events",
     "log_segments",
     "log_shards",
     "accounts",
+    "api_keys",
     "slugs",
     "external_ids",
 ];
@@ -32,11 +33,11 @@ const TABLES: [&str; 6] = [
 /// Sealed log of two accounts in different shards, and a backup.
 pub(super) struct SoundLog {
     pub(super) database: TestDatabase,
-    /// Account with most of the events, from position 1: granted, five links with their charges,
-    /// four changes of the second link, adjusted, suspended, resumed, suspended.
+    /// Account with most of the events, from position 1: created, granted, five links with their
+    /// charges, three changes of the second link, adjusted, suspended, resumed, suspended.
     pub(super) account_id: AccountId,
     pub(super) shard: Shard,
-    /// Account with three events, in another shard.
+    /// Account with four events, in another shard.
     other: AccountId,
 }
 
@@ -49,7 +50,6 @@ impl SoundLog {
         let changes = [
             destination_changed(link, "https://example.com/new"),
             disabled(link),
-            enabled(link),
             deleted(link),
         ];
         testing::append_events(database.pool(), account_id, &changes).await;
@@ -62,15 +62,10 @@ impl SoundLog {
             json(database.url(), &arguments);
         }
         let shard = Shard::of(account_id);
-        // Accounts of the same shard are skipped, without events: the shard of the first account has
-        // no other events.
-        let other = loop {
-            let other = testing::account(database.pool(), 0).await;
-            if Shard::of(other) != shard {
-                break other;
-            }
-        };
-        grant(&database, other).await;
+        // In another shard: that of the first account has no other events.
+        let mut ids = std::iter::repeat_with(testing::new_account_id);
+        let other = ids.find(|id| Shard::of(*id) != shard).unwrap();
+        create(&database, other).await;
         append_links(&database, other, 1).await;
         seal(&database).await;
         let log = Self {
@@ -135,12 +130,14 @@ impl SoundLog {
 }
 
 pub(super) async fn account(database: &TestDatabase) -> AccountId {
-    let account_id = testing::account(database.pool(), 0).await;
-    grant(database, account_id).await;
+    let account_id = testing::new_account_id();
+    create(database, account_id).await;
     account_id
 }
 
-async fn grant(database: &TestDatabase, account_id: AccountId) {
+/// Creates the account, and grants it credits.
+async fn create(database: &TestDatabase, account_id: AccountId) {
+    testing::created_account(database.pool(), account_id, "sound").await;
     let granted = granted(account_id, 1_000, 1_000);
     testing::append_events(database.pool(), account_id, &[granted]).await;
 }

@@ -43,7 +43,8 @@ async fn create_anew(broker: &TestBroker) {
         let arguments = [
             "create",
             "--json",
-            "--no-clicks",
+            "--clicks",
+            "off",
             "--kafka-topic",
             broker.topic(),
         ];
@@ -125,7 +126,7 @@ async fn compacted_topic_is_accepted_after_the_fix() {
         assert!(error.contains(reason), "{error}");
         let checked = topic(
             &broker.bootstrap_servers(),
-            &["check", "--no-clicks", "--kafka-topic", broker.topic()],
+            &["check", "--clicks", "off", "--kafka-topic", broker.topic()],
         );
         assert_eq!(checked.status.code(), Some(1));
         let shown = String::from_utf8(checked.stdout).unwrap();
@@ -182,7 +183,7 @@ async fn event_of_fast_clock_is_published() {
     );
     let checked = topic(
         &broker.bootstrap_servers(),
-        &["check", "--no-clicks", "--kafka-topic", broker.topic()],
+        &["check", "--clicks", "off", "--kafka-topic", broker.topic()],
     );
     assert_eq!(checked.status.code(), Some(1));
     let shown = String::from_utf8(checked.stdout).unwrap();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 const ANDROID: &[u8] = b"Android";
 const BUILD: &[u8] = b" Build/";
-/// What Facebook's app tells of itself, up to `]`.
+/// Description that Facebook's app gives of itself, up to `]`.
 const FACEBOOK: &[u8] = b"[FB";
 
 /// Returns the places of names of phones.

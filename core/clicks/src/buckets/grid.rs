@@ -4,7 +4,7 @@ use jiff::{ToSpan as _, civil};
 use time::Duration;
 
 use super::{
-    BUCKETS_MAX, Buckets, DEFAULT_DAYS, Interval, QUARTERS_KEPT_DAYS, RangeEdge, RangeError, Zone,
+    BUCKETS_MAX, Buckets, DEFAULT_DAYS, Interval, RangeEdge, RangeError, SLOTS_KEPT_DAYS, Zone,
     instant,
 };
 use linkledger_core::timestamp;
@@ -13,7 +13,7 @@ use linkledger_core::timestamp;
 pub(super) struct Grid<'a> {
     pub(super) interval: Interval,
     pub(super) zone: &'a Zone,
-    pub(super) quarters_from: i64,
+    pub(super) slots_from: i64,
     pub(super) now: i64,
 }
 
@@ -22,8 +22,8 @@ impl Grid<'_> {
     pub(super) fn buckets(&self, boundaries: Vec<i64>) -> Buckets {
         let (first, end) = (boundaries[0], boundaries[boundaries.len() - 1]);
         let is_utc = self.zone.is_utc() && self.interval != Interval::Hour;
-        // In UTC days are days, so that quarters are needed for hours only.
-        let quarters_from = if is_utc { end } else { self.quarters_from };
+        // In UTC days are days, so that slots are needed for hours only.
+        let slots_from = if is_utc { end } else { self.slots_from };
         let is_local = |boundary: &i64| self.is_local(*boundary);
         let local_from = boundaries.iter().copied().find(is_local).unwrap_or(end);
         Buckets {
@@ -31,7 +31,7 @@ impl Grid<'_> {
             zone: self.zone.clone(),
             local_from: (!is_utc && local_from > first).then_some(local_from),
             boundaries,
-            quarters_from,
+            slots_from,
             now: self.now,
         }
     }
@@ -42,13 +42,13 @@ impl Grid<'_> {
             return true;
         }
         let date = self.zone.date(boundary);
-        boundary >= self.quarters_from && self.zone.start_of_day(date) == boundary
+        boundary >= self.slots_from && self.zone.start_of_day(date) == boundary
     }
 
-    /// Returns the begin of a date in the time zone, or in UTC if the quarters there are kept no more.
+    /// Returns the begin of a date in the time zone, or in UTC if the slots there are kept no more.
     fn begin(&self, date: civil::Date) -> i64 {
         let local = self.zone.start_of_day(date);
-        if local >= self.quarters_from || self.interval == Interval::Hour {
+        if local >= self.slots_from || self.interval == Interval::Hour {
             local
         } else {
             Zone::UTC.start_of_day(date)
@@ -95,13 +95,13 @@ impl Grid<'_> {
     /// Returns the boundaries of hours that cover the range.
     pub(super) fn hours(&self, from: i64, to: i64) -> Result<Vec<i64>, RangeError> {
         let first = self.zone.start_of_hour(from);
-        if first < self.quarters_from {
-            let earliest = self.zone.end_of_hour(self.quarters_from - 1);
+        if first < self.slots_from {
+            let earliest = self.zone.end_of_hour(self.slots_from - 1);
             return Err(RangeError {
                 parameter: "from",
                 code: "too_early",
                 detail: format!(
-                    "Clicks of hours are kept for {QUARTERS_KEPT_DAYS} days: choose a from of {} or later, or \
+                    "Clicks of hours are kept for {SLOTS_KEPT_DAYS} days: choose a from of {} or later, or \
                      another interval.",
                     timestamp::format(instant(earliest))
                 ),

@@ -5,7 +5,7 @@ use time::macros::{date, datetime};
 use super::*;
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 09:51:00 UTC);
-/// Earliest kept quarter at [`NOW`].
+/// Earliest kept slot at [`NOW`].
 const KEPT_FROM: OffsetDateTime = datetime!(2026-08-22 00:00 UTC);
 
 fn request(interval: Interval, zone: &str, from: &str, to: &str) -> RangeRequest {
@@ -92,7 +92,7 @@ fn edges_snap_outward_to_whole_buckets() {
 
 #[test]
 fn daylight_saving_days_have_23_and_25_hours() {
-    // Quarters of both changes are kept.
+    // Slots of both changes are kept.
     let now = datetime!(2026-04-20 00:00 UTC);
     for (zone, from, to) in [
         ("Europe/Berlin", "2026-03-28", "2026-03-31"),
@@ -141,7 +141,7 @@ fn date_that_a_zone_skipped_is_no_bucket() {
 }
 
 #[test]
-fn days_without_quarters_are_utc_days() {
+fn days_without_slots_are_utc_days() {
     for (zone, joint, local_from) in [
         // The joint bucket begins with a UTC day and ends with a day of the zone.
         ("Europe/Berlin", 22.0, datetime!(2026-08-22 22:00 UTC)),
@@ -152,19 +152,19 @@ fn days_without_quarters_are_utc_days() {
         assert_eq!(days.from(), datetime!(2026-08-20 00:00 UTC), "{zone}");
         assert_eq!(days.utc_days_before(), Some(local_from), "{zone}");
         assert!(hours(&days).contains(&joint), "{zone}: {:?}", hours(&days));
-        assert_eq!(days.quarters().unwrap().start, KEPT_FROM, "{zone}");
+        assert_eq!(days.slots().unwrap().start, KEPT_FROM, "{zone}");
         let later = buckets(Interval::Day, zone, "2026-08-24", "2026-08-25");
         assert_eq!(later.utc_days_before(), None, "{zone}");
         let earlier = buckets(Interval::Month, zone, "2026-01-01", "2026-03-01");
         assert_eq!(earlier.utc_days_before(), Some(earlier.to()), "{zone}");
-        assert_eq!(earlier.quarters(), None, "{zone}");
+        assert_eq!(earlier.slots(), None, "{zone}");
     }
     let utc = buckets(Interval::Day, "UTC", "2026-08-20", "2026-08-25");
-    assert_eq!((utc.utc_days_before(), utc.quarters()), (None, None));
+    assert_eq!((utc.utc_days_before(), utc.slots()), (None, None));
 }
 
 #[test]
-fn hours_without_quarters_are_refused() {
+fn hours_without_slots_are_refused() {
     for (zone, earliest) in [
         ("UTC", "2026-08-22T00:00:00.000Z"),
         ("Asia/Kathmandu", "2026-08-22T00:15:00.000Z"),
@@ -358,22 +358,22 @@ proptest! {
         prop_assert!(ends.first().is_none_or(|end| *end > from));
         prop_assert!(ends.last().is_none_or(|start| *start < to));
 
-        // Each quarter is counted once: by itself, or with its UTC day.
+        // Each slot is counted once: by itself, or with its UTC day.
         let days = buckets.days();
         let mut day = days.start;
         while day < days.end {
             let of_day = buckets.of_day(day);
-            for quarter in 0..96 {
-                let quarter = day.midnight().assume_utc() + Duration::minutes(15 * quarter);
-                let is_inside = buckets.from() <= quarter && quarter < buckets.to();
-                let of_quarter = buckets.of_quarter(quarter);
-                prop_assert!(of_day.is_none() || of_quarter.is_none());
-                prop_assert_eq!(of_day.or(of_quarter).is_some(), is_inside, "{}", quarter);
-                let is_read = buckets.quarters().is_some_and(|read| read.contains(&quarter));
-                prop_assert_eq!(of_quarter.is_some(), is_read);
-                if let Some(index) = of_day.or(of_quarter) {
-                    prop_assert!(instant(buckets.boundaries[index]) <= quarter);
-                    prop_assert!(quarter < instant(buckets.boundaries[index + 1]));
+            for slot in 0..96 {
+                let slot = day.midnight().assume_utc() + Duration::minutes(15 * slot);
+                let is_inside = buckets.from() <= slot && slot < buckets.to();
+                let of_slot = buckets.of_slot(slot);
+                prop_assert!(of_day.is_none() || of_slot.is_none());
+                prop_assert_eq!(of_day.or(of_slot).is_some(), is_inside, "{}", slot);
+                let is_read = buckets.slots().is_some_and(|read| read.contains(&slot));
+                prop_assert_eq!(of_slot.is_some(), is_read);
+                if let Some(index) = of_day.or(of_slot) {
+                    prop_assert!(instant(buckets.boundaries[index]) <= slot);
+                    prop_assert!(slot < instant(buckets.boundaries[index + 1]));
                 }
             }
             day = day.next_day().unwrap();

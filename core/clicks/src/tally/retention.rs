@@ -1,13 +1,13 @@
-//! Days of which the tables of figures have partitions: the same rules as the function `clicks.figure_tables()`.
+//! Days of which the tables of statistics have partitions: the same rules as the function `clicks.statistics_tables()`.
 
 use time::{Date, Duration, Month};
 
-use crate::{buckets::QUARTERS_KEPT_DAYS, top::VALUES_KEPT_DAYS};
+use crate::{buckets::SLOTS_KEPT_DAYS, top::VALUES_KEPT_DAYS};
 
-/// Returns true if the tables of quarters, whose partitions are weeks, keep the day.
-pub(super) fn keeps_quarters(day: Date, today: Date) -> bool {
+/// Returns true if the tables of slots, whose partitions are weeks, keep the day.
+pub(super) fn keeps_slots(day: Date, today: Date) -> bool {
     let monday = Duration::days(day.weekday().number_days_from_monday().into());
-    day - monday + Duration::days(7) > today - Duration::days(QUARTERS_KEPT_DAYS)
+    day - monday + Duration::days(7) > today - Duration::days(SLOTS_KEPT_DAYS)
 }
 
 /// Returns true if the tables of values, whose partitions are months, keep the day.

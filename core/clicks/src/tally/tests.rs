@@ -44,8 +44,14 @@ fn tally(records: &[PartitionRecord]) -> Tally {
     Tally::of(records, Sequences::default(), NOW, UNLIMITED)
 }
 
+/// Returns the number of counted clicks, without bots.
+fn clicks(tally: &Tally) -> u64 {
+    let days = tally.statistics.totals.account_days.values();
+    days.map(|day| day.count.clicks).sum()
+}
+
 #[test]
-fn clicks_fall_into_quarters_and_utc_days() {
+fn clicks_fall_into_slots_and_utc_days() {
     let clicks = [
         datetime!(2026-11-22 23:59:59.999 UTC),
         datetime!(2026-11-23 00:00 UTC),
@@ -54,14 +60,14 @@ fn clicks_fall_into_quarters_and_utc_days() {
     ];
     let records = records(clicks.map(|at| click(1, at, ClickKind::Human)));
     let tally = tally(&records);
-    let rows = &tally.figures.totals;
-    let quarters: Vec<_> = rows
-        .link_quarters
+    let rows = &tally.statistics.totals;
+    let slots: Vec<_> = rows
+        .link_15min
         .iter()
-        .map(|((_, _, quarter), count)| (*quarter, count.clicks))
+        .map(|((_, _, slot), count)| (*slot, count.clicks))
         .collect();
     assert_eq!(
-        quarters,
+        slots,
         [
             (datetime!(2026-11-22 23:45 UTC), 1),
             (datetime!(2026-11-23 00:00 UTC), 2),
@@ -83,13 +89,12 @@ fn bots_count_apart_without_visitors_and_values() {
         click(1, NOW, ClickKind::Human),
     ]);
     let tally = tally(&records);
-    let day = tally.figures.totals.link_days.values().next().unwrap();
+    let day = tally.statistics.totals.link_days.values().next().unwrap();
     assert_eq!(day.count, KindCount { clicks: 1, bots: 1 });
     assert_eq!(day.visitors, [7]);
-    assert_eq!(tally.clicks, 2);
     assert!(
         tally
-            .figures
+            .statistics
             .values
             .links
             .values()
@@ -99,12 +104,12 @@ fn bots_count_apart_without_visitors_and_values() {
 }
 
 #[test]
-fn folded_record_counts_without_values() {
-    let mut folded = click(1, NOW, ClickKind::Human);
-    folded.count = 40;
-    folded.details = ClickDetails::default();
-    let tally = tally(&records([folded]));
-    let row = tally.figures.values.accounts.values().next().unwrap();
+fn merged_record_counts_without_values() {
+    let mut merged = click(1, NOW, ClickKind::Human);
+    merged.count = 40;
+    merged.details = ClickDetails::default();
+    let tally = tally(&records([merged]));
+    let row = tally.statistics.values.accounts.values().next().unwrap();
     for dimension in Dimension::ALL {
         let values = row.of(dimension);
         assert_eq!(values.len(), 1);
@@ -121,7 +126,7 @@ fn repeats_are_dropped_and_gaps_are_missing() {
     }
     let counted = Sequences::counted([(RECORDER, 4)]);
     let tally = Tally::of(&records, counted, NOW, UNLIMITED);
-    assert_eq!((tally.records, tally.clicks, tally.unreadable), (4, 2, 0));
+    assert_eq!((tally.records, clicks(&tally), tally.unreadable), (4, 2, 0));
     let change = SequenceChange {
         recorder_id: RECORDER,
         sequence: 9,
@@ -148,11 +153,11 @@ fn uncountable_records_advance_sequences() {
         click: None,
     });
     let tally = tally(&records);
-    assert_eq!((tally.clicks, tally.unreadable), (2, 3));
+    assert_eq!((clicks(&tally), tally.unreadable), (2, 3));
     assert_eq!(tally.sequences.missing(), 0);
-    // Quarters of the old click are not kept.
-    assert_eq!(tally.figures.totals.link_quarters.len(), 1);
-    assert_eq!(tally.figures.totals.link_days.len(), 2);
+    // Slots of the old click are not kept.
+    assert_eq!(tally.statistics.totals.link_15min.len(), 1);
+    assert_eq!(tally.statistics.totals.link_days.len(), 2);
     assert_eq!(tally.last_record_id, None);
 }
 
@@ -182,7 +187,7 @@ fn values_are_in_order_of_first_clicks() {
         click
     });
     let tally = tally(&records(clicks));
-    let row = tally.figures.values.links.values().next().unwrap();
+    let row = tally.statistics.values.links.values().next().unwrap();
     let counted = row.of(Dimension::Country).into_iter();
     let counted: Vec<_> = counted.map(|(value, it)| (value, it.clicks)).collect();
     assert_eq!(counted, [("FR", 2), ("DE", 2), ("AT", 1)]);
@@ -206,7 +211,7 @@ fn any_click() -> impl Strategy<Value = Click> {
 
 proptest! {
     #[test]
-    fn figures_add_up_however_records_are_divided(
+    fn statistics_add_up_however_records_are_divided(
         clicks in proptest::collection::vec(any_click(), 1..60),
         records_max in 1_usize..20,
         rows_max in 1_usize..40,
@@ -220,7 +225,7 @@ proptest! {
             let from = taken.saturating_sub(2);
             let limits = TallyLimits { records_max: limits.records_max + taken - from, ..limits };
             let tally = Tally::of(&records[from..], counted, NOW, limits);
-            for day in tally.figures.totals.account_days.values() {
+            for day in tally.statistics.totals.account_days.values() {
                 humans += day.count.clicks;
                 bots += day.count.bots;
             }

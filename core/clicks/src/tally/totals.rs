@@ -1,14 +1,14 @@
-//! Rows of quarters of hours and of days.
+//! Rows of slots of 15 min and of days.
 
 use std::collections::BTreeMap;
 
 use time::{Date, OffsetDateTime, UtcOffset};
 
-use super::retention::keeps_quarters;
+use super::retention::keeps_slots;
 use crate::{Click, ClickKind};
 use linkledger_core::id::{AccountId, LinkId};
 
-const QUARTER_SECONDS: i64 = 15 * 60;
+const SLOT_SECONDS: i64 = 15 * 60;
 
 /// Number of clicks by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,15 +28,15 @@ pub struct DayCount {
     pub visitors: Vec<u64>,
 }
 
-/// Rows of quarters and days, each table in the order of its key.
+/// Rows of slots and days, each table in the order of its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Rows of `clicks.link_quarters`.
-    pub link_quarters: BTreeMap<(AccountId, LinkId, OffsetDateTime), KindCount>,
+    /// Rows of `clicks.link_15min`.
+    pub link_15min: BTreeMap<(AccountId, LinkId, OffsetDateTime), KindCount>,
     /// Rows of `clicks.link_days`.
     pub link_days: BTreeMap<(AccountId, LinkId, Date), DayCount>,
-    /// Rows of `clicks.account_quarters`, without the partition.
-    pub account_quarters: BTreeMap<(AccountId, OffsetDateTime), KindCount>,
+    /// Rows of `clicks.account_15min`, without the partition.
+    pub account_15min: BTreeMap<(AccountId, OffsetDateTime), KindCount>,
     /// Rows of `clicks.account_days`, without the partition.
     pub account_days: BTreeMap<(AccountId, Date), DayCount>,
 }
@@ -60,7 +60,7 @@ impl DayCount {
 }
 
 impl Totals {
-    /// Adds a click. Quarters that are not kept any more get no row.
+    /// Adds a click. Slots that are not kept any more get no row.
     pub(super) fn add(&mut self, click: &Click, today: Date) {
         let (account_id, link_id) = (click.account_id, click.link_id);
         let day = click.clicked_at.to_offset(UtcOffset::UTC).date();
@@ -72,14 +72,14 @@ impl Totals {
             .entry((account_id, day))
             .or_default()
             .add(click);
-        if keeps_quarters(day, today) {
-            let quarter = quarter_of(click.clicked_at);
-            self.link_quarters
-                .entry((account_id, link_id, quarter))
+        if keeps_slots(day, today) {
+            let slot = slot_of(click.clicked_at);
+            self.link_15min
+                .entry((account_id, link_id, slot))
                 .or_default()
                 .add(click);
-            self.account_quarters
-                .entry((account_id, quarter))
+            self.account_15min
+                .entry((account_id, slot))
                 .or_default()
                 .add(click);
         }
@@ -87,16 +87,16 @@ impl Totals {
 
     /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
-        self.link_quarters.len()
+        self.link_15min.len()
             + self.link_days.len()
-            + self.account_quarters.len()
+            + self.account_15min.len()
             + self.account_days.len()
     }
 }
 
-/// Returns the begin of the quarter of an hour.
-fn quarter_of(instant: OffsetDateTime) -> OffsetDateTime {
+/// Returns the begin of the slot of 15 min.
+fn slot_of(instant: OffsetDateTime) -> OffsetDateTime {
     let seconds = instant.unix_timestamp();
-    let begin = seconds - seconds.rem_euclid(QUARTER_SECONDS);
+    let begin = seconds - seconds.rem_euclid(SLOT_SECONDS);
     OffsetDateTime::from_unix_timestamp(begin).expect("near a valid instant")
 }

@@ -1,74 +1,10 @@
-//! Reads the log from its end: people look at the newest events first.
+//! Reads a stream from its end: people look at the newest events first.
 
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
-use super::{EventRow, RecordedEvent, query_events};
-use linkledger_core::{
-    event::Subject,
-    id::AccountId,
-    shard::{Position, Shard},
-};
-
-/// A range of positions of a shard, read from its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PositionSpan {
-    /// Shard of the range.
-    pub shard: Shard,
-    /// Lowest position of the range.
-    pub from: Position,
-    /// Position right after the highest position of the range.
-    pub before: Position,
-}
-
-/// Filter for the newest events of a span.
-#[derive(Debug, Clone, Copy)]
-pub struct NewestFilter<'a> {
-    /// Account of the events, or `None` for all accounts.
-    pub account_id: Option<AccountId>,
-    /// Stored type of the events, or `None` for all types.
-    pub event_type: Option<&'a str>,
-    /// Maximal number of events of each span.
-    pub limit: i64,
-}
-
-/// Reads the newest events of each span that match the filter, newest first within each span.
-///
-/// No index serves the filter: every event of a span is scanned until enough events are found. The
-/// caller must keep the spans short.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn read_before(
-    pool: &PgPool,
-    spans: &[PositionSpan],
-    wanted: NewestFilter<'_>,
-) -> sqlx::Result<Vec<RecordedEvent>> {
-    let shards: Vec<i16> = spans.iter().map(|span| span.shard.number()).collect();
-    let from: Vec<i64> = spans.iter().map(|span| span.from).collect();
-    let before: Vec<i64> = spans.iter().map(|span| span.before).collect();
-    let rows = query_events!(
-        r#"FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS span (shard, first, before)
-        CROSS JOIN LATERAL (
-            SELECT * FROM event_store.events
-            WHERE shard = span.shard AND position >= span.first AND position < span.before
-              AND ($4::uuid IS NULL OR account_id = $4)
-              AND ($5::text IS NULL OR type = $5)
-            ORDER BY position DESC
-            LIMIT $6
-        ) AS e
-        "#,
-        &shards,
-        &from,
-        &before,
-        wanted.account_id.map(AccountId::uuid),
-        wanted.event_type,
-        wanted.limit
-    )
-    .fetch_all(pool)
-    .await?;
-    rows.into_iter().map(EventRow::into_event).collect()
-}
+use super::{EventRow, ListedEvent, RecordedEvent};
+use linkledger_core::{event::Subject, shard::Shard};
 
 /// A part of a stream, read from its end.
 #[derive(Debug, Clone, Copy)]
@@ -103,10 +39,30 @@ impl StreamPart {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn read_stream_backwards(
-    pool: &PgPool,
+    executor: impl PgExecutor<'_>,
     part: &StreamPart,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
-    let rows = sqlx::query_as!(
+    let rows = rows_backwards(executor, part).await?;
+    rows.into_iter().map(EventRow::into_event).collect()
+}
+
+/// Reads like [`read_stream_backwards`], for lists that operators see.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list_stream_backwards(
+    executor: impl PgExecutor<'_>,
+    part: &StreamPart,
+) -> sqlx::Result<Vec<ListedEvent>> {
+    let rows = rows_backwards(executor, part).await?;
+    rows.into_iter().map(EventRow::into_listed).collect()
+}
+
+async fn rows_backwards(
+    executor: impl PgExecutor<'_>,
+    part: &StreamPart,
+) -> sqlx::Result<Vec<EventRow>> {
+    sqlx::query_as!(
         EventRow,
         r#"
         SELECT shard, position, stream_id, version, account_id, event_id, type AS "event_type",
@@ -124,7 +80,6 @@ pub async fn read_stream_backwards(
         part.recorded_before,
         part.limit
     )
-    .fetch_all(pool)
-    .await?;
-    rows.into_iter().map(EventRow::into_event).collect()
+    .fetch_all(executor)
+    .await
 }

@@ -91,7 +91,7 @@ fn remove_refusing(schema: &mut RefOr<Schema>) {
             }
         }
         RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(remove_refusing),
-        // No answer is composed of alternatives; what a reference names is visited by itself.
+        // The only alternatives are null and a reference; what a reference names is visited by itself.
         RefOr::Ref(_) | RefOr::T(_) => {}
     }
 }

@@ -17,22 +17,26 @@ listed! {
         BodyNotObject = (400, "body_not_object", "The body is not a JSON object",
             "The body is JSON, but an array, a string, a number, a boolean or null.",
             "Send one JSON object: {…}."),
-        /// A query parameter is unknown, repeated or out of range.
-        InvalidParameter = (400, "invalid_parameter", "A query parameter is not valid",
-            "A query parameter is unknown, occurs twice, is not correctly percent-encoded, or has a value out of range. The member errors names the parameter.",
+        /// A parameter of the query or of the path is unknown, repeated or out of range.
+        InvalidParameter = (400, "invalid_parameter", "A parameter is not valid",
+            "A parameter of the query or of the path is unknown, occurs twice, is not correctly percent-encoded, or has a value out of range. The member errors names the parameter.",
             "Correct or omit the named parameter. Names are matched exactly."),
         /// The cursor was changed, or is not of this list of this account.
         InvalidCursor = (400, "invalid_cursor", "The cursor is not valid",
             "The cursor is not that of a page of this list of this account, with the same filters and order, or was modified.",
             "Send next_cursor of the previous page unchanged, or start again without a cursor."),
-        /// The request charges credits and lacks an idempotency key.
+        /// The code of a console session does not open the console.
+        ConsoleCodeInvalid = (400, "console_code_invalid", "The code does not open the console",
+            "The code of a console session opens the console once, within 60 s after it was made. This one is unknown, was used, or is older. Nothing was done.",
+            "Go back to the page that led to the console, and open the console from there again."),
+        /// The request must have its effect only once, and lacks an idempotency key.
         IdempotencyKeyMissing = (400, "idempotency_key_missing", "The Idempotency-Key is missing",
-            "Creating a link charges credits, so the request must carry an Idempotency-Key. Nothing was done.",
-            "Send the header Idempotency-Key with a UUID: a new one for each new link, the same UUID for each retry of a request."),
-        /// The idempotency key is not one UUID.
+            "The request must have its effect only once, however often it is retried, so it must carry an Idempotency-Key. Nothing was done.",
+            "Send the header Idempotency-Key: a new key for each new request, such as a UUID, and the same key for each retry of the request."),
+        /// The idempotency key is malformed, or occurs more than once.
         IdempotencyKeyInvalid = (400, "idempotency_key_invalid", "The Idempotency-Key is not valid",
-            "The header Idempotency-Key is not one UUID, or occurs more than once. Nothing was done.",
-            "Send one UUID with 36 characters, such as 0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0."),
+            "The header Idempotency-Key does not have the form that the operation needs, or occurs more than once. Nothing was done.",
+            "Send one key: to create a link, a UUID with 36 characters, such as 0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0; to the admin API, 1 to 128 printable ASCII characters, such as invoice-2026-11-4711."),
         /// A header is missing, doubled or malformed.
         InvalidHeader = (400, "invalid_header", "A header is not valid",
             "A header is missing, doubled or malformed. The member errors names the header.",
@@ -40,10 +44,10 @@ listed! {
         /// The request has no bearer token.
         AuthenticationRequired = (401, "authentication_required", "Authentication is required",
             "The request has no credentials, or uses another scheme than Bearer.",
-            "Send the header Authorization: Bearer followed by an API key."),
+            "Send the header Authorization: Bearer followed by an API key, or to the admin API by an admin key."),
         /// The token is not a key of this service.
         ApiKeyInvalid = (401, "api_key_invalid", "The API key is not valid",
-            "The bearer token is not an API key of this service: the key is mistyped, truncated, or belongs to another service.",
+            "The bearer token is not a key of this API: the key is mistyped, truncated, or belongs to another service or to the other API of this one. API keys begin with llk_, keys of the admin API with lla_.",
             "Check the key for missing or additional characters. If the key is lost, ask the operator for a new one."),
         /// The key has expired.
         ApiKeyExpired = (401, "api_key_expired", "The API key has expired",
@@ -55,8 +59,8 @@ listed! {
             "Use another key, or ask the operator for a new one. Requests may be retried with the new key and the same Idempotency-Key."),
         /// The balance does not cover the price.
         InsufficientCredits = (402, "insufficient_credits", "The credits do not suffice",
-            "The balance of the account does not cover the price of the link. Nothing was created and nothing was charged; the members balance and required show the current balance and the price.",
-            "Ask the operator for credits, then retry the request; the same Idempotency-Key may be used."),
+            "The balance of the account is lower than what the request takes from it: the price of a link, or the amount of an adjustment. Nothing was done; the members balance and required show the current balance and the credits that the request needs.",
+            "Ask the operator for credits, then retry the request; the same Idempotency-Key may be used. An adjustment never makes a balance negative."),
         /// The key lacks a scope.
         InsufficientScope = (403, "insufficient_scope", "The API key lacks a scope",
             "The API key is valid but lacks the scope for this operation. The member required_scopes names the scope.",
@@ -77,22 +81,50 @@ listed! {
         LinkNotFound = (404, "link_not_found", "There is no such link",
             "The link does not exist: it was never created, was deleted, or belongs to another account.",
             "Check the id and the API key, or the short address. Ids are matched exactly, in lower case."),
+        /// There is no such account.
+        AccountNotFound = (404, "account_not_found", "There is no such account",
+            "The service has no account with this id.",
+            "Check the id. Ids are matched exactly, in lower case; the admin API finds an account by its external id."),
+        /// There is no such API key.
+        KeyNotFound = (404, "key_not_found", "There is no such API key",
+            "The service has no API key with this id.",
+            "Check the id, which begins with key_ and is not the secret. Ids are matched exactly, in lower case."),
+        /// The account has no such entry, or one of another type.
+        EntryNotFound = (404, "entry_not_found", "There is no such entry",
+            "The ledger of the account has no entry with this id, or its entry is of a type to which the request does not apply: a refund gives back a charge, a revocation takes back a grant.",
+            "Check the id and the account. Ids are matched exactly, in lower case."),
         /// The path does not support the method.
         MethodNotAllowed = (405, "method_not_allowed", "The method is not allowed here",
             "The path exists but does not support the method.",
             "Use one of the methods that the header Allow lists."),
         /// The caller accepts no media type of the route.
         NotAcceptable = (406, "not_acceptable", "There is no answer of an accepted media type",
-            "The header Accept excludes all media types of the operation: application/json, also text/csv for figures of clicks, and image/svg+xml or image/png for a QR code.",
+            "The header Accept excludes all media types of the operation: application/json, also text/csv for statistics of clicks, and image/svg+xml or image/png for a QR code.",
             "Send a media type that detail names, or omit the header."),
         /// The slug belongs to another link.
         SlugTaken = (409, "slug_taken", "The slug is taken",
             "Another link has this slug. Slugs are case-insensitive, and the slug of a deleted link is never used again. Nothing was charged.",
             "Choose another slug, or omit the slug to receive a generated one. The same Idempotency-Key may be used."),
-        /// Another link of the account has the external id.
+        /// Another link of the account, or another account, has the external id.
         ExternalIdTaken = (409, "external_id_taken", "The external id is taken",
-            "Another link of the account has this external_id. Nothing was done.",
-            "Choose another external_id, or change or delete the other link. The same Idempotency-Key may be used."),
+            "Another link of the account, or for an account another account of the service, has this external_id. Nothing was done.",
+            "Choose another external_id, or change what has it, which detail names. The same Idempotency-Key may be used."),
+        /// The charge was refunded.
+        AlreadyRefunded = (409, "already_refunded", "The charge was refunded before",
+            "An earlier request has given this charge back. Nothing was done.",
+            "Nothing is left to do. To see the refund, look for the entry whose member refunds is this charge."),
+        /// The grant was revoked.
+        AlreadyRevoked = (409, "already_revoked", "The grant was revoked before",
+            "An earlier request has taken this grant back, as far as the balance allowed. Nothing was done.",
+            "Nothing is left to do for this grant. To take what that request could not take, adjust the balance."),
+        /// The API key has expired, or was revoked or rotated.
+        KeyNotValid = (409, "key_not_valid", "The API key is not valid any more",
+            "The API key has expired, or was revoked or rotated, so it cannot be changed or rotated. Nothing was done.",
+            "Issue a new key."),
+        /// The log was restored from a backup since the cursor was made.
+        LogRestored = (409, "log_restored", "The log was restored from a backup",
+            "The service was restored from a backup after the cursor was made. Events that you have read may be lost, and others may have their places.",
+            "Begin again without the cursor: with from as an instant before the one to which the log was restored, which the operator knows, or from the beginning. Drop what you have of events since that instant."),
         /// A request with this idempotency key is still running.
         IdempotencyKeyInUse = (409, "idempotency_key_in_use", "A request with this Idempotency-Key is running",
             "The first request with this Idempotency-Key is still running.",
@@ -124,15 +156,15 @@ listed! {
         /// The service does not answer for the host of the request.
         HostNotServed = (421, "host_not_served", "The host is not served here",
             "The request is for a host that this server does not answer for: another name leads to the server, or a proxy sends another Host. Nothing was done.",
-            "Use the address that detail names. Operators let the proxy pass on the Host of the client, or name further hosts in ALLOWED_HOSTS."),
+            "Use the address that detail names. Operators let the proxy pass on the Host of the client, or name further hosts in ALLOWED_HOSTS, of the admin API in ADMIN_ALLOWED_HOSTS."),
         /// The body has invalid fields.
         ValidationFailed = (422, "validation_failed", "The body is not valid",
-            "One or more fields of the body are not valid. The member errors lists all of them, or 100 if there are more, each with a pointer to the field, a code and a remedy. Nothing was charged.",
+            "One or more fields of the body are not valid. The member errors lists all of them, or 100 if there are more, each with a pointer to the field, a code and a remedy. Nothing was done.",
             "Correct every listed field, and retry the request; the same Idempotency-Key may be used."),
         /// The idempotency key was used for another request.
         IdempotencyKeyReused = (422, "idempotency_key_reused", "The Idempotency-Key was used for another request",
-            "This Idempotency-Key has already created a link from a different body.",
-            "Use a new key for a new link. To receive the first answer again, send the first body."),
+            "An earlier request with this Idempotency-Key, but with a different body, had its effect. Nothing was done.",
+            "Use a new key for a new request. To receive the first answer again, send the first body."),
         /// The account sent too many requests.
         RateLimited = (429, "rate_limited", "There were too many requests",
             "The account has sent more requests than its limit allows. Nothing was done.",
@@ -144,7 +176,7 @@ listed! {
         /// The service has a defect.
         InternalError = (500, "internal_error", "The service has failed",
             "The service has a defect.",
-            "Retry the request, a create with the same Idempotency-Key: a create is never executed twice. If the error persists, report the request_id."),
+            "Retry the request, with the same Idempotency-Key if it has one: a request with a key is never executed twice. If the error persists, report the request_id."),
         /// The queue of commands is full.
         Overloaded = (503, "overloaded", "The service is overloaded",
             "The service is overloaded. Nothing was done.",
@@ -152,7 +184,7 @@ listed! {
         /// The database does not answer.
         StorageUnavailable = (503, "storage_unavailable", "The storage is unavailable",
             "The database does not answer. Nothing was done.",
-            "Retry after the seconds in Retry-After, a create with the same Idempotency-Key."),
+            "Retry after the seconds in Retry-After, with the same Idempotency-Key if the request has one."),
         /// The read model lags and does not contain the required change.
         ReadModelBehind = (503, "read_model_behind", "The read model lags",
             "The read model lags: it does not yet contain what this read must reflect, such as the write that the Consistency-Token names. What was answered with success stays committed.",
@@ -160,7 +192,7 @@ listed! {
         /// The outcome is unknown at the deadline.
         DeadlineExceeded = (504, "deadline_exceeded", "The outcome is unknown",
             "The outcome was unknown at the deadline: the request may have succeeded (see the member may_have_succeeded).",
-            "Retry the same request, a create with its Idempotency-Key: a retried create returns the outcome and never charges twice; a retried change has the same result."),
+            "Retry the same request, with its Idempotency-Key if it has one: a retry with a key returns the outcome and never has a second effect; a retried change has the same result."),
     }
 }
 

@@ -23,6 +23,12 @@ impl Problem {
         Self::new(Code::MalformedJson, detail)
     }
 
+    /// Returns the problem of a body whose connection ended.
+    pub fn body_incomplete() -> Self {
+        let detail = "The body ended before it was complete.";
+        Self::new(Code::MalformedJson, detail)
+    }
+
     /// Returns the problem of a JSON body that is not an object.
     pub fn body_not_object() -> Self {
         Self::new(Code::BodyNotObject, "Send a JSON object: {…}.")
@@ -40,15 +46,16 @@ impl Problem {
         Self::new(Code::InvalidCursor, detail).with("errors", vec![error])
     }
 
-    /// Returns the problem of a create without idempotency key.
+    /// Returns the problem of a request without idempotency key.
     pub fn idempotency_key_missing() -> Self {
         Self::new(
             Code::IdempotencyKeyMissing,
-            "Send the header Idempotency-Key with a UUID, a new one for each new link.",
+            "Send the header Idempotency-Key: a new key for each new request, such as a UUID, and the same key for \
+             each retry.",
         )
     }
 
-    /// Returns the problem of an idempotency key that is malformed or sent twice.
+    /// Returns the problem of an idempotency key of a create that is malformed or sent twice.
     pub fn idempotency_key_invalid() -> Self {
         Self::new(
             Code::IdempotencyKeyInvalid,
@@ -56,9 +63,17 @@ impl Problem {
         )
     }
 
+    /// Returns the problem of an idempotency key of the admin API that is malformed or sent twice.
+    pub fn admin_idempotency_key_invalid() -> Self {
+        Self::new(
+            Code::IdempotencyKeyInvalid,
+            "Send one Idempotency-Key: 1 to 128 printable ASCII characters.",
+        )
+    }
+
     /// Returns the problem of a request without credentials.
     pub fn authentication_required() -> Self {
-        let detail = "Send the header Authorization: Bearer <API key>.";
+        let detail = "Send the header Authorization: Bearer <key>.";
         Self::new(Code::AuthenticationRequired, detail).with_header("www-authenticate", CHALLENGE)
     }
 
@@ -71,14 +86,22 @@ impl Problem {
         )
     }
 
+    /// Returns the problem of a token that is no admin key of the service.
+    pub fn admin_key_invalid() -> Self {
+        Self::rejected_key(
+            Code::ApiKeyInvalid,
+            "Check the key; it is no admin key of this service. Admin keys begin with lla_.",
+        )
+    }
+
     /// Returns the problem of a key that has expired.
     pub fn api_key_expired() -> Self {
-        Self::rejected_key(Code::ApiKeyExpired, "Use another API key.")
+        Self::rejected_key(Code::ApiKeyExpired, "Use another key.")
     }
 
     /// Returns the problem of a key that was revoked.
     pub fn api_key_revoked() -> Self {
-        Self::rejected_key(Code::ApiKeyRevoked, "Use another API key.")
+        Self::rejected_key(Code::ApiKeyRevoked, "Use another key.")
     }
 
     fn rejected_key(code: Code, detail: &str) -> Self {
@@ -92,6 +115,18 @@ impl Problem {
             "The price in credits is {required}; the balance is {balance}. Ask an operator to grant credits, then \
              retry."
         );
+        Self::credits_below(balance, required, detail)
+    }
+
+    /// Returns the problem of an adjustment that would take more credits than there are.
+    pub fn adjustment_exceeds_balance(balance: i64, required: u64) -> Self {
+        let detail = format!(
+            "The balance in credits is {balance}, less than {required}: an adjustment never makes it negative."
+        );
+        Self::credits_below(balance, required, detail)
+    }
+
+    fn credits_below(balance: i64, required: u64, detail: String) -> Self {
         Self::new(Code::InsufficientCredits, detail)
             .with("balance", balance)
             .with("required", required)
@@ -151,6 +186,42 @@ impl Problem {
         Self::new(Code::LinkNotFound, detail)
     }
 
+    /// Returns the problem of an id that is no link's of any account.
+    pub fn link_of_no_account() -> Self {
+        let detail = "Check the id; there is no such link.";
+        Self::new(Code::LinkNotFound, detail)
+    }
+
+    /// Returns the same problem for a malformed id and an unknown id of an account.
+    pub fn account_not_found() -> Self {
+        let detail = "Check the id; there is no such account.";
+        Self::new(Code::AccountNotFound, detail)
+    }
+
+    /// Returns the same problem for a malformed id and an unknown id of an API key.
+    pub fn key_not_found() -> Self {
+        let detail = "Check the id; there is no such API key.";
+        Self::new(Code::KeyNotFound, detail)
+    }
+
+    /// Returns the problem of the code of a console session that is unknown, was used, or has expired.
+    pub fn console_code_invalid() -> Self {
+        let detail = "This link to the console was used, or is older than 60 s: open the console again from where you came.";
+        Self::new(Code::ConsoleCodeInvalid, detail)
+    }
+
+    /// Returns the problem of an id that is no entry's of the account.
+    pub fn entry_not_found() -> Self {
+        let detail = "Check the id; the ledger of this account has no such entry.";
+        Self::new(Code::EntryNotFound, detail)
+    }
+
+    /// Returns the problem of an entry of another type than `wanted`.
+    pub fn entry_of_other_type(wanted: &str) -> Self {
+        let detail = format!("Check the id; the entry is no {wanted}.");
+        Self::new(Code::EntryNotFound, detail)
+    }
+
     /// Returns the problem of a path that allows other methods.
     pub fn method_not_allowed(allow: &str) -> Self {
         Self::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
@@ -186,6 +257,40 @@ impl Problem {
             },
         );
         Self::new(Code::ExternalIdTaken, detail)
+    }
+
+    /// Returns the problem of an external id that another account has.
+    pub fn external_id_of_account_taken(holder: &str) -> Self {
+        let detail = format!(
+            "The account {holder} has this external_id: choose another external_id, or change that account first."
+        );
+        Self::new(Code::ExternalIdTaken, detail)
+    }
+
+    /// Returns the problem of a charge that was given back before.
+    pub fn already_refunded() -> Self {
+        let detail = "This charge was refunded before; nothing was done.";
+        Self::new(Code::AlreadyRefunded, detail)
+    }
+
+    /// Returns the problem of a grant that was taken back before.
+    pub fn already_revoked() -> Self {
+        let detail = "This grant was revoked before; nothing was done.";
+        Self::new(Code::AlreadyRevoked, detail)
+    }
+
+    /// Returns the problem of an API key that is past its expiry or revocation; `because` says which.
+    pub fn key_not_valid(because: &str) -> Self {
+        let detail = format!("The API key {because}; issue a new key.");
+        Self::new(Code::KeyNotValid, detail)
+    }
+
+    /// Returns the problem of a cursor that was made before the log was restored from a backup.
+    pub fn log_restored() -> Self {
+        Self::new(
+            Code::LogRestored,
+            "The log was restored from a backup since; begin again with from as an instant before the one to which it was restored, or from the beginning.",
+        )
     }
 
     /// Returns the problem of an idempotency key whose first request is still running.
@@ -241,6 +346,13 @@ impl Problem {
         Self::new(Code::HostNotServed, detail)
     }
 
+    /// Returns the problem of a request to the admin API under a name by which other sites could reach it.
+    pub fn host_of_admin_api_unknown() -> Self {
+        let detail = "Send the request to an IP address or to a name without a dot. Operators allow further names \
+                      with --admin-allowed-host (ADMIN_ALLOWED_HOSTS).";
+        Self::new(Code::HostNotServed, detail)
+    }
+
     /// Returns the problem of an `If-Match` that is no list of entity tags.
     pub fn if_match_malformed() -> Self {
         let detail = "Send If-Match as the ETag was received, with its double quotes, such as If-Match: \"2\", and \
@@ -265,7 +377,7 @@ impl Problem {
     pub fn idempotency_key_reused() -> Self {
         Self::new(
             Code::IdempotencyKeyReused,
-            "This Idempotency-Key was used with another body; a different link needs a new key.",
+            "This Idempotency-Key was used with another body; a different request needs a new key.",
         )
     }
 
@@ -294,8 +406,7 @@ impl Problem {
     pub fn deadline_exceeded() -> Self {
         Self::new(
             Code::DeadlineExceeded,
-            "The request may have succeeded. Retry the same request; a retried create needs the same \
-             Idempotency-Key.",
+            "The request may have succeeded. Retry the same request, with the same Idempotency-Key if it has one.",
         )
         .with("may_have_succeeded", true)
         .retry_after(1)

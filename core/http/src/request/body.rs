@@ -24,6 +24,11 @@ impl AcceptedBody {
         header: "accept-post",
         length_max: 32 * 1024,
     };
+    /// Plain JSON of a client without a key: no more memory than its connection has anyway.
+    pub const SHORT: Self = Self {
+        length_max: 4 * 1024,
+        ..Self::JSON
+    };
     /// Plain JSON of a batch.
     pub const BATCH: Self = Self {
         length_max: 256 * 1024,

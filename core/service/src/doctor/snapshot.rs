@@ -5,13 +5,14 @@
 
 use serde::Serialize;
 use sqlx::PgPool;
+use utoipa::ToSchema;
 
 /// Maximal age of a snapshot, in seconds, before an operator should act. The alert uses the same
 /// value.
 pub const AGE_MAX_S: f64 = 30.0;
 
 /// Snapshots that sessions hold.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HeldSnapshots {
     /// True if the role may see all sessions. Otherwise only sessions of the same role are visible,
     /// and another role may hold an older snapshot.
@@ -21,7 +22,7 @@ pub struct HeldSnapshots {
 }
 
 /// A transaction that keeps old versions of rows alive.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HeldSnapshot {
     /// Age of the snapshot, in seconds.
     pub age_seconds: f64,

@@ -47,7 +47,7 @@ const RESTART_BACKOFF_MAX: Duration = Duration::from_mins(1);
 /// A stop has three stages. The shutdown ends listeners and everything that takes part in answers. When
 /// all of those tasks have ended, the process is drained, and tasks end that store what requests have
 /// left, such as the recorder of clicks. When those have ended too, the process is flushed, and tasks end
-/// that process what was stored, such as the counting of clicks.
+/// that process what was stored, such as the aggregation of clicks.
 pub struct Tasks {
     set: JoinSet<anyhow::Result<()>>,
     shutdown: CancellationToken,

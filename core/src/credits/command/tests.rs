@@ -6,13 +6,24 @@ use crate::credits::CreditsEvent;
 
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
 
+const ENTRY: EntryId = EntryId::from_uuid(Uuid::from_u128(8));
+
+fn request(amount: i64) -> GrantRequest {
+    GrantRequest {
+        amount,
+        reason: "invoice 4711".to_owned(),
+        reference: Some("4711".to_owned()),
+        description: None,
+    }
+}
+
 fn grant(credits: Credits, amount: i64) -> Result<CreditsEvent, CreditsError> {
-    let granted = credits.decide_grant(ACCOUNT, amount, "top-up");
+    let granted = credits.decide_grant(ACCOUNT, &request(amount));
     granted.map(CreditsEvent::Granted)
 }
 
 fn adjust(credits: Credits, amount: i64) -> Result<CreditsEvent, CreditsError> {
-    let adjusted = credits.decide_adjust(ACCOUNT, amount, "billed twice");
+    let adjusted = credits.decide_adjust(ACCOUNT, &request(amount));
     adjusted.map(CreditsEvent::Adjusted)
 }
 
@@ -21,6 +32,26 @@ fn charge(credits: Credits, price: i64) -> Result<CreditsEvent, InsufficientCred
     let key_id = KeyId::from_uuid(Uuid::from_u128(11));
     let charged = credits.decide_charge(ACCOUNT, price, link_id, key_id);
     charged.map(CreditsEvent::Charged)
+}
+
+fn set_balance(credits: Credits, balance: i64) -> Result<CreditsEvent, CreditsError> {
+    let adjusted = credits.decide_set_balance(ACCOUNT, balance, "new contract");
+    adjusted.map(CreditsEvent::Adjusted)
+}
+
+fn refund(credits: Credits, charge: &CreditsEvent) -> Result<CreditsEvent, CreditsError> {
+    let CreditsEvent::Charged(charged) = charge else {
+        panic!("{charge:?}");
+    };
+    let refunded = credits.decide_refund(ACCOUNT, charged, ENTRY, "link never worked");
+    refunded.map(CreditsEvent::Refunded)
+}
+
+fn revoke(credits: Credits, grant: &CreditsEvent) -> CreditsEvent {
+    let CreditsEvent::Granted(granted) = grant else {
+        panic!("{grant:?}");
+    };
+    CreditsEvent::Revoked(credits.decide_revoke(ACCOUNT, granted, ENTRY, "invoice unpaid"))
 }
 
 fn given(balance: i64) -> Credits {
@@ -75,13 +106,13 @@ fn grant_raises_the_balance() {
 }
 
 #[test]
-fn zero_and_overflowing_grants_are_rejected() {
+fn zero_and_too_large_grants_are_rejected() {
     assert_eq!(grant(given(5), 0), Err(CreditsError::AmountNotPositive));
     assert_eq!(grant(given(5), -1), Err(CreditsError::AmountNotPositive));
-    assert_eq!(
-        grant(given(1), i64::MAX),
-        Err(CreditsError::BalanceTooLarge)
-    );
+    for amount in [BALANCE_MAX, i64::MAX] {
+        let refused = grant(given(1), amount);
+        assert_eq!(refused, Err(CreditsError::BalanceTooLarge));
+    }
 }
 
 #[test]
@@ -99,10 +130,10 @@ fn adjustment_raises_or_lowers_balance_to_zero() {
 }
 
 #[test]
-fn zero_negative_and_overflowing_adjustments_are_rejected() {
+fn zero_negative_and_too_large_adjustments_are_rejected() {
     assert_eq!(adjust(given(5), 0), Err(CreditsError::AmountIsZero));
     assert_eq!(
-        adjust(given(1), i64::MAX),
+        adjust(given(1), BALANCE_MAX),
         Err(CreditsError::BalanceTooLarge)
     );
     for (amount, required) in [(-6, 6), (i64::MIN, 1 << 63)] {
@@ -118,6 +149,57 @@ fn zero_negative_and_overflowing_adjustments_are_rejected() {
 }
 
 #[test]
+fn grant_keeps_its_reference_and_description() {
+    let request = GrantRequest {
+        description: Some("Starter pack".to_owned()),
+        ..request(10)
+    };
+    let granted = given(5).decide_grant(ACCOUNT, &request).unwrap();
+    assert_eq!(granted.reference.as_deref(), Some("4711"));
+    assert_eq!(granted.description.as_deref(), Some("Starter pack"));
+}
+
+#[test]
+fn balance_is_set_by_one_adjustment() {
+    for balance in [0, 4, 5, 6, BALANCE_MAX] {
+        let event = set_balance(given(5), balance).unwrap();
+        let expected = Credits {
+            balance,
+            version: 4,
+        };
+        assert_eq!(given(5).apply(&event), expected);
+    }
+    let error = CreditsError::BalanceNegative;
+    assert_eq!(set_balance(given(5), -1), Err(error));
+    let error = CreditsError::BalanceTooLarge;
+    assert_eq!(set_balance(given(5), BALANCE_MAX + 1), Err(error));
+}
+
+#[test]
+fn refund_gives_the_whole_charge_back() {
+    let charge = charge(given(5), 2).unwrap();
+    let charged = given(5).apply(&charge);
+    let event = refund(charged, &charge).unwrap();
+    assert_eq!(charged.apply(&event).balance, 5);
+    let full = given(BALANCE_MAX - 1);
+    assert_eq!(refund(full, &charge), Err(CreditsError::BalanceTooLarge));
+}
+
+#[test]
+fn revocation_takes_what_is_left_of_the_balance() {
+    let grant = grant(given(0), 10).unwrap();
+    for (balance, taken, left) in [(12, 10, 2), (10, 10, 0), (4, 4, 0), (0, 0, 0)] {
+        let event = revoke(given(balance), &grant);
+        assert_eq!(given(balance).apply(&event).balance, left);
+        let CreditsEvent::Revoked(revoked) = event else {
+            panic!("{event:?}");
+        };
+        let numbers = (revoked.asked, revoked.amount, revoked.short);
+        assert_eq!(numbers, (10, taken, 10 - taken));
+    }
+}
+
+#[test]
 fn other_events_of_the_stream_keep_balance() {
     let expected = Credits {
         balance: 5,
@@ -129,14 +211,22 @@ fn other_events_of_the_stream_keep_balance() {
 proptest! {
     #[test]
     fn commands_conserve_credits_and_nonnegative_balance(
-        commands in prop::collection::vec((0..3, 0_i64..100), 0..60)
+        commands in prop::collection::vec((0..6, 0_i64..100), 0..60)
     ) {
         let mut credits = Credits::default();
         let (mut sum, mut events) = (0, 0);
         for (kind, amount) in commands {
+            let earlier_charge = charge(given(100), amount).unwrap();
+            let earlier_grant = grant(given(0), amount + 1).unwrap();
             let (event, change) = match kind {
                 0 => (grant(credits, amount).ok(), amount),
                 1 => (adjust(credits, 50 - amount).ok(), 50 - amount),
+                2 => (set_balance(credits, amount).ok(), amount - credits.balance),
+                3 => (refund(credits, &earlier_charge).ok(), amount),
+                4 => {
+                    let taken = credits.balance.min(amount + 1);
+                    (Some(revoke(credits, &earlier_grant)), -taken)
+                }
                 _ => (charge(credits, amount).ok(), -amount),
             };
             if let Some(event) = event {

@@ -3,43 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Expiry, LinkDetails, Tags};
-use crate::link::Destination;
-
-/// Update of a value that may be absent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ValueUpdate<T> {
-    /// Keeps the value or its absence.
-    #[default]
-    Keep,
-    /// Removes the value.
-    Remove,
-    /// Sets the value.
-    Set(T),
-}
-
-impl<T> ValueUpdate<T> {
-    /// Returns the update to a value that may be absent.
-    pub fn to(value: Option<T>) -> Self {
-        value.map_or(Self::Remove, Self::Set)
-    }
-
-    /// Returns the value that the update sets.
-    pub const fn value(&self) -> Option<&T> {
-        match self {
-            Self::Set(value) => Some(value),
-            Self::Keep | Self::Remove => None,
-        }
-    }
-
-    /// Returns the value after the update.
-    pub fn apply_to(self, value: Option<T>) -> Option<T> {
-        match self {
-            Self::Keep => value,
-            Self::Remove => None,
-            Self::Set(value) => Some(value),
-        }
-    }
-}
+use crate::{
+    change::{ValueChange, ValueUpdate},
+    link::Destination,
+};
 
 /// Details in a merge patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,21 +21,6 @@ pub struct DetailsPatch {
     pub expires_at: ValueUpdate<Expiry>,
     /// New destination after the expiry.
     pub expired_url: ValueUpdate<Destination>,
-}
-
-/// Value of a detail before and after a change; a value that was or is not set is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-#[schemars(inline)]
-pub struct ValueChange<T> {
-    /// Value before the change; absent if there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "T")]
-    pub from: Option<T>,
-    /// Value after the change; absent if the owner removed the value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "T")]
-    pub to: Option<T>,
 }
 
 /// Changed details of a link; a member that did not change is absent.
@@ -120,21 +72,18 @@ impl DetailsPatch {
 impl DetailChanges {
     /// Returns the changes between two states of a link; `None` if nothing changes.
     pub fn between(before: &LinkDetails, after: &LinkDetails) -> Option<Self> {
-        fn change<T: Clone + PartialEq>(
-            before: Option<&T>,
-            after: Option<&T>,
-        ) -> Option<ValueChange<T>> {
-            (before != after).then(|| ValueChange {
-                from: before.cloned(),
-                to: after.cloned(),
-            })
-        }
         let changes = Self {
-            title: change(before.title.as_ref(), after.title.as_ref()),
-            external_id: change(before.external_id.as_ref(), after.external_id.as_ref()),
-            tags: change(before.tags.as_ref(), after.tags.as_ref()),
-            expires_at: change(before.expires_at.as_ref(), after.expires_at.as_ref()),
-            expired_url: change(before.expired_url.as_ref(), after.expired_url.as_ref()),
+            title: ValueChange::between(before.title.as_ref(), after.title.as_ref()),
+            external_id: ValueChange::between(
+                before.external_id.as_ref(),
+                after.external_id.as_ref(),
+            ),
+            tags: ValueChange::between(before.tags.as_ref(), after.tags.as_ref()),
+            expires_at: ValueChange::between(before.expires_at.as_ref(), after.expires_at.as_ref()),
+            expired_url: ValueChange::between(
+                before.expired_url.as_ref(),
+                after.expired_url.as_ref(),
+            ),
         };
         (changes != Self::default()).then_some(changes)
     }

@@ -16,7 +16,7 @@ use super::{assert_committed, asyncapi::BINDING_VERSION, events_page::blocks, fi
 pub(super) const NAME: &str = "LinkClicked.v1";
 const CHANNEL: &str = include_str!("asyncapi/clicks.md");
 /// Files of a click with all details, and of a record with a count.
-const GOLDEN: [&str; 2] = ["LinkClicked.v1.json", "LinkClicked.v1.folded.json"];
+const GOLDEN: [&str; 2] = ["LinkClicked.v1.json", "LinkClicked.v1.merged.json"];
 
 fn golden() -> [Value; 2] {
     GOLDEN.map(|name| {
@@ -160,11 +160,11 @@ fn golden_clicks_are_read_and_written_unchanged() {
 
 #[test]
 fn click_schema_has_exactly_the_members_of_clicks() {
-    let [full, folded] = golden();
+    let [full, merged] = golden();
     let mut full = click(&full);
     full.count = 2;
     assert_eq!(names(&schema()["properties"]), names(&written(&full)));
-    let mut bare = click(&folded);
+    let mut bare = click(&merged);
     bare.count = 1;
     bare.details = ClickDetails::default();
     let required: BTreeSet<String> = serde_json::from_value(schema()["required"].clone()).unwrap();

@@ -1,6 +1,6 @@
 //! `Idempotency-Key`.
 
-use linkledger_core::batch::IdempotencyKey;
+use linkledger_core::commands::IdempotencyKey;
 
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
@@ -24,9 +24,9 @@ pub(crate) fn property(input: &[u8]) -> bool {
     let key = IdempotencyKey::parse(value);
     assert_eq!(key.is_some(), is_key, "{value:?}");
     key.is_some_and(|key| {
-        let folded = bare.to_ascii_lowercase();
-        assert_eq!(key.stored(), format!("create:{folded}"));
-        for spelling in [bare.to_ascii_uppercase(), format!("\"{folded}\""), folded] {
+        let lower = bare.to_ascii_lowercase();
+        assert_eq!(key.stored(), format!("create:{lower}"));
+        for spelling in [bare.to_ascii_uppercase(), format!("\"{lower}\""), lower] {
             assert_eq!(IdempotencyKey::parse(&spelling), Some(key), "{spelling}");
         }
         true

@@ -3,14 +3,15 @@
 
 use linkledger_bench::data_set;
 use linkledger_core::{
-    api_key::{ApiKey, Scope},
+    account::{Account as StoredAccount, AccountStatus},
+    api_key::{ApiKey, KeyState, Scope},
     clock::{Clock as _, SystemClock, new_uuid},
     id::{AccountId, KeyId},
     shard::Shard,
 };
 use linkledger_event_store::{
     accounts,
-    api_keys::{self, NewKey},
+    api_keys::{self, KeySecret},
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -48,25 +49,32 @@ pub(crate) async fn of_data_set(url: &str, count: usize) -> anyhow::Result<Vec<A
 }
 
 async fn create_one(pool: &PgPool, account_id: AccountId, keys: usize) -> anyhow::Result<Account> {
-    let now = SystemClock.now();
-    accounts::create(pool, account_id, "cost", now).await?;
+    let account = StoredAccount {
+        account_id,
+        name: "cost".to_owned(),
+        external_id: None,
+        status: AccountStatus::Active,
+        created_at: SystemClock.now(),
+    };
+    let mut session = pool.acquire().await?;
+    accounts::create_in_tx(&mut session, &account, None).await?;
     sqlx::query("UPDATE event_store.accounts SET balance = $2 WHERE account_id = $1")
         .bind(account_id.uuid())
         .bind(CREDITS)
-        .execute(pool)
+        .execute(&mut *session)
         .await?;
     let keys: Vec<ApiKey> = (0..keys).map(|_| ApiKey::generate()).collect();
     for secret in &keys {
-        let key = NewKey {
-            key_id: KeyId::from_uuid(new_uuid(now)),
+        let key = KeyState {
             account_id,
-            secret,
-            name: "cost",
-            scopes: &Scope::ALL,
+            key_id: KeyId::from_uuid(new_uuid(account.created_at)),
+            name: "cost".to_owned(),
+            scopes: Scope::names(&Scope::ALL),
+            created_at: account.created_at,
             expires_at: None,
-            created_at: now,
+            revoked_at: None,
         };
-        api_keys::insert(pool, &key).await?;
+        api_keys::insert_in_tx(&mut session, &key, &KeySecret::of(secret)).await?;
     }
     Ok(Account { keys })
 }

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use axum::Router;
 use linkledger_command_api::{
     command_handler::CommandHandler,
     command_queue::CommandQueue,
@@ -10,8 +11,8 @@ use linkledger_command_api::{
 };
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    batch::CreateTerms,
     clock::{Clock as _, SystemClock, new_uuid},
+    commands::CreateTerms,
     link::DestinationRules,
 };
 use linkledger_event_store::SessionKind;
@@ -140,7 +141,7 @@ async fn serve(server: &Counters, tasks: &mut Tasks) -> anyhow::Result<SocketAdd
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let router = routes::router(state, gate, settings);
+    let router = routes::router(state, gate, Router::new(), settings);
     lifecycle::serve(tasks, "api listener", listener, router);
     Ok(address)
 }

@@ -14,7 +14,7 @@ use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost};
 use linkledger_service::{
     databases::DatabaseSettings,
-    internal_listener::InternalHosts,
+    internal_listener::AdminAllowedHosts,
     kafka_config::ClicksConfig,
     lifecycle::{self, Tasks},
 };
@@ -120,7 +120,7 @@ fn until_nothing_is_loaded(
 
 async fn rounds(server: &Counters) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
     let slugs: Vec<String> =
-        sqlx::query_scalar("SELECT slug FROM event_store.slugs ORDER BY slug_folded LIMIT $1")
+        sqlx::query_scalar("SELECT slug FROM event_store.slugs ORDER BY slug_key LIMIT $1")
             .bind(i64::try_from(DISTINCT_ROUNDS * REQUESTS_PER_ROUND)?)
             .fetch_all(&server.pool)
             .await?;
@@ -192,9 +192,9 @@ fn config(database_url: String, clicks: ClickSettings) -> QueryApiConfig {
         redirect_status: "302".parse().expect("a status of a redirect"),
         redirect_cache_mib: 64,
         redirect_staleness_max_ms: 500,
-        connections_max: 4,
+        database_pool_size: 4,
         api_keys_cached_max: KEYS_CACHED_MAX,
         clicks,
-        internal_hosts: InternalHosts::default(),
+        admin_allowed_hosts: AdminAllowedHosts::default(),
     }
 }

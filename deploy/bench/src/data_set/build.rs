@@ -5,7 +5,7 @@ use linkledger_command_api::sealing::EVENTS_PER_SEGMENT;
 use linkledger_core::{
     api_key::{ApiKey, Scope},
     clock::{Clock as _, SystemClock, new_uuid, to_millisecond},
-    id::AccountId,
+    id::{AccountId, KeyId},
     segment::Segment,
     shard::Shard,
 };
@@ -89,6 +89,8 @@ impl Accounts {
     async fn insert(&self, pool: &PgPool, now: OffsetDateTime) -> anyhow::Result<()> {
         let keys: Vec<ApiKey> = self.ids.iter().map(|_| ApiKey::generate()).collect();
         let key_ids: Vec<Uuid> = keys.iter().map(|_| new_uuid(now)).collect();
+        let key_texts = key_ids.iter().map(|id| KeyId::from_uuid(*id).to_string());
+        let key_texts: Vec<String> = key_texts.collect();
         let secrets: Vec<String> = keys.iter().map(|key| key.reveal().to_owned()).collect();
         let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.sha256().to_vec()).collect();
         let scopes = Scope::ALL.map(|scope| scope.name().to_owned());
@@ -102,7 +104,8 @@ impl Accounts {
             &hashes,
             &scopes,
             CREDITS,
-            now
+            now,
+            &key_texts
         )
         .execute(pool)
         .await

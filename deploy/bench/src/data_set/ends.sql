@@ -3,7 +3,7 @@ WITH settled AS (
     UPDATE event_store.accounts SET version = version + $1, balance = balance - $1
     RETURNING account_id, shard, balance, version
 ), ends AS MATERIALIZED (
-    SELECT shard, count(*) * (1 + 2 * $1::bigint) AS position FROM settled GROUP BY shard
+    SELECT shard, count(*) * (3 + 2 * $1::bigint) AS position FROM settled GROUP BY shard
 ), moved_heads AS (
     UPDATE event_store.log_shards AS l SET head = ends.position FROM ends WHERE l.shard = ends.shard
 ), moved_cursors AS (

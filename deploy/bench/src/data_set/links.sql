@@ -28,8 +28,8 @@ WITH account AS MATERIALIZED (
     ) AS i
 ), link AS MATERIALIZED (
     SELECT a.account_id, a.account_text, a.shard, i.created_at, i.round, n.number,
-           -- Behind the grants of the shard, two events for each link.
-           a.neighbours + 2 * (i.round * a.neighbours + a.place - 1) + 1 AS position,
+           -- Behind the accounts of the shard with three events each, two events for each link.
+           3 * a.neighbours + 2 * (i.round * a.neighbours + a.place - 1) + 1 AS position,
            (left(i.hex, 8) || right(i.hex, 4) || substr(a.account_id::text, 14))::uuid AS link_id,
            'lnk_' || i.text || right(a.account_text, 16) AS link_text,
            lpad(to_hex(n.number * 2654435761 & 4294967295), 8, '0') AS slug,
@@ -41,7 +41,7 @@ WITH account AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT i.round * a.accounts + a.number AS number) AS n
     ORDER BY i.round, a.number
 ), inserted_slugs AS (
-    INSERT INTO event_store.slugs (slug_folded, slug, shard, link_id)
+    INSERT INTO event_store.slugs (slug_key, slug, shard, link_id)
     SELECT slug, slug, shard, link_id FROM link
 ), inserted_links AS (
     INSERT INTO read_model.links
@@ -49,13 +49,13 @@ WITH account AS MATERIALIZED (
     SELECT 1, account_id, link_id, slug, destination_url, 1, created_at FROM link
 ), inserted_redirects AS (
     INSERT INTO read_model.redirects
-        (generation, slug_folded, link_id, account_id, destination_url)
+        (generation, slug_key, link_id, account_id, destination_url)
     SELECT 1, slug, link_id, account_id, destination_url FROM link
 ), inserted_entries AS (
     INSERT INTO read_model.credit_entries
         (generation, account_id, version, entry_id, type, amount, balance_after, link_id,
          created_at)
-    SELECT 1, account_id, round + 2, charged_id, 'charge', -1, $6 - round - 1, link_id, created_at
+    SELECT 1, account_id, round + 4, charged_id, 'charge', -1, $6 - round - 1, link_id, created_at
     FROM link
 )
 INSERT INTO event_store.events
@@ -71,7 +71,7 @@ CROSS JOIN LATERAL (VALUES
      format('{"link_id":"%s","account_id":"%s","slug":"%s","short_url":"https://sho.rt/%3$s","destination_url":"%s"}',
             link.link_text, link.account_text, link.slug, link.destination_url),
      'create:' || gen_random_uuid(), sha256(int8send(link.number))),
-    (1, link.account_id, link.round + 2, link.charged_id, 'CreditsCharged',
+    (1, link.account_id, link.round + 4, link.charged_id, 'CreditsCharged',
      format('{"account_id":"%s","amount":1,"balance_after":%s,"link_id":"%s","key_id":"key_01h455vb4pex5vsknk084sn02q","reason":"link_created"}',
             link.account_text, $6 - link.round - 1, link.link_text),
      NULL, NULL)

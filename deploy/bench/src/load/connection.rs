@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr};
 
+use anyhow::{Context as _, ensure};
+use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -80,6 +82,22 @@ impl HttpConnection {
             }
         }
     }
+
+    /// Sends a request, and reads the JSON of the response, which must have this status.
+    ///
+    /// # Errors
+    /// Returns an error if the response does not come, or is another one.
+    pub async fn json<T: DeserializeOwned>(
+        &mut self,
+        request: &[u8],
+        status: u16,
+    ) -> anyhow::Result<T> {
+        let response = self.exchange(request).await?;
+        let body = String::from_utf8_lossy(response.body);
+        let is_expected = response.status == status;
+        ensure!(is_expected, "answered {}: {body}", response.status);
+        serde_json::from_str(&body).with_context(|| format!("another answer: {body}"))
+    }
 }
 
 /// Parses the head of a response; `None` if the head is not complete.
@@ -94,24 +112,12 @@ fn extent(received: &[u8]) -> io::Result<Option<Extent>> {
         return Ok(None);
     };
     let status = response.code.expect("a complete head has a status");
-    let length = response
-        .headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("content-length"));
-    let body_bytes = match length {
-        Some(header) => std::str::from_utf8(header.value)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| {
-                invalid("the content-length of a response is not a number".to_owned())
-            })?,
-        None if matches!(status, 204 | 304) => 0,
-        None => {
-            return Err(invalid(format!(
-                "a response {status} without content-length"
-            )));
-        }
-    };
+    let mut headers = response.headers.iter();
+    let length = headers
+        .find(|header| header.name.eq_ignore_ascii_case("content-length"))
+        .and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok());
+    let body_bytes =
+        length.ok_or_else(|| invalid(format!("a response {status} without its length")))?;
     Ok(Some(Extent {
         status,
         head_bytes,

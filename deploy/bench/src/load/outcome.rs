@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::ensure;
 use hdrhistogram::Histogram;
 
-use crate::answer::LatencyCurve;
+use crate::report::LatencyCurve;
 
 /// Largest latency that the histogram distinguishes; it keeps three digits.
 const LATENCY_MAX_US: u64 = 60_000_000;
@@ -26,7 +26,7 @@ pub struct LoadOutcome {
     /// Latencies in microseconds.
     latencies: Histogram<u64>,
     /// Number of other responses, by status.
-    pub unexpected: BTreeMap<u16, u64>,
+    unexpected: BTreeMap<u16, u64>,
 }
 
 impl Default for LoadOutcome {
@@ -75,11 +75,6 @@ impl LoadOutcome {
         self.latencies.value_at_quantile(share) as f64 / 1_000.0
     }
 
-    /// Returns the longest latency, in milliseconds.
-    pub fn longest_ms(&self) -> f64 {
-        self.latency_ms(1.0)
-    }
-
     /// Returns the latency curve for the plot.
     pub fn curve(&self, what: impl Into<String>) -> LatencyCurve {
         LatencyCurve {
@@ -93,7 +88,7 @@ impl LoadOutcome {
     ///
     /// # Errors
     /// Returns an error with the unexpected statuses and their counts.
-    pub fn all_expected(self) -> anyhow::Result<Self> {
+    pub(super) fn all_expected(self) -> anyhow::Result<Self> {
         ensure!(
             self.unexpected.is_empty(),
             "{} responses with the expected status; other statuses with their counts: {:?}",

@@ -10,7 +10,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{HttpConnection, LoadOutcome, RequestWriter, open_loop::arrivals};
+use super::{HttpConnection, LoadOutcome, Pace, Requests};
 
 /// Pause between two requests for a list: short beside the measured time, and long enough that
 /// there are few lists beside the creates.
@@ -33,7 +33,7 @@ const PAUSE_PART: u32 = 10;
 /// Longest wait for a link; after this time the link counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of creates that are followed at the same time; a create that is due above this number
-/// waits, and the wait shows.
+/// waits.
 const FOLLOWERS: usize = 64;
 
 /// Creates that are followed.
@@ -42,19 +42,17 @@ pub struct FollowedCreates {
     /// Address for creates and lists.
     pub address: SocketAddr,
     /// The create with this number.
-    pub creates: RequestWriter,
+    pub creates: Requests,
     /// A list of the newest links of the account of the create with this number: more links than
     /// the account creates during the wait.
-    pub lists: RequestWriter,
+    pub lists: Requests,
 }
 
 /// Outcome of the creates that were followed.
 #[derive(Debug, Clone, Default)]
 pub struct Visibility {
     /// Time from the response to the create until the link is in the list.
-    pub from_answer: LoadOutcome,
-    /// Time from the instant at which the create was due until the link is in the list.
-    pub from_due: LoadOutcome,
+    pub waits: LoadOutcome,
     /// Latencies of the lists, which are part of the measured time.
     pub lists: LoadOutcome,
 }
@@ -62,60 +60,8 @@ pub struct Visibility {
 impl Visibility {
     /// Adds the outcome of other followers.
     pub fn add(&mut self, other: &Self) {
-        self.from_answer.add(&other.from_answer);
-        self.from_due.add(&other.from_due);
+        self.waits.add(&other.waits);
         self.lists.add(&other.lists);
-    }
-}
-
-/// Follows `per_second` creates a second on average, due as in an open loop.
-///
-/// # Errors
-/// Returns an error if a connection breaks, if a request is refused, or if a link does not become
-/// visible.
-pub async fn follow(
-    followed: &FollowedCreates,
-    per_second: f64,
-    duration: Duration,
-) -> anyhow::Result<Visibility> {
-    let arrivals: Arc<[Duration]> = arrivals(per_second, duration).into();
-    let next = Arc::new(AtomicUsize::new(0));
-    let begin = Instant::now();
-    let mut followers = JoinSet::new();
-    for _ in 0..FOLLOWERS {
-        let schedule = (Arc::clone(&arrivals), Arc::clone(&next));
-        followers.spawn(follow_next(followed.clone(), schedule, begin));
-    }
-    let mut visibility = Visibility::default();
-    while let Some(seen) = followers.join_next().await {
-        visibility.add(&seen.context("the task of a follower failed")??);
-    }
-    Ok(visibility)
-}
-
-async fn follow_next(
-    followed: FollowedCreates,
-    (arrivals, next): (Arc<[Duration]>, Arc<AtomicUsize>),
-    begin: Instant,
-) -> anyhow::Result<Visibility> {
-    let mut connection = HttpConnection::open(followed.address).await?;
-    let mut visibility = Visibility::default();
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let Some(arrival) = arrivals.get(number) else {
-            return Ok(visibility);
-        };
-        let number = number as u64;
-        let (mut create, mut list) = (Vec::new(), Vec::new());
-        (followed.creates)(number, &mut create);
-        (followed.lists)(number, &mut list);
-        let due = begin + *arrival;
-        sleep_until(due).await;
-        let link_id = created(&mut connection, &create).await?;
-        let answered = Instant::now();
-        until_listed(&mut connection, &list, &link_id, &mut visibility.lists).await?;
-        visibility.from_answer.record(200, 200, answered.elapsed());
-        visibility.from_due.record(200, 200, due.elapsed());
     }
 }
 
@@ -125,17 +71,44 @@ struct CreatedLink {
     id: String,
 }
 
-async fn created(connection: &mut HttpConnection, request: &[u8]) -> anyhow::Result<String> {
-    let response = connection.exchange(request).await?;
-    ensure!(
-        response.status == 201,
-        "a create that was to be followed was answered {}: {}",
-        response.status,
-        String::from_utf8_lossy(response.body)
-    );
-    let link: CreatedLink =
-        serde_json::from_slice(response.body).context("the answer of a create is no link")?;
-    Ok(link.id)
+impl FollowedCreates {
+    /// Follows `per_second` creates a second on average, due as in an open loop.
+    ///
+    /// # Errors
+    /// Returns an error if a request is refused, or if a link does not become visible.
+    pub async fn follow(&self, per_second: f64, duration: Duration) -> anyhow::Result<Visibility> {
+        let pace = Pace::arrivals(per_second, duration);
+        let numbers = Arc::new(AtomicU64::new(0));
+        let mut followers = JoinSet::new();
+        for _ in 0..FOLLOWERS {
+            let (pace, numbers) = (pace.clone(), Arc::clone(&numbers));
+            followers.spawn(self.clone().follow_each(pace, numbers));
+        }
+        let mut visibility = Visibility::default();
+        while let Some(seen) = followers.join_next().await {
+            visibility.add(&seen.context("the task of a follower failed")??);
+        }
+        Ok(visibility)
+    }
+
+    async fn follow_each(self, pace: Pace, numbers: Arc<AtomicU64>) -> anyhow::Result<Visibility> {
+        let mut connection = HttpConnection::open(self.address).await?;
+        let mut visibility = Visibility::default();
+        loop {
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
+            if !pace.has(number) {
+                return Ok(visibility);
+            }
+            let (mut create, mut list) = (Vec::new(), Vec::new());
+            (self.creates.write)(number, &mut create);
+            (self.lists.write)(number, &mut list);
+            pace.until_due(number).await;
+            let link: CreatedLink = connection.json(&create, self.creates.status).await?;
+            let answered = Instant::now();
+            until_listed(&mut connection, &list, &link.id, &mut visibility.lists).await?;
+            visibility.waits.record(200, 200, answered.elapsed());
+        }
+    }
 }
 
 async fn until_listed(

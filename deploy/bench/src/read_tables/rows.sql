@@ -5,7 +5,7 @@ SELECT 1, account_id, stream_id, payload->>'slug', payload->>'destination_url', 
 FROM event_store.events
 WHERE type = 'LinkCreated';
 
-INSERT INTO redirects (generation, slug_folded, link_id, account_id, destination_url, state)
+INSERT INTO redirects (generation, slug_key, link_id, account_id, destination_url, state)
 SELECT 1, lower(payload->>'slug'), stream_id, account_id, payload->>'destination_url', 'active'
 FROM event_store.events
 WHERE type = 'LinkCreated';

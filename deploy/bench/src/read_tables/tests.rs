@@ -27,6 +27,8 @@ async fn projected() -> TestDatabase {
             amount: 100,
             balance_after: 100,
             reason: "test".to_owned(),
+            reference: None,
+            description: None,
         };
         append_events(
             pool,

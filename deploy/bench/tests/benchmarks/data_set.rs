@@ -60,7 +60,7 @@ async fn complete_data_set_is_valid_and_reused() {
     assert_eq!(data_set::accounts(&url).await.unwrap().len(), 40);
     connection.close().await.unwrap();
 
-    // The copy of a question is dropped, the data set is not.
+    // The copy of a benchmark is dropped, the data set is not.
     SMALL.copy(&server, "bench_left_behind").await.unwrap();
     server.drop_copies().await.unwrap();
     assert_eq!(server.databases("bench_").await.unwrap(), ["bench_empty"]);

@@ -32,12 +32,12 @@ pub(super) struct SeriesDocument {
     to: String,
     complete_until: String,
     utc_days_before: Option<String>,
-    totals: Figures,
+    totals: Statistics,
     series: Vec<Bucket>,
 }
 
 #[derive(Deserialize)]
-struct Figures {
+struct Statistics {
     clicks: u64,
     bots: u64,
     visitors: Option<u64>,
@@ -47,10 +47,10 @@ struct Figures {
 struct Bucket {
     start: String,
     #[serde(flatten)]
-    figures: Figures,
+    statistics: Statistics,
 }
 
-impl Figures {
+impl Statistics {
     /// Returns the row of a chart. Visitors are counted by UTC day, so hours have none.
     fn row(&self, label: String, is_of_hours: bool) -> ChartRow {
         let (clicks, bots) = (Some(self.clicks), Some(self.bots));
@@ -63,11 +63,11 @@ impl Figures {
     }
 }
 
-/// Formats the chart with its totals, and the notes about its figures.
+/// Formats the chart with its totals, and the notes about its statistics.
 pub(super) fn text(document: &SeriesDocument, width: usize) -> String {
     let mut text = range(document);
     match document.totals {
-        Figures {
+        Statistics {
             clicks: 0, bots: 0, ..
         } => writeln!(text, "No clicks in this range. {NEWER}").expect("a string"),
         _ => text.push_str(&chart(document, width)),
@@ -76,7 +76,7 @@ pub(super) fn text(document: &SeriesDocument, width: usize) -> String {
     text
 }
 
-/// Returns the chart, and the notes about its figures.
+/// Returns the chart, and the notes about its statistics.
 fn chart(document: &SeriesDocument, width: usize) -> String {
     let title = document.interval.to_uppercase();
     let is_of_hours = document.interval == "hour";
@@ -85,12 +85,12 @@ fn chart(document: &SeriesDocument, width: usize) -> String {
     } else {
         &[&title, "CLICKS", "VISITORS", "BOTS"]
     };
-    let row = |figures: &Figures, label| figures.row(label, is_of_hours);
+    let row = |statistics: &Statistics, label| statistics.row(label, is_of_hours);
     let buckets = document.series.iter().zip(labels(document));
     let chart = Chart {
         titles,
         rows: buckets
-            .map(|(bucket, label)| row(&bucket.figures, label))
+            .map(|(bucket, label)| row(&bucket.statistics, label))
             .collect(),
         sums: vec![row(&document.totals, "Total".to_owned())],
     };

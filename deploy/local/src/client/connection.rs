@@ -52,7 +52,12 @@ pub(crate) struct ApiOptions {
 impl ApiOptions {
     /// Makes a client with the retry policy of an interactive command.
     pub(crate) fn client(&self) -> anyhow::Result<ApiClient> {
-        ApiClient::new(self.connection.target()?, RetryPolicy::INTERACTIVE, note)
+        self.client_with(RetryPolicy::INTERACTIVE)
+    }
+
+    /// Makes a client with a retry policy.
+    pub(crate) fn client_with(&self, patience: RetryPolicy) -> anyhow::Result<ApiClient> {
+        ApiClient::new(self.connection.target()?, patience, note)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap, fs::File, io::Read as _, path::Path};
 
-use linkledger_service::figures::{counted, grouped};
+use linkledger_service::number_format::{counted, grouped};
 
 use anyhow::{Context as _, bail};
 use uuid::Uuid;

@@ -40,7 +40,7 @@ pub(super) async fn name(
         let (source, Some(LineOutcome::Refused { code, detail })) = (&line.source, outcome) else {
             continue;
         };
-        let Some(slug) = source.reached_slug.as_ref().map(Slug::folded) else {
+        let Some(slug) = source.reached_slug.as_ref().map(Slug::key) else {
             continue;
         };
         let is_own = source

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use linkledger_service::figures::counted;
+use linkledger_service::number_format::counted;
 
 use super::{lines::ImportFile, record::Change, rule::CREATION_DATE};
 

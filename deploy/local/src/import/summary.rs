@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use linkledger_core::printable::printable;
-use linkledger_service::figures::{counted, grouped};
+use linkledger_service::number_format::{counted, grouped};
 
 use super::{
     lines::ImportFile,

@@ -11,7 +11,7 @@ use super::find_link;
 use crate::{
     client::{ApiCall, ApiClient},
     paging::{PagingOptions, TableRow},
-    table::{ColumnLayout, TableColumn, short_time},
+    table::{ColumnLayout, TableColumn, short_time, value_text},
 };
 
 /// Options of `linkledger links history`.
@@ -34,24 +34,20 @@ struct HistoryEntry {
     changes: BTreeMap<String, Change>,
 }
 
-/// Values of a member before and after an event.
+/// Values of a member before and after an event. A value that is not set is null or absent.
 #[derive(Deserialize)]
-struct Change {
+pub(crate) struct Change {
+    #[serde(default)]
     from: Value,
+    #[serde(default)]
     to: Value,
 }
 
 impl Change {
-    /// Returns the change as text. Texts have no quotes; a member without a value is a hyphen.
-    fn text(&self, name: &str) -> String {
-        let text = |value: &Value| match value {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                value.to_string()
-            }
-        };
-        format!("{name}: {} -> {}", text(&self.from), text(&self.to))
+    /// Returns the change as text.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let (from, to) = (value_text(&self.from), value_text(&self.to));
+        format!("{name}: {from} -> {to}")
     }
 }
 

@@ -16,7 +16,7 @@ const DECIDED: [&str; 18] = [
     "ALLOW_UNSAFE_POSTGRES",
     "BASE_URL",
     "DATABASE_URL",
-    "FETCH_WAIT_MAX_MS",
+    "KAFKA_FETCH_WAIT_MAX_MS",
     "INSTANCE_ID",
     "KAFKA_BROKERS",
     "KAFKA_CLICKS_TOPIC",
@@ -24,7 +24,7 @@ const DECIDED: [&str; 18] = [
     "KAFKA_TOPIC",
     "LINK_PRICE",
     "LOG_DATABASE_URL",
-    "NO_CLICKS",
+    "CLICKS",
     "RATE_LIMIT",
     "READ_DATABASE_URL",
     "READ_REPLICA_URLS",
@@ -126,7 +126,7 @@ fn option_for(name: &str) -> String {
     let option = match name {
         "COMMAND_API_LISTEN" | "QUERY_API_LISTEN" => "API_PORT",
         "QUERY_SHORT_LISTEN" => "SHORT_PORT",
-        "PROJECTOR_INTERNAL_LISTEN" => "CONSOLE_PORT",
+        "ADMIN_LISTEN" => "ADMIN_PORT",
         name => name,
     };
     format!("LINKLEDGER_{option}")
@@ -226,6 +226,7 @@ mod tests {
         for (setting, option) in [
             ("RATE_LIMIT", Some("LINKLEDGER_RATE_LIMIT")),
             ("QUERY_SHORT_LISTEN", Some("LINKLEDGER_SHORT_PORT")),
+            ("ADMIN_LISTEN", Some("LINKLEDGER_ADMIN_PORT")),
             ("BASE_URL", None),
         ] {
             let found = Some(option_for(setting)).filter(|name| options.contains(name));

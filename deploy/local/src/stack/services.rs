@@ -1,5 +1,4 @@
-//! The three services inside the process of the stack. Each has an internal listener: the one of the projector
-//! serves the console on the port of the console, the others use free ports.
+//! The three services inside the process of the stack, each with an internal listener on a free port.
 
 use std::{
     net::SocketAddr,
@@ -7,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::Router;
 use linkledger_command_api::{
     self as command_api,
     config::{CommandApiConfig, DatabaseConfig},
@@ -17,12 +15,11 @@ use linkledger_projector as projector;
 use linkledger_query_api as query_api;
 use linkledger_service::{
     databases::DatabaseSettings,
-    internal_listener::{self, InternalHosts, Readiness},
+    internal_listener::{self, AdminAllowedHosts, Readiness},
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
 };
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{StackSockets, loopback, service_environment::ServiceConfigs};
@@ -40,7 +37,7 @@ pub(super) struct ServiceSettings {
     pub(super) kafka: KafkaConfig,
     pub(super) clicks: ClicksConfig,
     pub(super) relay: RelaySettings,
-    pub(super) fetch_wait_max_ms: u16,
+    pub(super) kafka_fetch_wait_max_ms: u16,
     pub(super) base_url: String,
     pub(super) short_base_url: String,
     pub(super) link_price: i64,
@@ -73,6 +70,8 @@ pub(super) struct RunningServices {
     pub(super) command_internal: SocketAddr,
     pub(super) projector_internal: SocketAddr,
     pub(super) query_internal: SocketAddr,
+    /// Listener of operators: their console, and the admin API of all services.
+    pub(super) admin: SocketAddr,
     readiness: [Readiness; 3],
 }
 
@@ -86,8 +85,8 @@ pub(super) async fn start(
     lifecycle::set_process_limits();
     let recorder = MetricsRecorder::install(tasks)?;
     // The embedded broker ends with the stack: its clicks are counted before.
-    let stop = projector::clicks::CountingStop::AtEndOfTopic;
-    let projector = projector::start(settings.projector(), stop, tasks).await?;
+    let stop = projector::clicks::AggregationStop::AtEndOfTopic;
+    let projector = projector::start(settings.projector()?, stop, tasks).await?;
     let command_api =
         command_api::start(settings.command_api()?, Arc::clone(&clock), tasks).await?;
     let query_api = query_api::start(settings.query_api()?, clock, tasks).await?;
@@ -100,20 +99,20 @@ pub(super) async fn start(
     let mut internal = InternalListeners {
         tasks: &mut *tasks,
         recorder: &recorder,
-        hosts: settings.configs.projector.internal_hosts.clone(),
+        hosts: settings.configs.projector.admin_allowed_hosts.clone(),
     };
     let services = RunningServices {
-        command_internal: internal.serve(
-            listen(loopback(0)).await?,
-            command_ready,
-            Router::new(),
-        )?,
-        projector_internal: internal.serve(sockets.console, projector_ready, projector.console)?,
-        query_internal: internal.serve(listen(loopback(0)).await?, query_ready, Router::new())?,
+        command_internal: internal.serve(command_ready).await?,
+        projector_internal: internal.serve(projector_ready).await?,
+        query_internal: internal.serve(query_ready).await?,
+        admin: sockets.admin.local_addr()?,
         readiness,
     };
     let api = ingress::router(command_api.router, query_api.api);
     lifecycle::serve(tasks, "ingress", sockets.api, api);
+    let others = ingress::router(command_api.admin, query_api.admin);
+    let of_operators = ingress::with_projector(projector.admin, others);
+    lifecycle::serve(tasks, "admin", sockets.admin, of_operators);
     lifecycle::serve(
         tasks,
         "short host",
@@ -127,26 +126,17 @@ pub(super) async fn start(
 struct InternalListeners<'a> {
     tasks: &'a mut Tasks,
     recorder: &'a MetricsRecorder,
-    hosts: InternalHosts,
+    hosts: AdminAllowedHosts,
 }
 
 impl InternalListeners<'_> {
     /// Serves the internal listener of one service, and returns its address.
-    fn serve(
-        &mut self,
-        listener: TcpListener,
-        readiness: Readiness,
-        pages: Router,
-    ) -> anyhow::Result<SocketAddr> {
+    async fn serve(&mut self, readiness: Readiness) -> anyhow::Result<SocketAddr> {
+        let listener = listen(loopback(0)).await?;
         let address = listener.local_addr()?;
         let (shutdown, recorder) = (self.tasks.shutdown(), self.recorder.clone());
         let router = internal_listener::router(readiness, shutdown, recorder, self.hosts.clone());
-        lifecycle::serve(
-            self.tasks,
-            "internal listener",
-            listener,
-            router.merge(pages),
-        );
+        lifecycle::serve(self.tasks, "internal listener", listener, router);
         Ok(address)
     }
 }
@@ -175,15 +165,16 @@ impl ServiceSettings {
         })
     }
 
-    fn projector(&self) -> projector::Config {
-        projector::Config {
+    fn projector(&self) -> anyhow::Result<projector::Config> {
+        Ok(projector::Config {
             databases: DatabaseSettings::one(self.database_url.clone()),
             allow_unsafe_postgres: self.allow_unsafe_postgres,
             kafka: self.kafka.clone(),
             clicks: self.clicks.clone(),
-            fetch_wait_max_ms: self.fetch_wait_max_ms,
+            kafka_fetch_wait_max_ms: self.kafka_fetch_wait_max_ms,
+            base_url: self.base_url.parse()?,
             ..self.configs.projector.clone()
-        }
+        })
     }
 
     fn query_api(&self) -> anyhow::Result<query_api::QueryApiConfig> {

@@ -38,8 +38,8 @@ async fn assert_topic_is_the_log(stack: &Stack, links: u32) {
         .fetch_one(&pool)
         .await
         .unwrap();
-    // One event for the credits of the demo account, and two events for each link.
-    assert_eq!(events, 1 + 2 * i64::from(links));
+    // Three events of the demo account (it, its credits, its key), and two events for each link.
+    assert_eq!(events, 3 + 2 * i64::from(links));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,14 +75,7 @@ fn error(output: &Output) -> &str {
 }
 
 fn started(folder: &Path, arguments: &[&str]) -> std::process::Command {
-    let ports = [
-        "--api-port",
-        "0",
-        "--short-port",
-        "0",
-        "--console-port",
-        "0",
-    ];
+    let ports = ["--api-port", "0", "--short-port", "0", "--admin-port", "0"];
     linkledger(folder, &[&ports, arguments].concat())
 }
 

@@ -150,7 +150,7 @@ fn clicks_by_value_and_by_link_are_ranked() {
 }
 
 #[test]
-fn empty_ranking_names_bots_and_incomplete_figures() {
+fn empty_ranking_names_bots_and_incomplete_statistics() {
     let ranking = json!({ "items": [], "other": 0, "complete_until": "1970-01-01T00:00:00.000Z" });
     let script = vec![Reply::json(200, &ranking)];
     let (output, _server) = run(script, &["clicks", "--by", "device"]);

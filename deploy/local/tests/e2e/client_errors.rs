@@ -29,6 +29,7 @@ fn every_command_prints_a_problem_as_it_was_sent() {
         (404, 4, &["links", "history", ID]),
         (404, 4, &["clicks", ID]),
         (409, 5, &created),
+        (409, 5, &["events"]),
         (412, 5, &["links", "delete", ID, "--if-match", "3"]),
         (402, 6, &created),
         (403, 6, &["links", "update", ID, "--enable"]),

@@ -192,15 +192,16 @@ fn credits_shows_balance_and_entries() {
         "created_at": at,
     });
     let grant = json!({
-        "id": "ent_2", "type": "grant", "amount": 42, "balance_after": 42, "created_at": at,
+        "id": "ent_2", "type": "grant", "amount": 42, "balance_after": 42, "description": "Starter pack",
+        "created_at": at,
     });
     let page = json!({ "items": [charge, grant], "next_cursor": null, "has_more": false });
     let (output, server) = run(vec![Reply::json(200, &page)], &["credits", "entries"]);
     assert_eq!(
         text(&output.stdout),
-        "ID     CREATED               TYPE    AMOUNT  BALANCE  LINK\n\
+        "ID     CREATED               TYPE    AMOUNT  BALANCE  LINK                            DESCRIPTION\n\
          ent_1  2026-11-20T09:51:00Z  charge      -1       41  lnk_01jd3k5x7zexrbfmv2pcg9h4ta\n\
-         ent_2  2026-11-20T09:51:00Z  grant       42       42\n",
+         ent_2  2026-11-20T09:51:00Z  grant       42       42                                  Starter pack\n",
         "{output:?}"
     );
     assert_eq!(server.request().line(), "GET /v1/credits/entries");

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::{
     client::{command, text},
-    process::{Stack, data_folder, run},
+    client_events::Follower,
+    process::{Stack, data_folder, linkledger, run},
     scripted_server::{Reply, ScriptedServer},
 };
 
@@ -153,6 +154,36 @@ async fn commands_find_change_and_delete_a_link() {
     let left = left["items"].as_array().unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
     assert_ne!(left[0]["id"], id);
+    assert_eq!(stack.interrupt(), Some(0));
+}
+
+#[tokio::test]
+async fn follower_prints_every_event_of_the_account() {
+    let folder = data_folder();
+    let stack = Stack::start(folder.path(), &[]);
+    let events = ["events", "--follow", "--json"];
+    let mut follower = Follower::start(&mut linkledger(folder.path(), &events));
+    let mut followed_types = |count: usize| {
+        let lines = (0..count).map(|_| serde_json::from_str(&follower.line()).unwrap());
+        let types = lines.map(|event: Value| event["type"].as_str().unwrap().to_owned());
+        types.collect::<Vec<_>>()
+    };
+    let of_account = ["AccountCreated", "CreditsGranted", "ApiKeyIssued"];
+    assert_eq!(followed_types(3), of_account);
+    let create = ["links", "create", "https://example.com/", "--json"];
+    let created = json(&run(folder.path(), &create));
+    assert_eq!(followed_types(2), ["LinkCreated", "CreditsCharged"]);
+    let id = created["id"].as_str().unwrap();
+    let deleted = run(folder.path(), &["links", "delete", id]);
+    assert_eq!(deleted.status.code(), Some(0), "{deleted:?}");
+    assert_eq!(followed_types(1), ["LinkDeleted"]);
+    assert_eq!(follower.interrupt(), (Some(0), String::new()));
+
+    let changes = ["events", "--types", "LinkCreated,LinkDeleted"];
+    let table = run(folder.path(), &changes);
+    let lines: Vec<&str> = text(&table.stdout).lines().collect();
+    assert_eq!(lines.len(), 2, "{table:?}");
+    assert!(lines.iter().all(|line| line.contains(id)), "{lines:?}");
     assert_eq!(stack.interrupt(), Some(0));
 }
 

@@ -31,10 +31,10 @@ fn port_in_use_error_names_the_option() {
     let ports = ["--api-port", "0", "--short-port", "0"];
     let text = complaint(
         folder.path(),
-        &[&ports[..], &["--console-port", &port]].concat(),
+        &[&ports[..], &["--admin-port", &port]].concat(),
     );
     assert!(
-        text.contains("--console-port") && text.contains(&port),
+        text.contains("--admin-port") && text.contains(&port),
         "{text}"
     );
 }
@@ -48,7 +48,7 @@ fn wrong_database_error_names_the_option() {
             "0",
             "--short-port",
             "0",
-            "--console-port",
+            "--admin-port",
             "0",
             "--database-url",
             url,
@@ -65,14 +65,7 @@ fn data_folder_creation_error_names_the_folder() {
     fs::write(&file, "").unwrap();
     let text = complaint(
         &file.join("data"),
-        &[
-            "--api-port",
-            "0",
-            "--short-port",
-            "0",
-            "--console-port",
-            "0",
-        ],
+        &["--api-port", "0", "--short-port", "0", "--admin-port", "0"],
     );
     assert!(text.contains("file/data"), "{text}");
 }
@@ -83,14 +76,7 @@ fn data_folder_in_use_is_refused() {
     let stack = Stack::start(folder.path(), &[]);
     let text = complaint(
         folder.path(),
-        &[
-            "--api-port",
-            "0",
-            "--short-port",
-            "0",
-            "--console-port",
-            "0",
-        ],
+        &["--api-port", "0", "--short-port", "0", "--admin-port", "0"],
     );
     assert!(
         text.contains("in use by another linkledger process"),

@@ -105,13 +105,13 @@ async fn doctor_checks_the_topic_of_clicks() {
         found(&report, "topic of clicks")
     };
     let partitions = ("ok".to_owned(), "partitions is 16".to_owned());
-    let findings = examine("NO_CLICKS", "false");
+    let findings = examine("CLICKS", "on");
     assert_eq!(findings[0], partitions);
     let findings = examine("KAFKA_CLICKS_TOPIC", "absent");
     assert_eq!(findings[0].0, "error");
     let expected = "the topic absent does not exist";
     assert!(findings[0].1.contains(expected), "{findings:?}");
-    assert_eq!(examine("NO_CLICKS", "true"), []);
+    assert_eq!(examine("CLICKS", "off"), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,8 @@
 //! A link from its creation to its deletion: changed by its owner and disabled by the operator, seen
 //! through the ingress and the short host.
 
-use linkledger_command_api::admin::{
-    account::{self, AccountSubject},
-    link::{self, LinkSubject},
-};
-use linkledger_core::{account::AccountStatus, clock::SystemClock, id::LinkId, link::LinkName};
+use linkledger_command_api::admin::{Author, Request, account, link};
+use linkledger_core::{clock::SystemClock, id::LinkId, link::LinkName};
 use linkledger_event_store::{SessionKind, links};
 use linkledger_testing::eventually;
 use serde_json::json;
@@ -92,40 +89,32 @@ async fn link_is_changed_disabled_enabled_and_deleted() {
 async fn operator_disables_and_suspends(stack: &Stack, http: &Http, id: &str, short_url: &str) {
     let pool = operators_pool(stack);
     let link_id: LinkId = id.parse().unwrap();
-    let subject = LinkSubject {
-        link: LinkName::Id(link_id),
-        reason: "phishing".to_owned(),
-    };
-    link::change(&pool, &SystemClock, &subject, false)
-        .await
-        .unwrap();
+    let name = LinkName::Id(link_id);
+    let request = Request::new(&pool, &SystemClock, &Author::Operator("kim".to_owned()));
+    link::disable(&request, &name, "phishing").await.unwrap();
     followed(http, short_url, (410, "")).await;
     let read = http.get(&format!("/v1/links/{id}")).await;
     assert_eq!(read.status, 200, "the owner can still read the link");
-    link::change(&pool, &SystemClock, &subject, true)
-        .await
-        .unwrap();
+    link::enable(&request, &name, "appeal").await.unwrap();
     followed(http, short_url, (302, "https://example.com/new")).await;
 
-    let account = AccountSubject {
-        account: links::find_owner(&pool, link_id).await.unwrap().unwrap(),
-        reason: "spam".to_owned(),
+    let account_id = links::find_owner(&pool, link_id).await.unwrap().unwrap();
+    let suspend = async |stop_redirects| {
+        let suspended = account::suspend(&request, account_id, "spam", Some(stop_redirects));
+        suspended.await.unwrap()
     };
-    let change = async |to| {
-        let changed = account::change(&pool, &SystemClock, &account, to);
-        changed.await.unwrap()
-    };
-    let suspended = |stop_redirects| AccountStatus::Suspended { stop_redirects };
-    change(suspended(true)).await;
+    suspend(true).await;
     followed(http, short_url, (410, "")).await;
     eventually("calls of the suspended account are refused", || async {
         let refused = http.get("/v1/links").await;
         (refused.status == 403 && refused.json()["code"] == "account_suspended").then_some(())
     })
     .await;
-    change(suspended(false)).await;
+    suspend(false).await;
     followed(http, short_url, (302, "https://example.com/new")).await;
-    change(AccountStatus::Active).await;
+    account::resume(&request, account_id, "cleared")
+        .await
+        .unwrap();
     eventually("the resumed account may call", || async {
         (http.get("/v1/links").await.status == 200).then_some(())
     })

@@ -7,6 +7,7 @@ mod certificates;
 mod client;
 mod client_clicks;
 mod client_errors;
+mod client_events;
 mod client_lists;
 mod client_qr_codes;
 mod client_walkthrough;

@@ -20,20 +20,22 @@ use crate::http::Http;
 
 /// Variables that somebody has who sets the client up, or reads the file `env` of a stack, as the README says,
 /// before the tests run.
-const NAMES_IN_ENV: [&str; 18] = [
+const NAMES_IN_ENV: [&str; 20] = [
     "LINKLEDGER_API_URL",
     "LINKLEDGER_API_KEY",
+    "LINKLEDGER_WEBHOOK_SECRET",
     "API_URL",
     "SHORT_URL",
     "BASE_URL",
     "SHORT_BASE_URL",
     "API_KEY",
+    "ADMIN_URL",
+    "ADMIN_KEY",
     "DATABASE_URL",
-    "FETCH_WAIT_MAX_MS",
-    "NO_CLICKS",
+    "KAFKA_FETCH_WAIT_MAX_MS",
+    "CLICKS",
     "COMMAND_METRICS_URL",
     "PROJECTOR_METRICS_URL",
-    "CONSOLE_URL",
     "QUERY_METRICS_URL",
     "KAFKA_CLICKS_TOPIC",
     "KAFKA_BROKERS",
@@ -86,14 +88,7 @@ impl Stack {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
-        let ports = [
-            "--api-port",
-            "0",
-            "--short-port",
-            "0",
-            "--console-port",
-            "0",
-        ];
+        let ports = ["--api-port", "0", "--short-port", "0", "--admin-port", "0"];
         let mut command = linkledger(data_dir, &[&ports, arguments].concat());
         command.envs(variables.iter().copied());
         record::logs_of(&mut command, "stack");

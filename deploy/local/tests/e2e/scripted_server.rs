@@ -72,8 +72,12 @@ impl Request {
             .map(|(_, value)| value)
     }
 
+    pub(crate) fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").unwrap().1
+    }
+
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(self.text.split_once("\r\n\r\n").unwrap().1).unwrap()
+        serde_json::from_str(self.body()).unwrap()
     }
 
     /// Reads head and body, by the length that the head states. Returns `None` for a peer that sends no

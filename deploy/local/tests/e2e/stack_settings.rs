@@ -58,7 +58,7 @@ fn invalid_setting_of_a_service_ends_the_start() {
     for (name, value) in [
         ("CORS_ALLOWED_ORIGINS", "https://app.example.com/"),
         ("REDIRECT_STATUS", "303"),
-        ("CONNECTIONS_MAX", "0"),
+        ("DATABASE_POOL_SIZE", "0"),
     ] {
         let folder = data_folder();
         let mut command = linkledger(folder.path(), &["--api-port", "0"]);

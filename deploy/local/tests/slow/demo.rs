@@ -29,7 +29,7 @@ fn demo(folder: &Path) -> ((u64, u64), String, u64) {
     (clicks, first_day.to_string(), published)
 }
 
-/// Returns the figures of the account since a day, as `linkledger clicks` shows them.
+/// Returns the statistics of the account since a day, as `linkledger clicks` shows them.
 fn totals(folder: &Path, from: &str) -> (u64, u64) {
     let output = linkledger(folder, &["clicks", "--json", "--from", from])
         .env("LINKLEDGER_API_KEY_FILE", folder.join("made_up_key"))
@@ -57,7 +57,7 @@ async fn demo_run_twice_publishes_and_counts_each_click_once() {
             .unwrap();
         (counted?.unsigned_abs() == published).then_some(())
     };
-    eventually("the figures have the clicks", are_counted).await;
+    eventually("the statistics have the clicks", are_counted).await;
     // The second run also has the clicks of the meantime, and after midnight of UTC its first day is a later one.
     let (again, first_day, published) = demo(folder.path());
     assert!(published < 3_500, "{published}");

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     http::Http,
     scrape::Scrape,
-    services::{ROLES, Service, program},
+    services::{ROLES, Service, free_address, program},
     settings::{OWNER, Settings, until_listens},
 };
 
@@ -64,7 +64,9 @@ async fn run_services(settings: Settings) {
     );
     command.env("LINK_PRICE", "2");
     let command = Service::start(command);
-    let run = [&["run"][..], &internal(1)].concat();
+    let projector_admin = free_address();
+    let listen = ["--admin-listen", &projector_admin];
+    let run = [&["run"][..], &listen, &internal(1)].concat();
     let projection = Service::start(settings.command(&projector, "linkledger_projector", &run));
     let listen = [
         "--api-listen",
@@ -107,7 +109,7 @@ async fn run_services(settings: Settings) {
     history_is_shown(&reader).await;
     unknown_links_are_looked_up_in_event_store(&settings, &reader).await;
     each_exports_its_own_metrics(&settings, &reader).await;
-    console_is_only_on_the_projector(&settings, &reader).await;
+    status_is_only_on_the_admin_listener(&settings, &projector_admin, &reader).await;
     let programs = [&command_api, &projector, &query_api];
     let healthy = || [0, 1, 2].map(|nth| is_healthy(programs[nth], &settings.internal[nth]));
     assert_eq!(healthy(), [true; 3]);
@@ -194,10 +196,14 @@ async fn each_exports_its_own_metrics(settings: &Settings, http: &Http) {
     }
 }
 
-async fn console_is_only_on_the_projector(settings: &Settings, http: &Http) {
-    let mut statuses = Vec::new();
-    for address in &settings.internal {
-        statuses.push(http.follow(&format!("http://{address}/")).await.status);
+async fn status_is_only_on_the_admin_listener(settings: &Settings, admin: &str, http: &Http) {
+    for (address, status) in settings
+        .internal
+        .iter()
+        .map(|address| (address.as_str(), 404))
+        .chain([(admin, 401)])
+    {
+        let url = format!("http://{address}/admin/v1/status");
+        assert_eq!(http.follow(&url).await.status, status, "{address}");
     }
-    assert_eq!(statuses, [404, 200, 404]);
 }

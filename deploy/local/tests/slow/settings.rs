@@ -72,7 +72,7 @@ impl Settings {
     pub(crate) fn account(&self, command_api: &Path, role: &str, credits: u32) -> String {
         let create = ["account", "create", "--name", "Acme"];
         let account = self.run(command_api, role, &create);
-        let account = ["--account", account["account_id"].as_str().unwrap()];
+        let account = ["--account", account["id"].as_str().unwrap()];
         let (amount, reason) = (credits.to_string(), ["--reason", "test"]);
         let grant = ["credits", "grant", "--amount", &amount];
         self.run(command_api, role, &[&grant, &account[..], &reason].concat());
@@ -82,7 +82,7 @@ impl Settings {
         ];
         let issue = [&["key", "issue"], &account[..], &scopes].concat();
         let issued = self.run(command_api, role, &issue);
-        issued["api_key"].as_str().unwrap().to_owned()
+        issued["secret"].as_str().unwrap().to_owned()
     }
 
     /// Starts a command-api with the rights of the owner, without a rate limit. The process dies at the

@@ -13,7 +13,7 @@ use crate::{
     cli::{OperatorArgs, Options},
     operations::{
         audit::{self, OperationOutcome},
-        figures::counted,
+        number_format::counted,
         parked::{RetriedAccount, list, retry},
     },
 };

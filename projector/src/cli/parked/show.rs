@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{
     cli::Options,
     cli::columns::{Layout, Screen, table},
-    operations::figures::counted,
+    operations::number_format::counted,
     operations::parked::{PARKINGS_OF_ACCOUNT_MAX, list},
     pipeline::parking::{
         skipped::{self, ListedSkip},

@@ -8,7 +8,7 @@ use linkledger_core::printable::printable;
 use crate::{
     cli::columns::{Layout, Screen, table},
     operations::{
-        figures::{counted, duration, grouped, rate},
+        number_format::{counted, duration, grouped, rate},
         status::{
             StatusReport,
             projection::{ProjectionShard, ProjectionState, ProjectionStatus},

@@ -2,7 +2,6 @@
 
 use anyhow::Context as _;
 use linkledger_core::{
-    account::AccountStatus,
     event::Subject,
     id::AccountId,
     link::LinkName,
@@ -18,7 +17,7 @@ use sqlx::PgPool;
 use crate::{
     cli::columns::{Layout, Screen, table},
     operations::{
-        figures::grouped,
+        number_format::grouped,
         parked::{self, PARKINGS_OF_ACCOUNT_MAX},
         rebuild::is_paused,
         verify::{ComparedColumn, ComparedRow, subject::VerifiedSubject},
@@ -84,16 +83,13 @@ impl SubjectOutput {
                 paused.push(projection.name());
             }
         }
-        let account = accounts::find(&databases.log, account_id).await;
+        let account = accounts::get(&databases.log, account_id).await;
         let account = account.context("cannot look the account up")?;
         let parked = parked::list(&databases.read, Some(account_id), PARKINGS_OF_ACCOUNT_MAX);
         Ok(Self {
             subject: subject.id(),
             account_id,
-            redirects_stopped: account.is_some_and(|it| {
-                let stop_redirects = true;
-                it.status == AccountStatus::Suspended { stop_redirects }
-            }),
+            redirects_stopped: account.is_some_and(|it| it.account.status.redirects_stopped()),
             shard: shard.number(),
             head: end.context("cannot read the end of the log")?.heads[shard.index()],
             paused,

@@ -11,7 +11,7 @@ use rdkafka::{
 const ID_LENGTH_MAX: usize = 200;
 
 /// Returns the record, and the reason if it cannot be read, as one without a valid code. Its click lacks the slug, which
-/// no figure needs: many clicks wait in memory.
+/// no statistics need: many clicks wait in memory.
 pub(in crate::clicks) fn read(
     partition: u8,
     message: &BorrowedMessage<'_>,

@@ -8,7 +8,7 @@ use linkledger_core::timestamp;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 
 use super::{RecountScope, topic::TopicReader};
-use crate::clicks::{position::CountingPosition, topic_ends::PartitionEnds};
+use crate::clicks::{position::AggregationPosition, topic_ends::PartitionEnds};
 
 /// Longest time by which a click may be later than its record: the clocks of recorders and brokers differ.
 const AHEAD_MAX: Duration = Duration::days(1);
@@ -25,7 +25,7 @@ pub(super) struct PartitionRange {
     pub(super) topic_end: i64,
 }
 
-/// Reason why figures cannot be counted again from the topic.
+/// Reason why statistics cannot be counted again from the topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecountRefusal {
     /// The topic is not the one that was counted.
@@ -72,17 +72,17 @@ pub enum RecountRefusal {
         /// Instant of the first record, in words.
         begins: String,
     },
-    /// The new figures would have fewer clicks.
+    /// The new statistics would have fewer clicks.
     #[error(
-        "partition {partition} of the topic has {after} clicks since {from}, and the figures have {before}: \
-         the topic lacks records, or the figures had too many; --accept-fewer replaces them"
+        "partition {partition} of the topic has {after} clicks since {from}, and the statistics have {before}: \
+         the topic lacks records, or the statistics had too many; --accept-fewer replaces them"
     )]
     Fewer {
         /// Partition of the topic.
         partition: i16,
         /// First day.
         from: Date,
-        /// Clicks of the figures.
+        /// Clicks of the statistics.
         before: i64,
         /// Clicks of the topic.
         after: i64,
@@ -109,7 +109,7 @@ pub(super) fn ensure_countable(from: Date, now: OffsetDateTime) -> Result<(), Re
 /// Returns the plan, once the topic is known to be the counted one, and to have all records of the days.
 pub(super) async fn plan(
     reader: &TopicReader,
-    positions: &BTreeMap<u8, CountingPosition>,
+    positions: &BTreeMap<u8, AggregationPosition>,
     scope: RecountScope,
 ) -> anyhow::Result<Vec<PartitionRange>> {
     let since = scope.from.midnight().assume_utc() - AHEAD_MAX;
@@ -147,7 +147,7 @@ async fn ensure_counted(
     reader: &TopicReader,
     partition: u8,
     ends: PartitionEnds,
-    counted: &CountingPosition,
+    counted: &AggregationPosition,
 ) -> anyhow::Result<()> {
     if ends.end < counted.next_offset {
         bail!(RecountRefusal::OtherTopic { partition });

@@ -147,7 +147,7 @@ fn columns<'a>(
 }
 
 /// Returns the counts of a dimension after the new clicks. Damaged counts are logged and begun anew, because they
-/// would delay all other figures otherwise.
+/// would delay all other statistics otherwise.
 fn with_clicks(stored: &[u8], row: &ValueRow, dimension: Dimension) -> Vec<u8> {
     let counts = match stored {
         [] => Ok(DimensionCounts::default()),

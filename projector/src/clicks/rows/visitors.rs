@@ -3,7 +3,7 @@
 use linkledger_clicks::sketch::VisitorSketch;
 
 /// Returns the stored sketch with more visitors; `None` if it is the same sketch. A damaged sketch is logged and
-/// begun anew, because it would delay all other figures otherwise.
+/// begun anew, because it would delay all other statistics otherwise.
 pub(super) fn with_visitors(stored: Option<&Vec<u8>>, visitors: &[u64]) -> Option<Vec<u8>> {
     if visitors.is_empty() {
         return None;

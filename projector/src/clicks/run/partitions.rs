@@ -1,4 +1,4 @@
-//! Partitions of the counting: claims, begin of the fetch, received records, bounds of the queues.
+//! Partitions of the aggregation: claims, begin of the fetch, received records, bounds of the queues.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use linkledger_event_store::{
 use rdkafka::Offset;
 use tokio::time::Instant;
 
-use super::{CountingLoop, WAITING_MAX};
+use super::{AggregationLoop, WAITING_MAX};
 use crate::clicks::{
     claimed_partition::{ClaimedPartition, LIMITS_MAX},
     position,
@@ -22,7 +22,7 @@ const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// Records of a partition from which on its fetch is paused while too many records wait.
 const WAITING_OF_PARTITION_MIN: usize = 4_096;
 
-impl CountingLoop {
+impl AggregationLoop {
     /// Begins the partitions of shards that this process has claimed, and ends those of shards that it has lost.
     pub(super) fn follow_claims(&mut self) {
         let number = |shard: &Shard| u8::try_from(shard.index()).ok();
@@ -69,7 +69,7 @@ impl CountingLoop {
         }
         tracing::warn!(
             partitions = of_other_topic.len(),
-            "the topic of clicks was created anew, as at each start of the embedded broker: figures are kept, and \
+            "the topic of clicks was created anew, as at each start of the embedded broker: statistics are kept, and \
              the records of the new topic are added"
         );
         for number in of_other_topic {

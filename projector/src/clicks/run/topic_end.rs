@@ -6,10 +6,10 @@ use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
 use linkledger_service::metrics::CLICKS_LAG_RECORDS;
 use metrics::gauge;
 
-use super::CountingLoop;
+use super::AggregationLoop;
 use crate::clicks::position;
 
-impl CountingLoop {
+impl AggregationLoop {
     pub(super) fn has_reached_end_of_topic(&self) -> bool {
         if self.is_ending_at_topic_end
             && self.partitions.is_empty()

@@ -1,33 +1,20 @@
-//! Metrics of operators' commands: failed commands, for an alert, and the remaining
-//! events of a new generation. The projector reports the metrics: the process of a failed command
-//! has ended.
+//! Metric of operators' commands that have failed, for an alert. The projector reports the metric, because the process
+//! of a failed command has ended.
 
 use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,
 };
 
-use linkledger_core::{
-    clock::{Clock as _, SystemClock},
-    shard::Shard,
-};
-use linkledger_event_store::{
-    log,
-    time_limit::{ANSWER_TIME_MAX, within},
-};
-use linkledger_service::{
-    databases::Databases,
-    metrics::{OPERATION_FAILED, REBUILD_REMAINING_EVENTS},
-};
+use linkledger_core::clock::{Clock as _, SystemClock};
+use linkledger_event_store::time_limit::{ANSWER_TIME_MAX, within};
+use linkledger_service::metrics::OPERATION_FAILED;
 use metrics::gauge;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::{RecordedCommand, recorded};
-use crate::{
-    pipeline::periodic::Periodic,
-    read_models::{PerProjection, Projection},
-};
+use crate::pipeline::periodic::Periodic;
 
 /// Interval between two updates of the gauges.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -58,41 +45,15 @@ pub(crate) fn last_of(newest_first: &[RecordedCommand]) -> Vec<RecordedCommand> 
     last.into_values().cloned().collect()
 }
 
-/// Returns the number of remaining events of the generation under construction; 0 for a projection
-/// without one.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn remaining_events(databases: &Databases) -> sqlx::Result<Vec<(Projection, i64)>> {
-    let checkpoints = sqlx::query!(
-        "SELECT projection, shard, position FROM read_model.checkpoints WHERE role = 'building'"
-    )
-    .fetch_all(&databases.read)
-    .await?;
-    let heads = log::heads(&databases.log).await?;
-    let mut remaining = PerProjection::default();
-    for row in checkpoints {
-        let projection = Projection::of_name(&row.projection);
-        let shard = Shard::new(row.shard.into());
-        if let (Some(projection), Some(shard)) = (projection, shard) {
-            remaining[projection.index()] += heads[shard.index()] - row.position;
-        }
-    }
-    Ok(Projection::ALL.into_iter().zip(remaining).collect())
-}
-
 /// Sets the gauges until the shutdown. Logs a failure and retries at the next interval.
 ///
 /// # Errors
 /// Never returns an error.
-pub async fn keep_reported(
-    databases: Databases,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
+pub async fn keep_reported(pool: PgPool, shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut shown = HashSet::new();
     let mut periodic = Periodic::new(INTERVAL, shutdown);
     while periodic.is_due().await {
-        if let Err(error) = within(ANSWER_TIME_MAX, report(&databases, &mut shown)).await {
+        if let Err(error) = within(ANSWER_TIME_MAX, report(&pool, &mut shown)).await {
             tracing::debug!(error = %error, "cannot read the outcomes of operators' commands; retrying");
         }
     }
@@ -100,9 +61,9 @@ pub async fn keep_reported(
 }
 
 /// Sets the gauges. `shown` has the commands with a gauge, by name and projection.
-async fn report(databases: &Databases, shown: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
+async fn report(pool: &PgPool, shown: &mut HashSet<(String, String)>) -> sqlx::Result<()> {
     let mut forgotten = std::mem::take(shown);
-    for last in last_commands(&databases.read).await? {
+    for last in last_commands(pool).await? {
         let has_failed = last.has_failed();
         let labels = (last.command, last.projection.unwrap_or_default());
         show(&labels.0, &labels.1, has_failed);
@@ -111,11 +72,6 @@ async fn report(databases: &Databases, shown: &mut HashSet<(String, String)>) ->
     }
     for (command, projection) in forgotten {
         show(&command, &projection, false);
-    }
-    for (projection, remaining) in remaining_events(databases).await? {
-        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-        let remaining = remaining as f64;
-        gauge!(REBUILD_REMAINING_EVENTS, "projection" => projection.name()).set(remaining);
     }
     Ok(())
 }

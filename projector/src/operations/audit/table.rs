@@ -4,6 +4,7 @@ use linkledger_core::timestamp;
 use serde::Serialize;
 use sqlx::{Connection as _, PgConnection, PgExecutor, PgPool};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use super::{OperationOutcome, OperatorCommand};
 use crate::read_models::Projection;
@@ -12,7 +13,7 @@ use crate::read_models::Projection;
 const LOCK_CLASS: i32 = 0x6c6b_6f70;
 
 /// Row of `read_model.operations`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RecordedCommand {
     #[serde(skip)]
     pub(super) operation_id: i64,
@@ -27,12 +28,14 @@ pub struct RecordedCommand {
     /// Reason given by the operator.
     pub reason: Option<String>,
     /// Start of the command.
+    #[schema(value_type = String, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub started_at: OffsetDateTime,
     /// End of the command.
+    #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub finished_at: Option<OffsetDateTime>,
-    /// `done`, `failed` or `interrupted`; `None` before the end.
+    /// `done`, `failed` or `interrupted`; null before the end.
     pub outcome: Option<String>,
     /// Outcome in words.
     pub detail: Option<String>,

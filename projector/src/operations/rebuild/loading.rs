@@ -146,8 +146,8 @@ impl ShardLoad {
             )
             .await
             {
-                Ok(Ok(summary)) => {
-                    standing.has_parked |= !summary.parked.is_empty();
+                Ok(Ok(parked)) => {
+                    standing.has_parked |= !parked.is_empty();
                     for (_, checkpoint) in &mut standing.checkpoints {
                         checkpoint.position = checkpoint.position.max(end);
                     }

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::Serialize;
 
 use super::parked::WouldPark;
-use crate::operations::figures::{counted, per_second};
+use crate::operations::number_format::{counted, per_second};
 
 /// Report of a rebuild or rollback of one projection.
 #[derive(Debug, Clone, Serialize)]

@@ -1,36 +1,39 @@
-//! State of the counting of clicks.
+//! State of the aggregation of clicks.
 
 use linkledger_core::timestamp;
 use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use super::operations::PausedBy;
 
-/// State of the counting.
-#[derive(Debug, Clone, Serialize)]
+/// State of the aggregation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ClickStatus {
     /// Recorders with a heartbeat within the last 60 s.
     pub recorders: i64,
-    /// Instant before which every click is in the figures; `None` before every partition was read to its end.
+    /// Instant before which every click is in the statistics; null before every partition was read to its end.
+    #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub complete_until: Option<OffsetDateTime>,
-    /// Lag of the figures: age of `complete_until`, or of the first recorder before that.
+    /// Lag of the statistics: age of `complete_until`, or of the first recorder before that.
     pub lag_seconds: f64,
-    /// Time since the partition that is read least far was read to its end; `None` if a partition never was.
+    /// Time since the partition that is read least far was read to its end; null if a partition never was.
     pub read_to_end_seconds_ago: Option<f64>,
-    /// Time since the last batch; `None` before the first one.
+    /// Time since the last batch; null before the first one.
     pub last_batch_seconds_ago: Option<f64>,
     /// Records of clicks that the topic lacked, with those that a recorder wrote last before its end.
     pub missing: i64,
-    /// Start of a pause; `None` if no partition is paused.
+    /// Start of a pause; null if no partition is paused.
+    #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub paused_at: Option<OffsetDateTime>,
     /// Operator of the pause, if the command is among the latest.
     pub paused_by: Option<PausedBy>,
 }
 
-/// Reads the state of the counting, without the operator of a pause.
+/// Reads the state of the aggregation, without the operator of a pause.
 ///
 /// # Errors
 /// Returns an error if the database fails.

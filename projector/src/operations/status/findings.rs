@@ -12,12 +12,12 @@ use linkledger_core::timestamp;
 
 use crate::operations::{
     audit::RecordedCommand,
-    figures::{duration, grouped},
+    number_format::{duration, grouped},
     verify::outcome::LastVerification,
 };
 
-/// Lag of the figures of clicks, in seconds, from which on an operator should look; an alert has the same limit.
-const COUNTING_LAG_MAX_S: f64 = 120.0;
+/// Lag of the statistics of clicks, in seconds, from which on an operator should look; an alert has the same limit.
+const AGGREGATION_LAG_MAX_S: f64 = 120.0;
 
 pub(super) fn of(status: &StatusReport) -> Vec<String> {
     let mut findings = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn of(status: &StatusReport) -> Vec<String> {
     findings.extend(match &status.clicks {
         Ok(clicks) => of_clicks(clicks),
         Err(error) => Some(format!(
-            "the state of the counting of clicks cannot be read: {error}"
+            "the state of the aggregation of clicks cannot be read: {error}"
         )),
     });
     findings.extend(of_snapshots(&status.snapshots));
@@ -177,20 +177,20 @@ fn add_relay(findings: &mut Vec<String>, relay: &PublishingStatus) {
     }
 }
 
-/// Returns a finding if the counting is paused, or lags while recorders live. Without recorders nobody waits for
-/// figures, so lag is no finding: clicks may be switched off everywhere (`NO_CLICKS`).
+/// Returns a finding if the aggregation is paused, or lags while recorders live. Without recorders nobody waits for
+/// statistics, so lag is no finding: clicks may be switched off everywhere (`CLICKS=off`).
 fn of_clicks(it: &ClickStatus) -> Option<String> {
     if let Some(since) = it.paused_at {
         let since = timestamp::format(since);
         let by = after_space(it.paused_by.as_ref());
         return Some(format!(
-            "the counting of clicks has been paused since {since}{by}: `projector resume clicks`"
+            "the aggregation of clicks has been paused since {since}{by}: `projector resume clicks`"
         ));
     }
-    (it.recorders > 0 && it.lag_seconds > COUNTING_LAG_MAX_S).then(|| {
+    (it.recorders > 0 && it.lag_seconds > AGGREGATION_LAG_MAX_S).then(|| {
         format!(
-            "the figures of clicks lag {} behind: see the log of the projector \
-             (docs/runbooks.md#clicks-counting-stalled)",
+            "the statistics of clicks lag {} behind: see the log of the projector \
+             (docs/runbooks.md#clicks-aggregation-stalled)",
             duration(it.lag_seconds)
         )
     })

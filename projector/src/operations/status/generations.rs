@@ -4,11 +4,12 @@ use linkledger_core::{shard::Position, timestamp};
 use linkledger_event_store::log::LogEnd;
 use serde::Serialize;
 use sqlx::PgPool;
+use utoipa::ToSchema;
 
 use crate::operations::audit::RecordedCommand;
 
 /// Generation of a read model.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct GenerationStatus {
     /// Name of the projection.
     pub projection: String,
@@ -18,14 +19,19 @@ pub struct GenerationStatus {
     /// or `dropping`.
     pub phase: String,
     /// Number of applied events in all shards.
+    #[schema(value_type = i64)]
     pub position: Position,
     /// Number of events in the log.
+    #[schema(value_type = i64)]
     pub head: Position,
     /// Start of the rebuild.
+    #[schema(format = DateTime)]
     pub created_at: String,
     /// Time of the successful comparison.
+    #[schema(format = DateTime)]
     pub compared_at: Option<String>,
     /// End of the time as live generation.
+    #[schema(format = DateTime)]
     pub last_active_at: Option<String>,
     /// True if `projector drop` would drop the generation: no query reads the
     /// generation, and no command works on the projection.

@@ -1,14 +1,15 @@
 //! Commands of operators, as a status report shows them.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::operations::audit::{RecordedCommand, report::last_of};
 
 /// Number of the newest commands in a report.
 const RECENT_MAX: usize = 10;
 
-/// Operator who paused a projection, the counting of clicks or the relay.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Operator who paused a projection, the aggregation of clicks or the relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PausedBy {
     /// Name of the operator.
     pub operator: String,

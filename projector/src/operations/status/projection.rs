@@ -3,6 +3,7 @@
 use linkledger_core::shard::Position;
 use linkledger_event_store::log::LogEnd;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{generations::GenerationStatus, operations::PausedBy};
 use crate::{operations::verify::outcome::LastVerification, read_models::Projection};
@@ -14,7 +15,7 @@ const UNATTENDED_AFTER_S: f64 = 5.0;
 
 linkledger_core::named_enum! {
     /// State of a projection, from best to worst.
-    #[derive(PartialOrd, Ord, Serialize)]
+    #[derive(PartialOrd, Ord, Serialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum ProjectionState {
         /// Every event is applied within a second.
@@ -34,7 +35,7 @@ linkledger_core::named_enum! {
 }
 
 /// State of one projection.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ProjectionStatus {
     /// Name of the projection.
     pub projection: &'static str,
@@ -43,10 +44,13 @@ pub struct ProjectionStatus {
     /// Number of the live generation.
     pub active_generation: i32,
     /// Number of applied events in all shards.
+    #[schema(value_type = i64)]
     pub position: Position,
     /// Number of events in the log.
+    #[schema(value_type = i64)]
     pub head: Position,
     /// Number of waiting events.
+    #[schema(value_type = i64)]
     pub lag_events: Position,
     /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
@@ -55,6 +59,7 @@ pub struct ProjectionStatus {
     /// Number of parked accounts, counted up to 1,000 in a shard.
     pub parked_accounts: u32,
     /// Start of the pause.
+    #[schema(format = DateTime)]
     pub paused_at: Option<String>,
     /// Operator who paused the projection, if the command is among the latest.
     pub paused_by: Option<PausedBy>,
@@ -62,6 +67,7 @@ pub struct ProjectionStatus {
     pub verification: Option<LastVerification>,
     /// Time of the last migration of the read tables of an earlier release, if they were not verified
     /// since.
+    #[schema(format = DateTime)]
     pub unverified_since: Option<String>,
     /// Shards of the live generation.
     pub shards: Vec<ProjectionShard>,
@@ -70,7 +76,7 @@ pub struct ProjectionStatus {
 }
 
 /// State of one projection in one shard, in the live generation.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ProjectionShard {
     /// Number of the shard.
     pub shard: i16,
@@ -79,18 +85,22 @@ pub struct ProjectionShard {
     /// Epoch of the log that `position` belongs to.
     pub epoch: i32,
     /// Position up to which events are applied, except for events of parked accounts.
+    #[schema(value_type = i64)]
     pub position: Position,
     /// End of the log in the shard.
+    #[schema(value_type = i64)]
     pub head: Position,
     /// Number of waiting events.
+    #[schema(value_type = i64)]
     pub lag_events: Position,
     /// Age of the oldest waiting event; 0 if none waits.
     pub lag_seconds: f64,
-    /// Events applied per second, between the last renewals; `None` without a recent one.
+    /// Events applied per second, between the last renewals; null without a recent one.
     pub events_per_second: Option<f64>,
     /// Number of parked accounts, counted up to 1,000.
     pub parked_accounts: u32,
     /// Start of the pause.
+    #[schema(format = DateTime)]
     pub paused_at: Option<String>,
     /// Present or last owner of the shard, a projector.
     pub owner: Option<String>,
@@ -103,7 +113,7 @@ pub struct ProjectionShard {
 }
 
 /// Failure of a projector.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct LastError {
     /// Age of the failure.
     pub seconds_ago: f64,

@@ -5,17 +5,19 @@ use linkledger_core::shard::{Position, Shard};
 use linkledger_event_store::log::{LogEnd, ReadFrom};
 use serde::Serialize;
 use sqlx::PgPool;
+use utoipa::ToSchema;
 
 use super::operations::PausedBy;
 
 /// State of the relay.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct PublishingStatus {
     /// True if an operator paused publishing.
     pub is_paused: bool,
     /// Operator who paused publishing, of the first paused shard.
     pub paused_by: Option<PausedBy>,
     /// Number of unpublished events.
+    #[schema(value_type = i64)]
     pub backlog_events: Position,
     /// Age of the oldest unpublished event; 0 if all are published.
     pub backlog_seconds: f64,
@@ -26,19 +28,22 @@ pub struct PublishingStatus {
 }
 
 /// State of publishing in one shard.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RelayShard {
     /// Number of the shard.
     pub shard: i16,
     /// Position of the last acknowledged event.
+    #[schema(value_type = i64)]
     pub position: Position,
     /// End of the log in the shard.
+    #[schema(value_type = i64)]
     pub head: Position,
     /// Number of unpublished events.
+    #[schema(value_type = i64)]
     pub backlog_events: Position,
     /// Age of the oldest unpublished event; 0 if all are published.
     pub backlog_seconds: f64,
-    /// Owner of the lease; `None` if the lease has expired.
+    /// Owner of the lease; null if the lease has expired.
     pub owner: Option<String>,
     /// Reason of a stop of publishing.
     pub refusal: Option<String>,

@@ -11,6 +11,7 @@ use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::VerificationReport;
 use crate::{pipeline::periodic::Periodic, read_models::Projection};
@@ -40,9 +41,10 @@ pub async fn record(pool: &PgPool, verified: &VerificationReport) -> sqlx::Resul
 }
 
 /// Result of the last verification of the served generation.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct LastVerification {
     /// Time of the verification.
+    #[schema(value_type = String, format = DateTime)]
     #[serde(serialize_with = "timestamp::serialize")]
     pub verified_at: OffsetDateTime,
     /// Number of wrong rows.

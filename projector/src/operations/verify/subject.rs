@@ -60,7 +60,7 @@ impl VerifiedSubject {
     pub async fn find(log: &PgPool, subject: Subject) -> anyhow::Result<Self> {
         let account_id = match subject {
             Subject::Account(account_id) => {
-                let account = accounts::find(log, account_id).await;
+                let account = accounts::get(log, account_id).await;
                 let account = account.context("cannot look the account up")?;
                 account.ok_or(UnknownSubject::Account(account_id))?;
                 account_id

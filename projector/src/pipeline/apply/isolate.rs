@@ -6,7 +6,7 @@ use linkledger_core::{envelope::RecordedEvent, projection::Projection};
 use linkledger_event_store::transaction::PoolTransaction;
 use sqlx::PgPool;
 
-use super::{ShardBatch, apply};
+use super::{ShardBatch, apply, log_parked};
 use crate::pipeline::{
     checkpoint::{Role, pause},
     decode::BatchEvent,
@@ -68,9 +68,9 @@ async fn isolate_batch(pool: &PgPool, batch: ShardBatch, role: Role) -> anyhow::
     while let Some(mut part) = pending.pop() {
         part.parked.clone_from(&parked);
         match apply(pool, std::slice::from_ref(&part), role).await {
-            Ok(Ok(summary)) => {
-                summary.report();
-                parked.extend(summary.parked.iter().map(|parking| parking.account));
+            Ok(Ok(newly_parked)) => {
+                log_parked(&newly_parked);
+                parked.extend(newly_parked.iter().map(|parking| parking.account));
             }
             // Another session has changed the shard: the next cycle reads the checkpoints again.
             Ok(Err(_conflict)) => return Ok(()),

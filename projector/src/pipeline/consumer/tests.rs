@@ -1,6 +1,6 @@
 //! A consumer whose client has lost its brokers.
 
-use linkledger_service::{databases::DatabaseSettings, internal_listener::InternalHosts};
+use linkledger_service::{databases::DatabaseSettings, internal_listener::AdminAllowedHosts};
 use linkledger_testing::TestBroker;
 use rdkafka::{ClientContext as _, statistics::Statistics};
 
@@ -15,9 +15,10 @@ async fn client_without_brokers_is_replaced_with_its_partitions() {
         allow_unsafe_postgres: true,
         kafka: broker.config(),
         clicks: broker.clicks(),
-        fetch_wait_max_ms: 2,
-        connections_max: 2,
-        internal_hosts: InternalHosts::default(),
+        kafka_fetch_wait_max_ms: 2,
+        database_pool_size: 2,
+        base_url: "https://api.example.com".parse().unwrap(),
+        admin_allowed_hosts: AdminAllowedHosts::default(),
     };
     let mut consumer = Consumer::new(&config, no_records).unwrap();
     consumer.set_shards(&Shard::all().collect()).unwrap();

@@ -3,8 +3,25 @@
 use crate::read_models::description::{APPLIED_UP_TO, FIRST_WAITING, NOT_SKIPPED};
 
 /// Condition on the event `e`: the event is one of the ledger.
-pub(super) const IS_CREDIT_EVENT: &str =
-    "e.type IN ('CreditsGranted', 'CreditsAdjusted', 'CreditsCharged')";
+pub(super) const IS_CREDIT_EVENT: &str = "e.type IN (
+    'CreditsGranted', 'CreditsAdjusted', 'CreditsCharged', 'CreditsRefunded', 'CreditsRevoked'
+)";
+
+/// Returns the expression of the UUID of an id: three letters, `_`, and 26 digits of base32, whose 130
+/// bits begin with two zeros.
+fn uuid_of(id: &str) -> String {
+    format!(
+        "(
+            SELECT (lpad(to_hex(substr(bits, 3, 64)::bit(64)::bigint), 16, '0')
+                    || lpad(to_hex(substr(bits, 67)::bit(64)::bigint), 16, '0'))::uuid
+            FROM (
+                SELECT string_agg((strpos('0123456789abcdefghjkmnpqrstvwxyz', digit) - 1)::bit(5)::text,
+                                  '' ORDER BY nth) AS bits
+                FROM string_to_table(substr({id}, 5), NULL) WITH ORDINALITY AS digits (digit, nth)
+            ) AS suffix
+        )"
+    )
+}
 
 /// Returns the common table expression `happened`: the applied ones of the compared credit events.
 fn happened(events: &str) -> String {
@@ -23,20 +40,28 @@ fn happened(events: &str) -> String {
 /// before the charge; the payload, which the projection reads, says the same.
 pub(super) fn entries(events: &str) -> String {
     let happened = happened(events);
+    let [refunded_link, refunded_entry] =
+        ["h.payload->>'link_id'", "h.payload->>'refunds'"].map(uuid_of);
     format!(
         "{happened}, expected AS MATERIALIZED (
             SELECT h.account_id, h.event_id AS row_id, true AS is_expected, h.version,
                    h.event_id AS entry_id,
                    CASE h.type WHEN 'CreditsGranted' THEN 'grant'
                                WHEN 'CreditsAdjusted' THEN 'adjustment'
-                               WHEN 'CreditsCharged' THEN 'charge' END AS type,
-                   CASE h.type WHEN 'CreditsCharged' THEN -(h.payload->>'amount')::bigint
-                               ELSE (h.payload->>'amount')::bigint END AS amount,
+                               WHEN 'CreditsCharged' THEN 'charge'
+                               WHEN 'CreditsRefunded' THEN 'refund'
+                               WHEN 'CreditsRevoked' THEN 'revocation' END AS type,
+                   CASE WHEN h.type IN ('CreditsCharged', 'CreditsRevoked')
+                        THEN -(h.payload->>'amount')::bigint
+                        ELSE (h.payload->>'amount')::bigint END AS amount,
                    (h.payload->>'balance_after')::bigint AS balance_after,
                    CASE h.type WHEN 'CreditsCharged' THEN (
                        SELECT stream_id FROM event_store.events
                        WHERE shard = $6 AND position = h.position - 1
-                   ) END AS link_id,
+                   ) WHEN 'CreditsRefunded' THEN {refunded_link} END AS link_id,
+                   CASE WHEN h.type IN ('CreditsGranted', 'CreditsAdjusted')
+                        THEN h.payload->>'description' END AS description,
+                   CASE h.type WHEN 'CreditsRefunded' THEN {refunded_entry} END AS refunds,
                    h.recorded_at AS created_at, h.applied_up_to
             FROM happened AS h
         )"

@@ -17,15 +17,15 @@ use uuid::Uuid;
 /// that a slug does not exist.
 #[derive(Debug, Default)]
 pub struct RedirectChanges {
-    slugs_folded: BTreeSet<String>,
+    slug_keys: BTreeSet<String>,
     account_ids: BTreeSet<Uuid>,
 }
 
 impl RedirectChanges {
     /// Adds a link with an event after its creation.
-    pub fn add_slug(&mut self, slug_folded: &str) {
-        if !self.slugs_folded.contains(slug_folded) {
-            self.slugs_folded.insert(slug_folded.to_owned());
+    pub fn add_slug(&mut self, slug_key: &str) {
+        if !self.slug_keys.contains(slug_key) {
+            self.slug_keys.insert(slug_key.to_owned());
         }
     }
 
@@ -40,16 +40,16 @@ impl RedirectChanges {
     /// Returns an error if the database fails, or if the wait for the counter exceeds `lock_timeout` (SQLSTATE 55P03).
     pub async fn append_in_tx(&self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let slugs = self
-            .slugs_folded
+            .slug_keys
             .iter()
             .map(|slug| (Some(slug.as_str()), None));
         let accounts = self
             .account_ids
             .iter()
             .map(|account_id| (None, Some(*account_id)));
-        let (slugs_folded, account_ids): (Vec<Option<&str>>, Vec<Option<Uuid>>) =
+        let (slug_keys, account_ids): (Vec<Option<&str>>, Vec<Option<Uuid>>) =
             slugs.chain(accounts).unzip();
-        if slugs_folded.is_empty() {
+        if slug_keys.is_empty() {
             return Ok(());
         }
         // A follower remembers the numbers that it has read: a crash of Postgres must not roll the
@@ -57,8 +57,7 @@ impl RedirectChanges {
         sqlx::query!("SET LOCAL synchronous_commit = on")
             .execute(&mut *tx)
             .await?;
-        let count =
-            i64::try_from(slugs_folded.len()).expect("as many as a batch has events at most");
+        let count = i64::try_from(slug_keys.len()).expect("as many as a batch has events at most");
         // The clock is read under the lock, so that times are in the order of the numbers.
         sqlx::query!(
             "
@@ -68,14 +67,14 @@ impl RedirectChanges {
                 WHERE singleton
                 RETURNING last_number - $1 AS before
             )
-            INSERT INTO read_model.redirect_changes (number, slug_folded, account_id, changed_at)
-            SELECT taken.before + subject.place, subject.slug_folded, subject.account_id,
+            INSERT INTO read_model.redirect_changes (number, slug_key, account_id, changed_at)
+            SELECT taken.before + subject.place, subject.slug_key, subject.account_id,
                    clock_timestamp()
             FROM taken, unnest($2::text[], $3::uuid[]) WITH ORDINALITY
-                AS subject (slug_folded, account_id, place)
+                AS subject (slug_key, account_id, place)
             ",
             count,
-            &slugs_folded as &[Option<&str>],
+            &slug_keys as &[Option<&str>],
             &account_ids as &[Option<Uuid>]
         )
         .execute(tx)

@@ -10,7 +10,7 @@ pub(super) fn redirects(events: &str) -> String {
     let link_states = link_states(events);
     format!(
         r#"{link_states}, expected AS MATERIALIZED (
-            SELECT lower(slug COLLATE "C") AS slug_folded, account_id, link_id AS row_id,
+            SELECT lower(slug COLLATE "C") AS slug_key, account_id, link_id AS row_id,
                    true AS is_expected, link_id, destination_url,
                    CASE WHEN is_deleted THEN 'deleted' WHEN disabled_by IS NULL THEN 'active'
                         ELSE 'disabled' END AS state,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::read_models::{Creation, DecodedEvent, EventContent};
 
-/// Key of the table: generation, folded slug.
+/// Key of the table: generation, lower-cased slug.
 type Key = (i32, String);
 
 /// Rows of both tables.
@@ -52,27 +52,26 @@ impl<'a> RedirectRows<'a> {
             EventContent::Account(AccountEvent::Resumed(resumed)) => {
                 self.stop((generation, resumed.account_id.uuid()), false);
             }
-            // Redirects do not depend on credits.
-            EventContent::Credits(_) => {}
+            // Redirects do not depend on names, keys and credits.
+            EventContent::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
+            | EventContent::ApiKey(_)
+            | EventContent::Credits(_) => {}
         }
     }
 
     fn put(&mut self, generation: i32, event: &DecodedEvent, state: &'a LinkState) {
         let recorded = &event.recorded;
-        let slug_folded = state.slug_folded();
+        let slug_key = state.slug_key();
         let is_new = recorded.version == 1;
         if !is_new {
-            self.changes.add_slug(&slug_folded);
+            self.changes.add_slug(&slug_key);
         }
-        let row = self
-            .redirects
-            .entry((generation, slug_folded))
-            .or_insert(Row {
-                link_id: recorded.stream_id,
-                account_id: recorded.account_id.uuid(),
-                state,
-                is_new,
-            });
+        let row = self.redirects.entry((generation, slug_key)).or_insert(Row {
+            link_id: recorded.stream_id,
+            account_id: recorded.account_id.uuid(),
+            state,
+            is_new,
+        });
         row.state = state;
     }
 
@@ -104,7 +103,7 @@ impl<'a> RedirectRows<'a> {
 #[derive(Debug, Default)]
 struct Columns<'a> {
     generations: Vec<i32>,
-    slugs_folded: Vec<&'a str>,
+    slug_keys: Vec<&'a str>,
     link_ids: Vec<Uuid>,
     account_ids: Vec<Uuid>,
     destination_urls: Vec<&'a str>,
@@ -114,7 +113,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn push(&mut self, (generation, slug_folded): &'a Key, row: &Row<'a>) {
+    fn push(&mut self, (generation, slug_key): &'a Key, row: &Row<'a>) {
         // Without `..`: the compiler names a member that the rows lack.
         let LinkState {
             slug: _,
@@ -126,7 +125,7 @@ impl<'a> Columns<'a> {
             details,
         } = row.state;
         self.generations.push(*generation);
-        self.slugs_folded.push(slug_folded);
+        self.slug_keys.push(slug_key);
         self.link_ids.push(row.link_id);
         self.account_ids.push(row.account_id);
         self.destination_urls.push(destination_url);
@@ -137,7 +136,7 @@ impl<'a> Columns<'a> {
     }
 
     async fn write_in_tx(&self, tx: &mut PgConnection, creation: Creation) -> sqlx::Result<()> {
-        if self.slugs_folded.is_empty() {
+        if self.slug_keys.is_empty() {
             return Ok(());
         }
         macro_rules! put {
@@ -145,13 +144,13 @@ impl<'a> Columns<'a> {
                 sqlx::query!(
                     "
                     INSERT INTO read_model.redirects
-                        (generation, slug_folded, link_id, account_id, destination_url, state,
+                        (generation, slug_key, link_id, account_id, destination_url, state,
                          expires_at, expired_url)
                     SELECT * FROM unnest($1::integer[], $2::text[], $3::uuid[], $4::uuid[],
                                          $5::text[], $6::text[], $7::timestamptz[], $8::text[])
                     " + $on_conflict,
                     &self.generations,
-                    &self.slugs_folded as &[&str],
+                    &self.slug_keys as &[&str],
                     &self.link_ids,
                     &self.account_ids,
                     &self.destination_urls as &[&str],
@@ -166,7 +165,7 @@ impl<'a> Columns<'a> {
         match creation {
             Creation::Insert => put!(""),
             Creation::Put => put!(
-                "ON CONFLICT (generation, slug_folded) DO UPDATE
+                "ON CONFLICT (generation, slug_key) DO UPDATE
                  SET link_id = excluded.link_id, account_id = excluded.account_id,
                      destination_url = excluded.destination_url, state = excluded.state,
                      expires_at = excluded.expires_at, expired_url = excluded.expired_url"

@@ -88,7 +88,7 @@ async fn repair_beside_running_projector_matches_the_log() {
     fixture.eventually_complete().await;
     for statement in [
         "UPDATE read_model.links SET destination_url = 'x', slug = 'x' WHERE slug = 'owner-1X'",
-        "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_folded = 'owner-2x'",
+        "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_key = 'owner-2x'",
         "DELETE FROM read_model.credit_entries WHERE balance_after = 999995",
         "UPDATE read_model.credit_balances SET balance = 7",
         "INSERT INTO read_model.stopped_accounts SELECT 1, account_id FROM read_model.credit_balances",

@@ -112,7 +112,7 @@ async fn parked_account_is_compared_up_to_waiting_event() {
         ),
         (
             "UPDATE read_model.redirects SET destination_url = 'https://later.example/'
-             WHERE slug_folded = 'parked-0x'",
+             WHERE slug_key = 'parked-0x'",
             "destination_url",
         ),
         (
@@ -167,7 +167,7 @@ async fn wrong_account_of_skipped_creation_is_an_orphan() {
     skip(pool, creation.unwrap()).await;
     // The row was written before the skip, and has the wrong account.
     let wrong = format!(
-        "UPDATE read_model.redirects SET account_id = '{}' WHERE slug_folded = 'owner-0x'",
+        "UPDATE read_model.redirects SET account_id = '{}' WHERE slug_key = 'owner-0x'",
         other.uuid()
     );
     damage(pool, &wrong).await;

@@ -78,8 +78,8 @@ async fn damage_all(pool: &PgPool) {
     for statement in [
         "UPDATE read_model.links SET destination_url = 'x' WHERE slug = 'large-7X'",
         "DELETE FROM read_model.links WHERE slug = 'last-changed-1'",
-        "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_folded = 'large-1030x'",
-        "DELETE FROM read_model.redirects WHERE slug_folded = 'last-changed-2'",
+        "UPDATE read_model.redirects SET state = 'deleted' WHERE slug_key = 'large-1030x'",
+        "DELETE FROM read_model.redirects WHERE slug_key = 'last-changed-2'",
         "DELETE FROM read_model.stopped_accounts",
         "DELETE FROM read_model.credit_entries WHERE balance_after = 999990",
         "UPDATE read_model.credit_balances SET balance = 7 WHERE version > 100",
@@ -188,7 +188,7 @@ async fn rows_of_a_link_are_shown_beside_the_log() {
     .await;
     damage(
         pool,
-        "DELETE FROM read_model.redirects WHERE slug_folded = 'why-0x'",
+        "DELETE FROM read_model.redirects WHERE slug_key = 'why-0x'",
     )
     .await;
     let wrong = run(&fixture, &["--link", &id]).await;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::clicks::folded::instant_of;
+use crate::clicks::merged::instant_of;
 
 fn click(link: u128) -> Click {
     Click {
@@ -98,7 +98,7 @@ fn refused_record_is_dropped_alone() {
 }
 
 /// Fills partitions up to the bound without a delivery, one after the other. Another partition still gets
-/// sequences for its clicks, also after it has folded some.
+/// sequences for its clicks, also after it has merged some.
 fn others_are_published_beside_stuck_partitions(stuck: u8) {
     let mut outbox = Outbox::new(64 << 10);
     let of_partition = |number: u8| {
@@ -111,9 +111,9 @@ fn others_are_published_beside_stuck_partitions(stuck: u8) {
     }
     let other = of_partition(stuck).unwrap();
     while outbox.add(&other) == Added::Queued {}
-    while !outbox.partitions[usize::from(stuck)].folded.is_empty() {
+    while !outbox.partitions[usize::from(stuck)].merged.is_empty() {
         assert!(!deliver(&mut outbox, stuck).is_empty(), "nothing is sent");
-        outbox.unfold();
+        outbox.queue_merged();
     }
     deliver(&mut outbox, stuck);
     for _ in 0..100 {
@@ -143,11 +143,11 @@ fn flood_of_one_account_leaves_others_their_details() {
     };
     for _ in 0..5 {
         assert_eq!(outbox.add(&other), Added::Queued);
-        assert_eq!(outbox.add(&flood), Added::Folded);
+        assert_eq!(outbox.add(&flood), Added::Merged);
     }
-    // Once the folded clicks have left, the account has its share again.
+    // Once the merged clicks have left, the account has its share again.
     deliver(&mut outbox, number);
-    outbox.unfold();
+    outbox.queue_merged();
     assert_eq!(outbox.add(&flood), Added::Queued);
     deliver(&mut outbox, number);
     assert!(outbox.is_empty());
@@ -175,15 +175,15 @@ proptest! {
             let click = click(link);
             added += 1;
             lost += u64::from(outbox.add(&click) == Added::Lost);
-            prop_assert!(outbox.waiting_bytes() <= 2 * bytes_max);
+            prop_assert!(outbox.bytes + outbox.merged_bytes() <= 2 * bytes_max);
             if delivers && link % 8 == 0 {
                 delivered += expect_order(&mut outbox, click_partition(click.link_id));
-                outbox.unfold();
+                outbox.queue_merged();
             }
             prop_assert_eq!(added, lost + delivered + outbox.click_count());
         }
         while !outbox.is_empty() {
-            outbox.unfold();
+            outbox.queue_merged();
             for number in 0..CLICK_PARTITIONS {
                 delivered += expect_order(&mut outbox, number);
             }

@@ -5,8 +5,8 @@ use std::{collections::HashMap, ops::Range};
 use futures::TryStreamExt as _;
 use linkledger_clicks::{
     Dimension,
-    figures::stored_sketch,
-    value_figures::{Top, TopItem, ValueFigures},
+    statistics::stored_sketch,
+    value_statistics::{Top, TopItem, ValueStatistics},
 };
 use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
@@ -14,7 +14,7 @@ use time::Date;
 use tokio::task::yield_now;
 use uuid::Uuid;
 
-use super::{ClickSubject, FigureQuery, FiguresError, unsigned};
+use super::{ClickSubject, StatisticsError, StatisticsQuery, unsigned};
 
 /// The `limit` most frequent values of a dimension.
 pub(crate) struct TopValuesQuery {
@@ -24,14 +24,14 @@ pub(crate) struct TopValuesQuery {
     pub(crate) limit: usize,
 }
 
-impl FigureQuery for TopValuesQuery {
-    type Figures = Top<String>;
+impl StatisticsQuery for TopValuesQuery {
+    type Statistics = Top<String>;
 
     fn account_id(&self) -> AccountId {
         self.subject.account_id
     }
 
-    async fn read(&self, session: &mut PgConnection) -> Result<Top<String>, FiguresError> {
+    async fn read(&self, session: &mut PgConnection) -> Result<Top<String>, StatisticsError> {
         let account_id = self.subject.account_id.uuid();
         let mut rows = match self.subject.link_id {
             Some(link_id) => sqlx::query_as!(
@@ -68,13 +68,13 @@ impl FigureQuery for TopValuesQuery {
             )
             .fetch(session),
         };
-        let mut figures = ValueFigures::default();
+        let mut statistics = ValueStatistics::default();
         while let Some(row) = rows.try_next().await? {
             // Unions of sketches take long: requests for redirects come in between.
             yield_now().await;
-            figures.add(row.day, &row.counts)?;
+            statistics.add(row.day, &row.counts)?;
         }
-        Ok(figures.top(self.limit))
+        Ok(statistics.top(self.limit))
     }
 }
 
@@ -91,14 +91,14 @@ pub(crate) struct TopLinksQuery {
     pub(crate) limit: i64,
 }
 
-impl FigureQuery for TopLinksQuery {
-    type Figures = Top<LinkId>;
+impl StatisticsQuery for TopLinksQuery {
+    type Statistics = Top<LinkId>;
 
     fn account_id(&self) -> AccountId {
         self.account_id
     }
 
-    async fn read(&self, session: &mut PgConnection) -> Result<Top<LinkId>, FiguresError> {
+    async fn read(&self, session: &mut PgConnection) -> Result<Top<LinkId>, StatisticsError> {
         let rows = sqlx::query!(
             r#"
         SELECT link_id AS "link_id!", sum(clicks)::bigint AS "clicks!",
@@ -142,7 +142,7 @@ impl TopLinksQuery {
         &self,
         session: &mut PgConnection,
         link_ids: &[Uuid],
-    ) -> Result<HashMap<Uuid, u64>, FiguresError> {
+    ) -> Result<HashMap<Uuid, u64>, StatisticsError> {
         let mut rows = sqlx::query!(
             r#"
             SELECT link_id, day, visitors AS "visitors!"

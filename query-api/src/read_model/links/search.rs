@@ -96,8 +96,9 @@ impl FoundLinks {
 /// the walk but the last one ends with `ORDER BY link_id`. The rows have all columns of `read_model.links`, and no slug if that
 /// table lacks the link.
 ///
-/// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7` and `$8`
-/// range of folded slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags, `$14` external id.
+/// Parameters: `$1` shard, `$2` account, `$3` and `$4` range of ids, `$5` most rows, `$6` most links of the page, `$7`
+/// and `$8` range of lower-cased slugs, `$9` destination, `$10` host, `$11` state, `$12` current time, `$13` tags,
+/// `$14` external id.
 macro_rules! page_of_rows {
     ($pool:expr, $search:expr, $rows_max:expr, [$($first:tt)+], $([$($rest:tt)+]),+) => {
         match $search.order {

@@ -1,6 +1,6 @@
 //! Answers with clicks over time.
 
-use linkledger_clicks::figures::ClickFigures;
+use linkledger_clicks::statistics::ClickStatistics;
 use linkledger_core::{id::LinkId, timestamp};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 use super::IntervalName;
 use crate::{
-    figure_reads::CompleteFigures,
     read_model::clicks::Series,
     routes::clicks_csv::{CsvRow, optional},
+    statistics_reads::CompleteStatistics,
 };
 
 /// Clicks of a range.
@@ -26,7 +26,7 @@ pub(super) struct ClicksBody {
     /// End of the last bucket, exclusive.
     #[schema(format = "date-time")]
     to: String,
-    /// Every click before this instant is in the figures, except clicks that were lost.
+    /// Every click before this instant is in the statistics, except clicks that were lost.
     #[schema(format = "date-time")]
     complete_until: String,
     /// Buckets that begin before this instant consist of UTC days, because the time zone of their clicks is kept
@@ -96,13 +96,13 @@ impl CsvRow for ClickBucket {
 }
 
 impl ClicksBody {
-    pub(super) fn new(read: CompleteFigures<Series>) -> Self {
+    pub(super) fn new(read: CompleteStatistics<Series>) -> Self {
         let Series {
             buckets,
-            figures,
+            statistics,
             totals,
-        } = read.figures;
-        let series = buckets.local_starts().zip(figures);
+        } = read.statistics;
+        let series = buckets.local_starts().zip(statistics);
         Self {
             interval: buckets.interval().name(),
             timezone: buckets.zone().name().to_owned(),
@@ -121,13 +121,13 @@ impl ClicksBody {
 }
 
 impl ClickBucket {
-    fn new((start, figures): (OffsetDateTime, ClickFigures)) -> Self {
+    fn new((start, statistics): (OffsetDateTime, ClickStatistics)) -> Self {
         Self {
             local_start: start,
             start: timestamp::format(start),
-            clicks: figures.clicks,
-            bots: figures.bots,
-            visitors: figures.visitors,
+            clicks: statistics.clicks,
+            bots: statistics.bots,
+            visitors: statistics.visitors,
         }
     }
 }

@@ -198,7 +198,7 @@ impl LinkFilters {
                 query.append_pair(name, value);
             }
         };
-        append(SLUG, self.slug.as_ref().map(Slug::folded).as_deref());
+        append(SLUG, self.slug.as_ref().map(Slug::key).as_deref());
         append(
             SLUG_PREFIX,
             self.slug_prefix.as_ref().map(SlugPrefix::as_str),

@@ -7,7 +7,7 @@ use std::{
 
 use axum::http::Method;
 use linkledger_clicks::{CLICK_PARTITIONS, CLICKS_TOPIC, Click, RecordPlace, click_partition};
-use linkledger_core::{batch::SettledCreate, clock::Clock as _, cloud_event::RecordKey};
+use linkledger_core::{clock::Clock as _, cloud_event::RecordKey, commands::CreateResult};
 use linkledger_event_store::log_meta;
 use linkledger_query_api::ClickSettings;
 use linkledger_service::kafka_config::ClicksConfig;
@@ -76,7 +76,7 @@ impl ClickFixture {
     }
 
     /// Creates a link that can be followed.
-    pub(crate) async fn link(&self, slug: &str) -> SettledCreate {
+    pub(crate) async fn link(&self, slug: &str) -> CreateResult {
         let link = self.service.append_link(&self.caller, slug).await;
         insert_redirect(self.service.pool(), &link).await;
         link
@@ -154,7 +154,7 @@ pub(crate) fn assert_complete(received: &[Received]) {
     assert!(recorders.len() <= 1);
 }
 
-/// Removes repeats, as the counting does: records whose sequence is not above the last one.
+/// Removes repeats, as the aggregation does: records whose sequence is not above the last one.
 pub(crate) fn without_repeats(received: Vec<Received>) -> Vec<Received> {
     let mut last = BTreeMap::new();
     let is_new = |it: &Received| {

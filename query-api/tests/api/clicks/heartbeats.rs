@@ -104,7 +104,7 @@ async fn number_of_heartbeats_is_bounded() {
     fixture.visit("spring", &AGENT).await;
     fixture.received(1).await;
     beat(&fixture).await;
-    // A counting that lags has passed only the oldest of these. The next heartbeat is later than all: an
+    // An aggregation that lags has passed only the oldest of these. The next heartbeat is later than all: an
     // earlier one would withdraw them.
     sqlx::query(
         "INSERT INTO clicks.heartbeats (recorder_id, recorded_until, sequences)

@@ -1,4 +1,4 @@
-//! Outages of the broker: what waits, what folds, and what is sent again.
+//! Outages of the broker: what waits, what merges, and what is sent again.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn returned_broker_gets_every_click() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_outbox_folds_with_exact_total() {
+async fn full_outbox_merges_with_exact_total() {
     let fixture = ClickFixture::start_with(TestDatabase::create().await, |settings| {
         settings.click_buffer_mib = 1;
     })
@@ -69,8 +69,8 @@ async fn full_outbox_folds_with_exact_total() {
     let received = without_repeats(received);
     assert_complete(&received);
     assert_eq!(count(&received), 3_200);
-    let folded = received.iter().filter(|it| it.click.count > 1);
-    assert!(folded.count() > 0);
+    let merged = received.iter().filter(|it| it.click.count > 1);
+    assert!(merged.count() > 0);
     let bots = received.into_iter();
     let bots: Vec<_> = bots.filter(|it| it.click.kind == ClickKind::Bot).collect();
     assert_eq!(count(&bots), 100);

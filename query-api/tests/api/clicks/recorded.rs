@@ -58,7 +58,7 @@ async fn only_redirects_are_clicks() {
     fixture.link("over").await;
     sqlx::query(
         "UPDATE read_model.redirects SET expires_at = '2001-01-01', expired_url = 'https://example.org/'
-         WHERE slug_folded = 'over'",
+         WHERE slug_key = 'over'",
     )
     .execute(fixture.service.pool())
     .await
@@ -163,7 +163,7 @@ async fn unusable_settings_are_named_at_start() {
     let error = error_at_start(&database, &[]).await;
     assert!(
         error.starts_with("error: --kafka-brokers is missing (KAFKA_BROKERS): ")
-            && error.ends_with("or --no-clicks"),
+            && error.ends_with("or --clicks off"),
         "{error}"
     );
     let brokers = ("KAFKA_BROKERS", "127.0.0.1:1");

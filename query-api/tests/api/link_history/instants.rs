@@ -32,7 +32,7 @@ fn assert_version(answer: &Answer, stream: &Stream, version: usize, at: &str) {
 }
 
 #[tokio::test]
-async fn instant_between_versions_returns_folded_link() {
+async fn instant_between_versions_returns_link_of_then() {
     let service = TestService::start().await;
     let caller = service.caller().await;
     let mut stream = Stream::create(service.pool(), &caller).await;

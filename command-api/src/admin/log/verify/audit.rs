@@ -1,33 +1,40 @@
 //! Check of one shard of the log, event by event, against the rules of the writers. Pure.
 
-mod accounts;
+pub(super) mod accounts;
 mod chain;
 mod external_ids;
 pub(super) mod findings;
+pub(super) mod keys;
 mod links;
+mod reversals;
 #[cfg(test)]
 mod tests;
+pub(super) mod texts;
 
 use linkledger_core::{
+    account::AccountEvent,
+    api_key::ApiKeyEvent,
     credits::CreditsEvent,
     envelope::Metadata,
     event::Event,
-    id::{AccountId, LinkId},
+    id::{AccountId, EntryId, LinkId},
     link::LinkEvent,
     segment::Segment,
     shard::{Position, Shard},
 };
 use linkledger_event_store::{
-    accounts::AccountAtHead,
     external_ids::ExternalIdsAtHead,
     log::{ShardExtent, stored::StoredEvent},
 };
 
-use accounts::Accounts;
+use accounts::{AccountRow, Accounts};
 use chain::Chain;
 use external_ids::ExternalIdAudit;
 use findings::Findings;
+use keys::{KeyAudit, KeyRows};
 use links::Links;
+use reversals::Reversals;
+use texts::Texts;
 
 /// Rows that a shard is checked against.
 #[derive(Debug, Default)]
@@ -36,12 +43,18 @@ pub(super) struct Expected {
     /// End of the shard, up to which the events are checked.
     pub(super) extent: ShardExtent,
     /// Accounts, each as of its own head; no account was read after the end.
-    pub(super) accounts: Vec<AccountAtHead>,
+    pub(super) accounts: Vec<AccountRow>,
     /// Position up to which every account of an event is in `accounts`.
     pub(super) accounts_known_up_to: Position,
     pub(super) segments: Vec<Segment>,
     /// External ids as of their own head; not read after the end.
     pub(super) external_ids: ExternalIdsAtHead,
+    /// API keys as of their own head; not read after the end.
+    pub(super) keys: KeyRows,
+    /// Entries that refunds and revocations up to the end name, and perhaps later ones.
+    pub(super) reversed_entries: Vec<EntryId>,
+    /// Hashes of the texts in the rows.
+    pub(super) texts: Texts,
 }
 
 /// Running check of one shard.
@@ -54,6 +67,8 @@ pub(super) struct Audit {
     links: Links,
     external_ids: ExternalIdAudit,
     accounts: Accounts,
+    keys: KeyAudit,
+    reversals: Reversals,
     chain: Chain,
     /// Slugs of created links.
     slugs: Vec<(Position, (String, LinkId))>,
@@ -65,6 +80,7 @@ pub(super) struct Audit {
 pub(super) struct Audited {
     pub(super) links: usize,
     pub(super) accounts: usize,
+    pub(super) keys: usize,
     pub(super) findings: Findings,
 }
 
@@ -100,6 +116,7 @@ impl Audit {
             shard,
             expected.accounts,
             expected.accounts_known_up_to,
+            expected.texts.clone(),
             &mut findings,
         );
         let end = (expected.epoch, head);
@@ -111,6 +128,8 @@ impl Audit {
             links: Links::default(),
             external_ids: ExternalIdAudit::new(expected.external_ids),
             accounts,
+            keys: KeyAudit::new(expected.keys, expected.texts),
+            reversals: Reversals::new(expected.reversed_entries),
             chain,
             slugs: Vec::new(),
             findings,
@@ -130,8 +149,7 @@ impl Audit {
     /// Checks the next event.
     pub(super) fn event(&mut self, stored: &StoredEvent<'_>) {
         self.stand_at(stored.position);
-        self.external_ids
-            .compare_before(stored.position, &mut self.findings);
+        self.compare_rows_before(stored.position);
         self.chain.event(stored, &mut self.findings);
         let (position, account_id) = (stored.position, stored.account_id);
         self.accounts
@@ -139,17 +157,17 @@ impl Audit {
         let decoded = Event::from_stored(stored.event_type, stored.schema_version, stored.payload);
         let event = self.readable(position, "event", decoded);
         if event.is_none() {
-            self.external_ids.note_gap();
+            self.note_gap();
         }
         let event = event.filter(|event| self.is_in_its_stream(stored, event));
         let metadata = serde_json::from_str(stored.metadata);
         let metadata: Option<Metadata> = self.readable(position, "metadata", metadata);
         self.check_pair(stored, event.as_ref());
+        let (event, metadata) = (event.as_ref(), metadata.as_ref());
         if stored.stream_id == account_id.uuid() {
-            let event = event.as_ref();
-            self.accounts.apply(stored, event, &mut self.findings);
+            self.apply_to_account(stored, event, metadata);
         } else {
-            self.apply_to_link(stored, event.as_ref(), metadata.as_ref());
+            self.apply_to_link(stored, event, metadata);
         }
     }
 
@@ -162,14 +180,15 @@ impl Audit {
             let what = format!("no CreditsCharged of {link_id} follows");
             self.found(self.head, what);
         }
-        self.external_ids
-            .compare_before(Position::MAX, &mut self.findings);
+        self.compare_rows_before(Position::MAX);
         let (links, accounts) = (self.links.count(), self.accounts.count());
+        let keys = self.keys.count();
         self.accounts.finish(&mut self.findings);
         self.chain.finish(&mut self.findings);
         Audited {
             links,
             accounts,
+            keys,
             findings: self.findings,
         }
     }
@@ -183,10 +202,24 @@ impl Audit {
                 _ => format!("the events from this position to {last} are missing"),
             };
             self.found(expected, what);
-            self.external_ids.note_gap();
+            self.note_gap();
             self.before = Before::Unknown;
         }
         self.position = position;
+    }
+
+    /// Compares the rows that were read before the event at this position.
+    fn compare_rows_before(&mut self, position: Position) {
+        self.external_ids
+            .compare_before(position, &mut self.findings);
+        self.keys.compare_before(position, &mut self.findings);
+    }
+
+    /// Records that an event is missing or unreadable.
+    fn note_gap(&mut self) {
+        self.external_ids.note_gap();
+        self.keys.note_gap();
+        self.reversals.note_gap();
     }
 
     /// Checks that payload and row name the same stream and account.
@@ -201,16 +234,11 @@ impl Audit {
             );
             self.found(stored.position, what);
         }
-        let prefix = match event {
-            Event::Link(LinkEvent::Created(_)) => "create:",
-            Event::Credits(CreditsEvent::Granted(_)) => "grant:",
-            Event::Credits(CreditsEvent::Adjusted(_)) => "adjust:",
-            Event::Link(_) | Event::Account(_) | Event::Credits(CreditsEvent::Charged(_)) => "-",
+        let is_named = |key: &str| {
+            let kind = key.split_once(':').map(|(kind, _)| kind);
+            kind.is_some_and(|kind| kinds_of_keys(event).contains(&kind))
         };
-        if stored
-            .idempotency_key
-            .is_some_and(|key| !key.starts_with(prefix))
-        {
+        if stored.idempotency_key.is_some_and(|key| !is_named(key)) {
             let what = "an event of this type has no such idempotency key";
             self.found(stored.position, what.to_owned());
         }
@@ -264,6 +292,25 @@ impl Audit {
         };
     }
 
+    fn apply_to_account(
+        &mut self,
+        stored: &StoredEvent<'_>,
+        event: Option<&Event>,
+        metadata: Option<&Metadata>,
+    ) {
+        self.accounts
+            .apply(stored, event, metadata, &mut self.findings);
+        match event {
+            Some(Event::ApiKey(event)) => self.keys.apply(stored, event, &mut self.findings),
+            Some(Event::Credits(event)) => {
+                if let Some(what) = self.reversals.apply(stored, event) {
+                    self.found(stored.position, format!("{}: {what}", stored.account_id));
+                }
+            }
+            Some(Event::Account(_) | Event::Link(_)) | None => {}
+        }
+    }
+
     fn apply_to_link(
         &mut self,
         stored: &StoredEvent<'_>,
@@ -290,5 +337,29 @@ impl Audit {
         for fault in self.links.apply(stored, event.map(|event| (event, after))) {
             self.found(stored.position, format!("{link_id}: {fault}"));
         }
+    }
+}
+
+/// Returns the kinds of idempotency keys that an event may carry; the kind is the part before the colon.
+const fn kinds_of_keys(event: &Event) -> &'static [&'static str] {
+    match event {
+        Event::Link(LinkEvent::Created(_)) => &["create"],
+        Event::Link(LinkEvent::Disabled(_)) => &["disable"],
+        Event::Link(LinkEvent::Enabled(_)) => &["enable"],
+        Event::Account(AccountEvent::Created(_)) => &["account"],
+        Event::Account(AccountEvent::Suspended(_)) => &["suspend"],
+        Event::Account(AccountEvent::Resumed(_)) => &["resume"],
+        Event::ApiKey(ApiKeyEvent::Issued(_)) => &["key"],
+        Event::ApiKey(ApiKeyEvent::Rotated(_)) => &["rotate"],
+        Event::Credits(CreditsEvent::Granted(_)) => &["grant"],
+        Event::Credits(CreditsEvent::Adjusted(_)) => &["adjust", "balance"],
+        Event::Credits(CreditsEvent::Refunded(_)) => &["refund"],
+        Event::Credits(CreditsEvent::Revoked(_)) => &["revocation"],
+        Event::Link(
+            LinkEvent::DestinationChanged(_) | LinkEvent::DetailsChanged(_) | LinkEvent::Deleted(_),
+        )
+        | Event::Account(AccountEvent::Changed(_))
+        | Event::ApiKey(ApiKeyEvent::Changed(_) | ApiKeyEvent::Revoked(_))
+        | Event::Credits(CreditsEvent::Charged(_)) => &[],
     }
 }

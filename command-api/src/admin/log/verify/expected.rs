@@ -1,21 +1,22 @@
 //! Rows that the log is checked against, and that change while the log is read.
 //!
-//! The rows are not read in one long transaction. Each part names the head at which it was read, and
-//! the order of the reads ensures that no part is newer than the end up to which the log is read.
+//! The parts are not read in one snapshot: keys and external ids have a transaction each, accounts one for each page.
+//! Each part names the head at which it was read, and the order of the reads ensures that no part is newer than the end
+//! up to which the log is read.
 
 use std::mem;
 
 use anyhow::Context as _;
 use linkledger_core::{id::AccountId, segment::Segment, shard::Shard};
 use linkledger_event_store::{
-    accounts, external_ids,
+    accounts, api_keys, external_ids,
     log::{self, PerShard},
     log_meta, segments,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::audit::Expected;
+use super::audit::{Expected, accounts::AccountRow, texts::Texts};
 
 /// Number of rows that one statement reads.
 const ROWS_PER_READ: i64 = 5_000;
@@ -31,17 +32,18 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
         .await
         .context("cannot read the epoch")?;
     let heads = log::heads(pool).await.context("cannot read the heads")?;
-    let mut after = AccountId::from_uuid(Uuid::nil());
-    loop {
-        let rows = accounts::read_after(pool, after, ROWS_PER_READ).await;
-        let rows = rows.context("cannot read the accounts")?;
-        let Some(last) = rows.last() else { break };
-        after = last.account_id;
-        for row in rows {
-            if let Some(shard) = Shard::new(row.shard.into()).filter(|shard| is_wanted(*shard)) {
-                expected[shard.index()].accounts.push(row);
-            }
-        }
+    let texts = Texts::default();
+    for of_shard in &mut expected {
+        of_shard.texts = texts.clone();
+    }
+    read_accounts(pool, &mut expected, &is_wanted).await?;
+    let read_at = api_keys::read_each(pool, |key| {
+        let expected = &mut expected[Shard::of(key.account_id).index()];
+        expected.keys.insert(&texts, &key);
+    });
+    let read_at = read_at.await.context("cannot read the API keys")?;
+    for (of_shard, head) in expected.iter_mut().zip(read_at) {
+        of_shard.keys.head = head;
     }
     let external_ids = external_ids::read_all(pool).await;
     let mut external_ids = external_ids.context("cannot read the external ids")?;
@@ -50,14 +52,44 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
         let read = &mut external_ids[shard.index()];
         expected[shard.index()].external_ids = mem::take(read);
     }
-    // Read last: rows that were read earlier depend only on events before these ends.
+    // Read after the rows: rows that were read earlier depend only on events before these ends.
     let extents = log::extents(pool).await.context("cannot read the heads")?;
     for (expected, (extent, head)) in expected.iter_mut().zip(extents.into_iter().zip(heads)) {
         expected.epoch = epoch;
         expected.extent = extent;
         expected.accounts_known_up_to = head;
     }
+    // Read after the ends: a check needs the entry of every reversal before them.
+    for shard in Shard::all().filter(|shard| is_wanted(*shard)) {
+        let entries = log::reversed_entries(pool, shard).await;
+        let entries = entries.context("cannot read the refunds and revocations")?;
+        expected[shard.index()].reversed_entries = entries;
+    }
     Ok(expected)
+}
+
+async fn read_accounts(
+    pool: &PgPool,
+    expected: &mut PerShard<Expected>,
+    is_wanted: &impl Fn(Shard) -> bool,
+) -> anyhow::Result<()> {
+    let mut after = AccountId::from_uuid(Uuid::nil());
+    loop {
+        let rows = accounts::read_after(pool, after, ROWS_PER_READ).await;
+        let rows = rows.context("cannot read the accounts")?;
+        let Some(last) = rows.last() else {
+            return Ok(());
+        };
+        after = last.account.account_id;
+        for row in rows {
+            if let Some(shard) = Shard::new(row.shard.into()).filter(|shard| is_wanted(*shard)) {
+                let expected = &mut expected[shard.index()];
+                expected
+                    .accounts
+                    .push(AccountRow::of(&expected.texts, &row));
+            }
+        }
+    }
 }
 
 async fn segments_of(pool: &PgPool, shard: Shard) -> anyhow::Result<Vec<Segment>> {

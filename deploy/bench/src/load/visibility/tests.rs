@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{FollowedCreates, POLL_INTERVAL, follow};
+use super::{FollowedCreates, POLL_INTERVAL, Requests};
 
 /// A link is in the list that is asked for at this time, and not before.
 const SHOWN_IN_LIST: u32 = 6;
@@ -64,18 +64,18 @@ async fn listed_link_is_visible_and_not_polled_again() {
             drop(in_background(serve(stream, Arc::clone(&seen))));
         }
     });
-    let request = |verb: &'static str| -> super::RequestWriter {
-        Arc::new(move |number, buffer| {
+    let request = |status, verb: &'static str| {
+        Requests::new(status, move |number, buffer| {
             buffer.extend_from_slice(format!("{verb} lnk_{number:06}").as_bytes());
         })
     };
     let followed = FollowedCreates {
         address,
-        creates: request("create"),
-        lists: request("list"),
+        creates: request(201, "create"),
+        lists: request(200, "list"),
     };
     let begun = Instant::now();
-    let seen = follow(&followed, 200.0, Duration::from_millis(200)).await;
+    let seen = followed.follow(200.0, Duration::from_millis(200)).await;
     let (seen, took) = (seen.unwrap(), begun.elapsed());
     server.abort();
 
@@ -86,20 +86,12 @@ async fn listed_link_is_visible_and_not_polled_again() {
         looks.values().all(|look| *look == SHOWN_IN_LIST),
         "{looks:?}"
     );
-    assert_eq!(seen.from_answer.answers, links);
-    assert_eq!(seen.from_due.answers, links);
+    assert_eq!(seen.waits.answers, links);
     assert_eq!(seen.lists.answers, links * u64::from(SHOWN_IN_LIST));
     // Between the first and the last look lie these intervals, however fast the machine is.
     let least_ms = (POLL_INTERVAL * (SHOWN_IN_LIST - 1)).as_secs_f64() * 1_000.0;
-    let figures = [
-        seen.from_answer.latency_ms(0.0),
-        seen.from_due.latency_ms(0.0),
-    ];
-    assert!(
-        figures.iter().all(|figure| *figure >= least_ms * 0.99),
-        "{figures:?}"
-    );
-    let longest = seen.from_due.longest_ms();
-    assert!(longest >= seen.from_answer.longest_ms() * 0.99, "{longest}");
+    let shortest = seen.waits.latency_ms(0.0);
+    assert!(shortest >= least_ms * 0.99, "{shortest}");
+    let longest = seen.waits.latency_ms(1.0);
     assert!(longest <= took.as_secs_f64() * 1_000.0 * 1.01, "{longest}");
 }

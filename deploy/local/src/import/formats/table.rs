@@ -9,7 +9,7 @@ use std::{
 };
 
 use csv::StringRecord;
-use linkledger_service::figures::counted;
+use linkledger_service::number_format::counted;
 
 use super::SourceError;
 use crate::import::{

@@ -1,5 +1,7 @@
 //! nginx alone, with stubs in place of the services.
 
+mod admin;
+
 use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -13,7 +15,7 @@ use super::{
     fixture::Fixture,
     nginx::{self, Addresses, NO_LIMITS, Nginx, Upstreams},
     stub::{
-        Behaviour::{Answers, AnswersLongHeader, BreaksOff},
+        Behaviour::{Answers, AnswersLate, AnswersLongHeader, BreaksOff},
         LONG_HEADER_BYTES, Stub,
     },
 };
@@ -42,7 +44,7 @@ async fn ingress_routes_by_method() {
         // nginx itself would refuse TRACE without listing the allowed methods.
         ("TRACE", [0, 1, 0]),
     ] {
-        for path in ["/v1/links", "/v1/links/lnk_1", "/"] {
+        for path in ["/v1/links", "/v1/links/lnk_1", "/v1/events", "/"] {
             let url = format!("{}{path}", fixture.nginx.api_url);
             let answer = client.request(method(name), url).send().await.unwrap();
             assert_eq!(answer.status(), 200, "{name} {path}");
@@ -151,11 +153,14 @@ async fn short_host_names_the_client_but_does_not_log_it() {
 const REPEATED_OR_NOT: &[(&str, &str, Option<&str>, bool)] = &[
     ("GET", "/v1/links", None, true),
     ("OPTIONS", "/v1/links", None, true),
+    ("GET", "/v1/events", None, true),
+    ("OPTIONS", "/v1/events", None, true),
     ("POST", "/v1/links", Some(KEY), true),
     ("DELETE", "/v1/links/lnk_1", None, true),
     ("POST", "/v1/links", None, false),
     ("POST", "/v1/links", Some(""), false),
     ("POST", "/v1/links/lnk_1", Some(KEY), false),
+    ("POST", "/v1/events", Some(KEY), false),
     ("PATCH", "/v1/links/lnk_1", None, false),
     ("PATCH", "/v1/links/lnk_1", Some(KEY), false),
     ("PATCH", "/v1/links", Some(KEY), false),
@@ -196,6 +201,23 @@ async fn ingress_retries_only_safe_requests() {
         );
         assert!((1..=3).contains(&attempts), "{name} {path}: {attempts}");
     }
+}
+
+#[tokio::test]
+async fn read_of_events_may_wait() {
+    let Some(fixture) = Fixture::new(AnswersLate, NO_LIMITS).await else {
+        return;
+    };
+    let get = async |path: &str| {
+        let url = format!("{}{path}", fixture.nginx.api_url);
+        fixture.nginx.client().get(url).send().await.unwrap()
+    };
+    let (events, links) = tokio::join!(get("/v1/events?wait=25"), get("/v1/links"));
+    assert_eq!(events.status(), 200);
+    assert_eq!(links.status(), 503);
+    let [_, reads, _] = fixture.reached();
+    let of_events = reads.iter().filter(|it| it.starts_with("GET /v1/events"));
+    assert_eq!(of_events.count(), 1, "{reads:?}");
 }
 
 #[tokio::test]

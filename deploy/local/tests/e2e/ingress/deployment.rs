@@ -2,7 +2,12 @@
 
 use std::{path::PathBuf, process::Command};
 
-use linkledger_core::{api_key::Scope, shard::Shard};
+use linkledger_command_api::admin::admin_key::{self, IssueAdminKey};
+use linkledger_core::{
+    api_key::{AdminKey, AdminScope, Scope},
+    clock::SystemClock,
+    shard::Shard,
+};
 use linkledger_testing as testing;
 use linkledger_testing::{
     TestBroker, TestDatabase, eventually, record,
@@ -52,7 +57,7 @@ impl Deployment {
             base_url: Addresses::url(&addresses.api),
             short_base_url: Addresses::url(&addresses.short),
         };
-        let listeners = [(); REPLICAS].map(|()| [(); 3].map(|()| free_address()));
+        let listeners = [(); REPLICAS].map(|()| [(); 6].map(|()| free_address()));
         let processes = listeners.iter().enumerate();
         let processes = processes.flat_map(|(nth, listeners)| plan.processes(nth, listeners));
         let mut processes: Vec<Process> = processes.collect();
@@ -64,6 +69,9 @@ impl Deployment {
             command_api: nth(0),
             query_api: nth(1),
             short_host: nth(2),
+            command_admin: nth(3),
+            query_admin: nth(4),
+            projector_admin: nth(5),
         };
         Some(Self {
             processes,
@@ -73,6 +81,20 @@ impl Deployment {
             _broker: broker,
             api_keys,
         })
+    }
+
+    /// Issues a key of the admin API with all scopes.
+    pub(crate) async fn admin_key(&self) -> AdminKey {
+        let secret = AdminKey::generate();
+        record::secret(record::Secret::ApiKey, secret.reveal());
+        let wanted = IssueAdminKey {
+            name: "test".to_owned(),
+            scopes: AdminScope::ALL.to_vec(),
+            expires_at: None,
+        };
+        let issued = admin_key::issue(self.database.pool(), &SystemClock, &wanted, &secret, "test");
+        issued.await.unwrap();
+        secret
     }
 
     /// Asserts that log, accounts and topic have exactly this number of links.
@@ -117,16 +139,29 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn processes(&self, nth: usize, [api, reads, short]: &[String; 3]) -> [Process; 3] {
+    fn processes(&self, nth: usize, listeners: &[String; 6]) -> [Process; 3] {
+        let [
+            api,
+            reads,
+            short,
+            command_admin,
+            query_admin,
+            projector_admin,
+        ] = listeners;
         let relay = self.url_of("linkledger_relay");
         let serve = ["serve", "--api-listen", api].map(str::to_owned);
         let mut command_api = self.process("command-api", &serve);
         let name = ("INSTANCE_ID", format!("command-api-{nth}"));
         command_api.environment.push(name);
         command_api.environment.push(("RELAY_DATABASE_URL", relay));
-        let projector = self.process("projector", &["run".to_owned()]);
+        let admin = |address: &String| ("ADMIN_LISTEN", address.clone());
+        command_api.environment.push(admin(command_admin));
+        let mut projector = self.process("projector", &["run".to_owned()]);
+        projector.environment.push(admin(projector_admin));
         let serve = ["serve", "--api-listen", reads, "--short-listen", short].map(str::to_owned);
-        [command_api, projector, self.process("query-api", &serve)]
+        let mut query_api = self.process("query-api", &serve);
+        query_api.environment.push(admin(query_admin));
+        [command_api, projector, query_api]
     }
 
     fn url_of(&self, role: &str) -> String {

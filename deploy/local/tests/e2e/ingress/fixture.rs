@@ -21,6 +21,9 @@ pub(crate) struct Fixture {
     command_api: Stub,
     query_api: Stub,
     short_host: Stub,
+    command_admin: Stub,
+    query_admin: Stub,
+    projector_admin: Stub,
 }
 
 impl Fixture {
@@ -29,10 +32,16 @@ impl Fixture {
         let command_api = Stub::start(behaviour).await;
         let query_api = Stub::start(behaviour).await;
         let short_host = Stub::start(behaviour).await;
+        let command_admin = Stub::start(behaviour).await;
+        let query_admin = Stub::start(behaviour).await;
+        let projector_admin = Stub::start(behaviour).await;
         let upstreams = Upstreams {
             command_api: vec![command_api.address.clone()],
             query_api: vec![query_api.address.clone()],
             short_host: vec![short_host.address.clone()],
+            command_admin: vec![command_admin.address.clone()],
+            query_admin: vec![query_admin.address.clone()],
+            projector_admin: vec![projector_admin.address.clone()],
         };
         let nginx = Nginx::start(&program, &Addresses::new(), &upstreams, limits).await;
         Some(Self {
@@ -40,6 +49,9 @@ impl Fixture {
             command_api,
             query_api,
             short_host,
+            command_admin,
+            query_admin,
+            projector_admin,
         })
     }
 
@@ -55,6 +67,16 @@ impl Fixture {
 
     pub(crate) fn reached(&self) -> [Vec<String>; 3] {
         [&self.command_api, &self.query_api, &self.short_host].map(Stub::take)
+    }
+
+    /// Returns the requests to the admin API of command-api, of query-api and of projector since the last call.
+    pub(crate) fn reached_admin(&self) -> [Vec<String>; 3] {
+        [
+            &self.command_admin,
+            &self.query_admin,
+            &self.projector_admin,
+        ]
+        .map(Stub::take)
     }
 }
 

@@ -36,6 +36,7 @@ http {
     uwsgi_temp_path tmp; scgi_temp_path tmp;
     gzip on; gzip_types *; gzip_proxied any;
     include linkledger.conf;
+    include linkledger_admin.conf;
 }
 ";
 
@@ -51,6 +52,10 @@ pub(crate) struct Upstreams {
     pub(crate) command_api: Vec<String>,
     pub(crate) query_api: Vec<String>,
     pub(crate) short_host: Vec<String>,
+    /// Listeners of the admin API.
+    pub(crate) command_admin: Vec<String>,
+    pub(crate) query_admin: Vec<String>,
+    pub(crate) projector_admin: Vec<String>,
 }
 
 impl Upstreams {
@@ -59,7 +64,10 @@ impl Upstreams {
         Self {
             command_api: addresses.clone(),
             query_api: addresses.clone(),
-            short_host: addresses,
+            short_host: addresses.clone(),
+            command_admin: addresses.clone(),
+            query_admin: addresses.clone(),
+            projector_admin: addresses,
         }
     }
 }
@@ -70,6 +78,8 @@ pub(crate) struct Nginx {
     pub(crate) folder: TempDir,
     pub(crate) api_url: String,
     pub(crate) short_url: String,
+    /// Address of the admin API, without TLS.
+    pub(crate) admin_url: String,
     /// Address of the API without TLS, for raw bytes.
     pub(crate) plain: String,
     /// Address of the short host without TLS, for raw bytes.
@@ -85,6 +95,7 @@ pub(crate) fn program() -> Option<PathBuf> {
 pub(crate) struct Addresses {
     pub(crate) api: String,
     pub(crate) short: String,
+    admin: String,
     plain: String,
     plain_short: String,
 }
@@ -94,6 +105,7 @@ impl Addresses {
         Self {
             api: free_address(),
             short: free_address(),
+            admin: free_address(),
             plain: free_address(),
             plain_short: free_address(),
         }
@@ -135,33 +147,11 @@ impl Nginx {
             address_file(upstreams, &api_url),
         )
         .unwrap();
-        let listen = |address: &str, more: &str| {
-            format!(
-                "listen {address} ssl http2; {more}\nserver_name localhost;\n\
-                 ssl_certificate server.pem;\nssl_certificate_key server.key;\n"
-            )
-        };
-        let plain = format!("listen {};", addresses.plain);
-        let plain_short = format!("listen {};", addresses.plain_short);
-        let others = [
-            format!("listen {} ssl http2 default_server;\n", addresses.api),
-            format!("listen {} ssl http2 default_server;\n", addresses.short),
-            format!("listen {} default_server;\n", addresses.plain),
-        ];
-        fs::write(site.join("api_host.conf"), listen(&addresses.api, &plain)).unwrap();
-        fs::write(
-            site.join("short_host.conf"),
-            listen(&addresses.short, &plain_short),
-        )
-        .unwrap();
-        let others_plain = format!("listen {} default_server;\n", addresses.plain_short);
-        fs::write(site.join("other_hosts_plain.conf"), others_plain).unwrap();
-        fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
+        write_hosts(&site, addresses);
         fs::write(site.join("limits.conf"), limits).unwrap();
-        let servers = fs::read_to_string(path.join("linkledger.conf")).unwrap();
-        let log = path.join("access.log").display().to_string();
-        let servers = servers.replace("/var/log/nginx/linkledger.log", &log);
-        fs::write(path.join("linkledger.conf"), servers).unwrap();
+        for servers in ["linkledger.conf", "linkledger_admin.conf"] {
+            log_into(&path.join("access.log"), &path.join(servers));
+        }
         let mut command = Command::new(program);
         command
             .arg("-p")
@@ -172,6 +162,7 @@ impl Nginx {
             child,
             api_url,
             short_url: Addresses::url(&addresses.short),
+            admin_url: format!("http://{}", addresses.admin),
             plain: addresses.plain.clone(),
             plain_short: addresses.plain_short.clone(),
             folder,
@@ -234,6 +225,41 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Writes the listeners of each server.
+fn write_hosts(site: &Path, addresses: &Addresses) {
+    let listen = |address: &str, more: &str| {
+        format!(
+            "listen {address} ssl http2; {more}\nserver_name localhost;\n\
+             ssl_certificate server.pem;\nssl_certificate_key server.key;\n"
+        )
+    };
+    let plain = format!("listen {};", addresses.plain);
+    let plain_short = format!("listen {};", addresses.plain_short);
+    let others = [
+        format!("listen {} ssl http2 default_server;\n", addresses.api),
+        format!("listen {} ssl http2 default_server;\n", addresses.short),
+        format!("listen {} default_server;\n", addresses.plain),
+    ];
+    fs::write(site.join("api_host.conf"), listen(&addresses.api, &plain)).unwrap();
+    fs::write(
+        site.join("short_host.conf"),
+        listen(&addresses.short, &plain_short),
+    )
+    .unwrap();
+    let others_plain = format!("listen {} default_server;\n", addresses.plain_short);
+    fs::write(site.join("other_hosts_plain.conf"), others_plain).unwrap();
+    fs::write(site.join("other_hosts.conf"), others.concat()).unwrap();
+    let admin = format!("listen {};\n", addresses.admin);
+    fs::write(site.join("admin_host.conf"), admin).unwrap();
+}
+
+/// Replaces the path of the access log in a file.
+fn log_into(log: &Path, servers: &Path) {
+    let text = fs::read_to_string(servers).unwrap();
+    let text = text.replace("/var/log/nginx/linkledger.log", &log.display().to_string());
+    fs::write(servers, text).unwrap();
+}
+
 /// Returns `addresses.conf` of the repository, with these addresses.
 fn address_file(upstreams: &Upstreams, api_url: &str) -> String {
     let group = |name: &str, addresses: &[String]| {
@@ -249,6 +275,9 @@ fn address_file(upstreams: &Upstreams, api_url: &str) -> String {
         group("command_api", &upstreams.command_api),
         group("query_api", &upstreams.query_api),
         group("short_host", &upstreams.short_host),
+        group("command_admin", &upstreams.command_admin),
+        group("query_admin", &upstreams.query_admin),
+        group("projector_admin", &upstreams.projector_admin),
         format!("map \"\" $api_base_url {{ default {api_url}; }}\n"),
     ]
     .concat()

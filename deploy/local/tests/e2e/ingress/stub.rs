@@ -1,11 +1,15 @@
 //! A stub in place of a service: records the requests, and answers or closes the connection.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use linkledger_testing::in_background;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    time::sleep,
 };
 
 /// Response that is long enough to be compressed.
@@ -15,12 +19,17 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\neta
 /// Length of the longest header that a service sends: the address of the next page of a filtered list.
 pub(crate) const LONG_HEADER_BYTES: usize = 7_000;
 
+/// Longer than the ingress waits for a read that does not ask to wait.
+const LATE: Duration = Duration::from_secs(6);
+
 /// Reaction of the stub to a complete request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Answers,
     /// Answers with a header of [`LONG_HEADER_BYTES`].
     AnswersLongHeader,
+    /// Answers after [`LATE`].
+    AnswersLate,
     BreaksOff,
 }
 
@@ -59,6 +68,9 @@ async fn serve(mut stream: TcpStream, behaviour: Behaviour, noted: Arc<Mutex<Vec
             if behaviour == Behaviour::BreaksOff {
                 return;
             }
+            if behaviour == Behaviour::AnswersLate {
+                sleep(LATE).await;
+            }
             stream.write_all(&answer(behaviour)).await.ok();
         }
     }
@@ -70,7 +82,7 @@ fn answer(behaviour: Behaviour) -> Vec<u8> {
             let header = "x".repeat(LONG_HEADER_BYTES);
             format!("HTTP/1.1 200 OK\r\nlink: {header}\r\ncontent-length: 0\r\n\r\n").into_bytes()
         }
-        Behaviour::Answers | Behaviour::BreaksOff => ANSWER.to_vec(),
+        Behaviour::Answers | Behaviour::AnswersLate | Behaviour::BreaksOff => ANSWER.to_vec(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! nginx with the real services as processes: contract tests, rolling restarts, kills.
+//! nginx with the real services as processes: contract tests, the admin API, rolling restarts, kills.
 
 use std::{
     fs,
@@ -173,6 +173,41 @@ async fn killed_process_fails_only_changes_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn admin_api_has_one_address_and_no_public_host() {
+    let Some(deployment) = Deployment::start(1).await else {
+        return;
+    };
+    let nginx = &deployment.nginx;
+    let key = deployment.admin_key().await;
+    let client = nginx.client();
+    let status = async |method: &Method, url: &str, host: Option<&str>| {
+        let account = format!("{url}/admin/v1/accounts/by-external-id/customers%2F4711");
+        let mut request = client.request(method.clone(), account);
+        request = request.bearer_auth(key.reveal());
+        if *method == Method::PUT {
+            let body = r#"{"name": "Acme"}"#;
+            request = request
+                .header("content-type", "application/json")
+                .body(body);
+        }
+        if let Some(host) = host {
+            request = request.header("host", host);
+        }
+        request.send().await.unwrap().status()
+    };
+    assert_eq!(status(&Method::PUT, &nginx.admin_url, None).await, 201);
+    assert_eq!(status(&Method::GET, &nginx.admin_url, None).await, 200);
+    let followers = client.get(format!("{}/admin/v1/status", nginx.admin_url));
+    let answer = followers.bearer_auth(key.reveal()).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    for method in [Method::PUT, Method::GET] {
+        assert_eq!(status(&method, &nginx.api_url, None).await, 404, "{method}");
+        let by_public_name = status(&method, &nginx.admin_url, Some("api.example.com")).await;
+        assert_eq!(by_public_name, 421, "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ingress_passes_the_contract_tests() {
     let Some(deployment) = Deployment::start(1).await else {
         return;
@@ -180,15 +215,18 @@ async fn ingress_passes_the_contract_tests() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/contract");
     let mut contract = Command::new(script);
     let authority = deployment.nginx.authority();
+    let admin_key = deployment.admin_key().await;
     contract
         .arg("--running")
         .env("API_URL", &deployment.nginx.api_url)
         .env("SHORT_URL", &deployment.nginx.short_url)
         .env("API_KEY", &deployment.api_keys[0])
+        .env("ADMIN_URL", &deployment.nginx.admin_url)
+        .env("ADMIN_KEY", admin_key.reveal())
         .env("SSL_CERT_FILE", &authority)
         .env("REQUESTS_CA_BUNDLE", &authority);
     let contract = Mutex::new(contract.spawn().unwrap());
-    let deadline = Duration::from_mins(15);
+    let deadline = Duration::from_mins(30);
     let ended = eventually_within(deadline, "the suite ends", async || {
         contract.lock().unwrap().try_wait().unwrap()
     });

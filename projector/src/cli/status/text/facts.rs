@@ -7,7 +7,7 @@ use linkledger_core::timestamp;
 
 use crate::operations::{
     audit::RecordedCommand,
-    figures::{counted, duration, grouped},
+    number_format::{counted, duration, grouped},
     status::{
         StatusReport,
         clicks::ClickStatus,
@@ -183,10 +183,10 @@ fn last_errors(projections: &[ProjectionStatus]) -> Vec<String> {
     lines.collect()
 }
 
-/// Returns the lines about recorders and figures.
+/// Returns the lines about recorders and statistics.
 fn clicks(status: &ClickStatus) -> [String; 2] {
     let recorders = match status.recorders {
-        0 => "clicks: no recorder sends heartbeats: query-api is stopped, runs with --no-clicks, or cannot reach \
+        0 => "clicks: no recorder sends heartbeats: query-api is stopped, runs with --clicks off, or cannot reach \
               Postgres"
             .to_owned(),
         recorders => format!(
@@ -194,10 +194,10 @@ fn clicks(status: &ClickStatus) -> [String; 2] {
             counted(recorders.unsigned_abs(), "recorder")
         ),
     };
-    [recorders, clicks_counting(status)]
+    [recorders, clicks_aggregation(status)]
 }
 
-fn clicks_counting(it: &ClickStatus) -> String {
+fn clicks_aggregation(it: &ClickStatus) -> String {
     let ago = |seconds: Option<f64>| match seconds {
         Some(seconds) => format!("{} ago", duration(seconds)),
         None => "never".to_owned(),

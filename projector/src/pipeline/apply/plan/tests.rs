@@ -7,6 +7,7 @@ use linkledger_core::{
     envelope::{Metadata, RecordedEvent},
     event::Event,
     id::{AccountId, EventId},
+    projection::PerProjection,
     shard::Shard,
 };
 use linkledger_testing::{in_all, in_all_but};
@@ -36,6 +37,8 @@ fn recorded(position: Position, account_id: AccountId) -> RecordedEvent {
         amount: 1,
         balance_after: position,
         reason: "test".to_owned(),
+        reference: None,
+        description: None,
     };
     RecordedEvent {
         shard: shard(),

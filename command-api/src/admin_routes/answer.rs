@@ -1,0 +1,60 @@
+//! The answers that all admin commands share.
+
+use axum::{
+    http::{
+        HeaderName, HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION},
+    },
+    response::{IntoResponse, Response},
+};
+use linkledger_core::{
+    consistency::{self, ConsistencyToken},
+    id::AccountId,
+};
+use serde::Serialize;
+
+use super::AdminState;
+use crate::admin::error::Done;
+
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Returns the answer to a command. A replay has the same body as the first answer, except for secrets.
+pub(super) fn done<T: Serialize>(
+    state: &AdminState,
+    status: StatusCode,
+    account_id: AccountId,
+    done: &Done<T>,
+) -> Response {
+    let mut response = json(status, &done.value);
+    let headers = response.headers_mut();
+    if let Some(position) = done.position {
+        let token = ConsistencyToken {
+            epoch: state.log_epoch.get(),
+            account_id,
+            position,
+        };
+        let token = HeaderValue::from_str(&token.encode()).expect("tokens are ASCII");
+        headers.insert(HeaderName::from_static(consistency::HEADER), token);
+    }
+    if done.replayed {
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Returns an answer with a JSON body, which no cache keeps.
+pub(super) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    let body = serde_json::to_vec(value).expect("a view can be written");
+    let mut response = (status, body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Adds the path of the created account or key.
+pub(super) fn at(mut response: Response, path: &str) -> Response {
+    let path = HeaderValue::from_str(path).expect("ids are ASCII");
+    response.headers_mut().insert(LOCATION, path);
+    response
+}

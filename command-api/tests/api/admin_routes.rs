@@ -1,0 +1,14 @@
+//! The admin API that writes: real requests, a real Postgres.
+
+mod access;
+mod accounts;
+mod agreement;
+mod console_sessions;
+mod credits;
+mod faults;
+mod fixture;
+mod hostile_values;
+mod keys;
+mod links;
+mod order_of_checks;
+mod routes;

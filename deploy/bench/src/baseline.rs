@@ -1,3 +1,0 @@
-//! Throughput of Postgres alone with the same rows.
-
-pub mod creates;
