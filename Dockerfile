@@ -65,11 +65,13 @@ CMD ["serve"]
 
 FROM runtime AS projector
 LABEL org.opencontainers.image.title="linkledger projector" \
-      org.opencontainers.image.description="Keeps the read tables up to date with the event log"
+      org.opencontainers.image.description="Keeps the read tables up to date with the event log, and sends webhooks"
 COPY --from=build /out/projector /usr/local/bin/projector
 COPY --from=build /out/projector.cdx.json /usr/share/doc/linkledger/
-ENV PROJECTOR_INTERNAL_LISTEN=0.0.0.0:9102
-EXPOSE 9102
+# `webhooks`, the second process of the program, has a listener of its own.
+ENV PROJECTOR_INTERNAL_LISTEN=0.0.0.0:9102 \
+    WEBHOOKS_INTERNAL_LISTEN=0.0.0.0:9104
+EXPOSE 9102 9104
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
     CMD ["/usr/local/bin/projector", "health"]
 ENTRYPOINT ["/usr/local/bin/projector"]

@@ -16,6 +16,9 @@ DEADLINE_S = 30
 TAB_STOPS_MAX = 200
 # In slugs and names of lists, so that the checks can run again on the same data.
 RUN = uuid.uuid4().hex[:6]
+# Texts that nobody should believe: as markup, and because they turn around what stands beside them.
+MARKUP = "<img src=x onerror=window.pwned=1> \"><script>window.pwned=1</script>"
+RIGHT_TO_LEFT = "שלום \u202eexe.cod\u200f"
 VISITOR = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 SCRIPTS = """
 window.pageShift = 0;

@@ -19,6 +19,8 @@ NOT_RUN = {
     "cargo": ".ci/run, and the build of the programs on the PATH",
     "CORS_ALLOWED_ORIGINS": "the test stack_settings of deploy/local",
     "linkledger events --follow": "the tests client_events and client_walkthrough of deploy/local",
+    "linkledger webhooks test": ".ci/check_webhooks.py, with receivers",
+    "linkledger webhooks retry": "the test client_webhooks of deploy/local",
 }
 
 

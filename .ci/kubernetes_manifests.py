@@ -24,6 +24,8 @@ WITH_TOKEN = "Job admin-key"
 RIGHTS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
 # Images that run a program under another name than their own.
 PROGRAMS = {"operator": "command-api"}
+# Further processes of an image; their containers have their names. No autoscaler: one works, another one waits.
+OTHER_PROCESSES = {"projector": ["webhooks"]}
 
 
 def check_all(programs, check):
@@ -182,7 +184,7 @@ class Cluster:
         if name not in self.programs.images:
             self.check(False, f"{where}: no image {image}")
             return
-        service = PROGRAMS.get(name, name)
+        service = container["name"] if container["name"] in OTHER_PROCESSES.get(name, []) else PROGRAMS.get(name, name)
         self.check(tag == self.programs.version, f"{where}: {image}:{tag} is not the release of Cargo.toml")
         known = set().union(*self.programs.defaults.values())
         for name in environment:
@@ -294,7 +296,8 @@ class Cluster:
             self.check(len(self.pods(budget["spec"]["selector"])) == 1, f"{name_of(budget)}: selects no deployment")
         scalers = self.by_kind["HorizontalPodAutoscaler"]
         scaled = {it["spec"]["scaleTargetRef"]["name"] for it in scalers.values()}
-        self.check(scaled == set(self.programs.ports), f"autoscalers: of {scaled}")
+        unscaled = {process for processes in OTHER_PROCESSES.values() for process in processes}
+        self.check(scaled == self.programs.ports.keys() - unscaled, f"autoscalers: of {scaled}")
         for scaler in scalers.values():
             for metric in scaler["spec"]["metrics"]:
                 name = metric.get("pods", {}).get("metric", {}).get("name")

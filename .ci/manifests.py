@@ -16,7 +16,9 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 import kubernetes_manifests  # noqa: E402
 
-SERVICES = {"command-api": "serve", "projector": "run", "query-api": "serve"}
+SERVICES = {"command-api": "serve", "projector": "run", "query-api": "serve", "webhooks": "webhooks"}
+# Services whose program, and so whose image, has another name.
+PROGRAMS = {"webhooks": "projector"}
 # Further subcommands that the manifests run.
 COMMANDS = {*SERVICES.values(), "migrate", "topic", "--help"}
 COMPOSE = Path("deploy/compose.yaml")
@@ -29,6 +31,10 @@ faults = []
 def check(holds, fault):
     if not holds:
         faults.append(fault)
+
+
+def program_of(service):
+    return PROGRAMS.get(service, service)
 
 
 class Programs:
@@ -51,6 +57,11 @@ class Programs:
         self.admin_ports = ADMIN_PORTS
         stages = re.findall(r"^FROM \S+ AS (\S+)$", Path("Dockerfile").read_text(), re.M)
         self.images = set(stages) - {"build", "runtime"}
+
+    def ports_of_program(self, program):
+        """Returns the ports of all services of a program, which share its image."""
+        services = [service for service in SERVICES if program_of(service) == program]
+        return {name: port for service in services for name, port in self.ports[service].items()}
 
     def _ports(self, service):
         listens = {name: value for name, value in self.defaults[service].items() if name.endswith("_LISTEN") and value}
@@ -84,9 +95,9 @@ def targets_of_dockerfile(programs):
     """Checks the last part of each target of the Dockerfile: ports, program and health check."""
     text = re.sub(r"\\\n\s*", " ", Path("Dockerfile").read_text())
     targets = dict(re.findall(r"^FROM runtime AS (\S+)\n(.*?)(?=^FROM|\Z)", text, re.M | re.S))
-    check(set(targets) == set(SERVICES), f"Dockerfile: targets {sorted(targets)} are not the services")
+    check(set(targets) == set(map(program_of, SERVICES)), f"Dockerfile: targets {sorted(targets)} are not the programs")
     for service, lines in targets.items():
-        ports = programs.ports.get(service, {})
+        ports = programs.ports_of_program(service)
         expected = {f"{name}=0.0.0.0:{port}" for name, port in ports.items()}
         environment = set(re.findall(r"\w+_LISTEN=\S+", lines))
         check(environment == expected, f"Dockerfile, {service}: listens on {environment}, not on {expected}")
@@ -141,12 +152,13 @@ def check_compose_service(programs, name, service, services):
     if ours:
         check(ours[1] in SERVICES and ours[2] == programs.version, f"{where}: no image {image}")
         check(service["build"]["target"] == ours[1], f"{where}: the target is not {ours[1]}")
-        programs.check_environment(where, ours[1], environment)
-        programs.check_admin_listen(where, ours[1], environment.get("ADMIN_LISTEN"))
         command = service.get("command") or [SERVICES[ours[1]]]
         check(command[0] in COMMANDS, f"{where}: no subcommand {command[0]}")
-        if command[0] == SERVICES[ours[1]]:
-            programs.check_required(where, ours[1], environment)
+        process = name if program_of(name) == ours[1] else ours[1]
+        programs.check_environment(where, process, environment)
+        programs.check_admin_listen(where, process, environment.get("ADMIN_LISTEN"))
+        if command[0] == SERVICES[process]:
+            programs.check_required(where, process, environment)
         rightless = service.get("read_only") and service.get("cap_drop") == ["ALL"] and not service["user"].startswith("0")
         check(rightless, f"{where}: must be read-only, without capabilities, and not root")
     else:
@@ -205,7 +217,8 @@ def check_units(programs):
     for service, command in SERVICES.items():
         where = f"linkledger-{service}.service"
         unit = (folder / where).read_text()
-        check(f"ExecStart=/usr/bin/{service} {command}\n" in unit, f"{where}: does not start {service} {command}")
+        start = f"{program_of(service)} {command}"
+        check(f"ExecStart=/usr/bin/{start}\n" in unit, f"{where}: does not start {start}")
         own = dict(re.findall(r"^Environment=(\w+)=(.*)$", unit, re.M))
         admin = re.findall(r"^#Environment=ADMIN_LISTEN=127\.0\.0\.1:(\d+)$", unit, re.M)
         port = programs.admin_ports.get(service)

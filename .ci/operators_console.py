@@ -13,6 +13,7 @@ import tempfile
 from chromium import browser, complaints, emulate, save_screenshot
 from console_browser import Console, check
 from console_checks import SCHEMES, check_faults, check_no_markup, check_secrecy, look_at
+from console_webhooks import webhook_pages
 from fault_proxy import FaultProxy
 from operators_console_day import spend_a_day
 from operators_console_faults import inject_all
@@ -23,7 +24,8 @@ ADMIN_URL, ADMIN_KEY = os.environ["ADMIN_URL"], os.environ["ADMIN_KEY"]
 WIDTHS = (320, 400, 768, 1280)
 # Where each dialog is looked at.
 DIALOG_PLACES = ((320, "dark"), (1280, "light"))
-DIALOGS = ["Grant credits", "Set balance", "Suspend", "Change name or external id", "Issue a key"]
+DIALOGS = ["Grant credits", "Set balance", "Suspend", "Change account", "Issue a key"]
+WEBHOOK_DIALOGS = ["Change", "Rotate secret", "Replay", "Delete"]
 # Returns the texts that would turn around what stands beside them.
 TURNING = """
 const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
@@ -54,6 +56,7 @@ def pages(made):
         "events-of-account": (f"#/events?account={made.parked}", ["#events tbody tr"]),
         "found": (f"#/find?q={RUN}", ["#found tbody tr:nth-child(3)"]),
         "nothing-found": ("#/find?q=no-such-slug", ["#found .empty"]),
+        **webhook_pages(made.webhook),
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
     }
@@ -63,16 +66,24 @@ def look_at_dialogs(console, axe, made):
     for width, scheme in DIALOG_PLACES:
         emulate(console.driver, width, scheme)
         console.open(f"#/accounts/{made.customer.id}")
-        console.find("#ledger tbody button")
-        for label in [*DIALOGS, console.find("#ledger tbody button").get_attribute("aria-label")]:
-            button = next(it for it in console.visible("main button") if label in (it.text, it.get_attribute("aria-label")))
-            button.click()
-            console.find("dialog[open] h2")
-            check_faults(console, axe, f"the dialog {label} at {width} px, {scheme}")
-            name = label.split(" ent_")[0].lower().replace(" ", "-")
-            save_screenshot(console.driver, console.folder / f"dialog-{name}-{width}-{scheme}.png")
-            console.press(Keys.ESCAPE)
-            console.wait("the dialog closes", lambda: not console.visible("dialog[open]"))
+        undo = console.find("#ledger tbody button").get_attribute("aria-label")
+        for label in [*DIALOGS, undo]:
+            look_at_dialog(console, axe, label, width, scheme)
+        console.open(f"#/webhooks/{made.webhook}")
+        console.find("#deliveries tbody tr")
+        for label in WEBHOOK_DIALOGS:
+            look_at_dialog(console, axe, label, width, scheme)
+
+
+def look_at_dialog(console, axe, label, width, scheme):
+    button = next(it for it in console.visible("main button") if label in (it.text, it.get_attribute("aria-label")))
+    button.click()
+    console.find("dialog[open] h2")
+    check_faults(console, axe, f"the dialog {label} at {width} px, {scheme}")
+    name = label.split(" ent_")[0].lower().replace(" ", "-")
+    save_screenshot(console.driver, console.folder / f"dialog-{name}-{width}-{scheme}.png")
+    console.press(Keys.ESCAPE)
+    console.wait("the dialog closes", lambda: not console.visible("dialog[open]"))
 
 
 def sign_in(console, axe):
@@ -113,6 +124,8 @@ def show_hostile_texts(console, made):
         (f"#/links/{links[2]['id']}", events, [links[2]["destination_url"]]),
         (f"#/events?account={made.parked}", events, [RIGHT_TO_LEFT, "<i>red</i>"]),
         ("#/find?q=%3Cimg+src%3Dx+onerror%3Dwindow.pwned%3D1%3Enobody", "#found .empty", ["<img src=x onerror=window.pwned=1>nobody"]),
+        ("#/webhooks", "tr[data-id]", [MARKUP, RIGHT_TO_LEFT]),
+        (f"#/webhooks/{made.webhook}", "#deliveries tbody tr", [MARKUP, RIGHT_TO_LEFT]),
         ("#/nowhere/%3Cscript%3E", "h1", []),
     ):
         console.open(address)

@@ -1,5 +1,5 @@
 """A day of a support person by keyboard alone: open an account, find it, change its credits, state and keys, look into
-its owner's console, disable a link, pause a follower, read the log."""
+its owner's console, disable a link, pause a follower, read the log, use webhooks."""
 
 import os
 import urllib.error
@@ -7,6 +7,7 @@ import urllib.error
 from chromium import requested
 from console_browser import RUN, call_api, check, visit
 from console_checks import check_requests
+from console_webhooks import use_webhooks
 from operators_console_scene import admin, new_link
 from selenium.webdriver.common.keys import Keys
 
@@ -238,3 +239,4 @@ def spend_a_day(console, proxy, made):
     stop_updates(console)
     for scene in (read_log, page_through):
         scene(console, made)
+    use_webhooks(console, lambda: new_link(made.customer))

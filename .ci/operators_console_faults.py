@@ -4,11 +4,12 @@ twice."""
 import threading
 
 from console_browser import OVERLOADED, RUN, check, problem
+from console_webhooks import FAULTS, begin_webhook
 from operators_console_scene import admin, issue_admin_key, new_customer
 from selenium.webdriver.common.keys import Keys
 
 GRANTS = r"/grants$"
-SCOPES = ["admin:accounts", "admin:keys", "admin:credits", "admin:links", "admin:operations"]
+SCOPES = ["admin:accounts", "admin:keys", "admin:credits", "admin:links", "admin:operations", "admin:webhooks"]
 
 
 def open_account(console, path):
@@ -167,7 +168,7 @@ def refusals(console, proxy, made):
     console.press(Keys.ESCAPE)
     other = new_customer(f"Other {RUN}")
     open_account(console, other.path)
-    act(console, "Change name or external id", Keys.TAB, f"customers/{RUN}")
+    act(console, "Change account", Keys.TAB, f"customers/{RUN}")
     console.says("The external id is taken", "dialog[open] .problem")
 
 
@@ -179,6 +180,11 @@ def key_in_find(console, proxy, made):
         console.wait("the key stays in the field", lambda: console.find("#find").get_attribute("value") == "")
         check("ll" not in console.driver.current_url.split("#")[1], "the key is in the address")
     check(not any(console.key[:20] in path or made.customer.key in path for _, path, _ in proxy.requests), "the key was sent")
+
+
+def webhooks(console, proxy, made):
+    for scene in FAULTS:
+        scene(console, proxy, admin)
 
 
 def with_key(console, key):
@@ -199,7 +205,7 @@ def reader(console, proxy, made):
         ("Adjust balance", ["1", Keys.TAB, "not mine"], "admin:credits"),
         ("Set balance", ["1", Keys.TAB, "not mine"], "admin:credits"),
         ("Suspend", ["not mine"], "admin:accounts"),
-        ("Change name or external id", ["not mine"], "admin:accounts"),
+        ("Change account", ["not mine"], "admin:accounts"),
         ("Issue a key", ["not mine"], "admin:keys"),
         (console.find("#ledger tbody button").get_attribute("aria-label"), ["not mine"], "admin:credits"),
     ):
@@ -212,6 +218,11 @@ def reader(console, proxy, made):
     console.open(f"#/links/{made.link['id']}")
     act(console, "Disable link", "not mine")
     console.says("admin:links", "dialog[open] .problem")
+    begin_webhook(console, "https://example.com/hooks")
+    console.says("admin:webhooks", "dialog[open] .problem")
+    console.open(f"#/webhooks/{made.webhook}")
+    button(console, "Send a test").click()
+    console.says("admin:webhooks", "#outcome .problem")
     console.open("#/overview")
     with_key(console, console.key)
     console.find("#follower-clicks")
@@ -222,7 +233,7 @@ def writer(console, proxy, made):
     console.open("#/overview")
     with_key(console, issue_admin_key(*SCOPES))
     console.says("admin:read", ".problem")
-    for place in ("#/accounts", f"#/accounts/{made.customer.id}", f"#/links/{made.link['id']}", "#/events", f"#/find?q={RUN}"):
+    for place in ("#/accounts", f"#/accounts/{made.customer.id}", f"#/links/{made.link['id']}", "#/events", "#/webhooks", f"#/webhooks/{made.webhook}", f"#/find?q={RUN}"):
         console.open(place)
         console.says("admin:read", ".problem")
     with_key(console, console.key)
@@ -244,7 +255,7 @@ def no_key(console, proxy, made):
     console.find("tr[data-id]")
 
 
-SCENES = (ended_key, lost_answer, cut_answer, lost_secret, overload_in_dialog, short_overload, away, away_from_overview, unreadable_status, missing_script, slower_answer, refusals, key_in_find, reader, writer, no_key)
+SCENES = (ended_key, lost_answer, cut_answer, lost_secret, overload_in_dialog, short_overload, away, away_from_overview, unreadable_status, missing_script, slower_answer, refusals, key_in_find, webhooks, reader, writer, no_key)
 
 
 def inject_all(console, proxy, made):

@@ -8,7 +8,8 @@ import os
 import subprocess
 import time
 
-from console_browser import DEADLINE_S, RUN, call_api
+from console_browser import DEADLINE_S, MARKUP, RIGHT_TO_LEFT, RUN, call_api
+from console_webhooks import HEBREW, webhooks_to_look_at
 
 API_URL = os.environ["API_URL"]
 ADMIN_URL, ADMIN_KEY = os.environ["ADMIN_URL"], os.environ["ADMIN_KEY"]
@@ -17,9 +18,6 @@ PSQL = ["psql", os.environ["DATABASE_URL"], "-v", "ON_ERROR_STOP=1", "-qAt"]
 ACCOUNTS, GRANTS = 52, 21
 # First key of the lock of a running command (projector/src/operations/audit/table.rs).
 LOCK_CLASS = 0x6C6B6F70
-MARKUP = "<img src=x onerror=window.pwned=1> \"><script>window.pwned=1</script>"
-# The API refuses invisible characters; texts of an older release may have them. They turn what follows around.
-RIGHT_TO_LEFT = "שלום \u202eexe.cod\u200f"
 HOSTILE_URLS = [
     "https://example.com/?q=<script>window.pwned=1</script>",
     "https://example.com/?q=\"><img src=x onerror=window.pwned=1>",
@@ -49,6 +47,8 @@ class Scene:
     parked: str
     # Accounts whose names nobody should believe.
     hostile: list
+    # Webhook whose texts nobody should believe.
+    webhook: str = ""
 
 
 def psql(statement):
@@ -119,6 +119,7 @@ def hostile_accounts():
     admin("POST", f"{marked.path}/resume", {"reason": MARKUP})
     links = [new_link(marked, url, title=MARKUP, expires_at="2099-01-01T00:00:00Z", expired_url=url) for url in HOSTILE_URLS]
     admin("POST", f"/links/{links[0]['id']}/disable", {"reason": MARKUP})
+    # The API refuses invisible characters; texts of an older release may have them.
     turned = new_customer(f"turned {RUN}", external_id=f"turned/{RUN}")
     psql(f"""UPDATE event_store.accounts SET name = '{RIGHT_TO_LEFT} {RUN}' WHERE name = 'turned {RUN}';
              UPDATE event_store.api_keys SET name = '{RIGHT_TO_LEFT}' WHERE account_id =
@@ -180,7 +181,8 @@ def scene():
     made = Scene(crowd(), customer, eventful_link(customer), deleted_link(customer), suspended_account(), parked, hostile_accounts())
     operators_at_work(parked)
     try:
-        with running_command():
+        with running_command(), webhooks_to_look_at(admin, lambda: new_link(customer)) as made.webhook:
+            psql(f"UPDATE event_store.webhooks SET description = '{RIGHT_TO_LEFT}' WHERE all_accounts AND description = '{HEBREW}'")
             yield made
     finally:
         clean_up()

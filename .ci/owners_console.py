@@ -6,6 +6,7 @@ DOCS is the folder for the screenshots of docs/console.md, if they are to be mad
 """
 
 import base64
+import contextlib
 import datetime
 import os
 import pathlib
@@ -13,15 +14,16 @@ import sys
 import tempfile
 
 from chromium import browser, complaints, emulate
-from console_browser import Console, call_api, check
+from console_browser import MARKUP, RIGHT_TO_LEFT, Console, call_api, check
 from console_checks import SCHEMES, check_faults, check_no_markup, check_secrecy, look_at
+from console_webhooks import HEBREW, webhook_pages, webhooks_to_look_at
 from fault_proxy import PREFIX, FaultProxy
 from owners_console_day import spend_a_day
-from owners_console_faults import inject_all
+from owners_console_faults import caller, inject_all
 
 API_URL = os.environ["API_URL"]
 WIDTHS = (400, 768, 1280, 2560)
-FIRST_LOAD_BYTES_MAX = 31_500
+FIRST_LOAD_BYTES_MAX = 31_800
 HOSTILE = [
     "https://example.com/?q=<script>window.pwned=1</script>",
     "https://example.com/?q=\"><img src=x onerror=window.pwned=1>",
@@ -35,7 +37,7 @@ ROWS = "<img src=x onerror=window.pwned=1>\n\"><script>window.pwned=1</script>\n
 IMAGE_FORMAT = {"format": "webp", "quality": 55}
 
 
-def pages(disabled, link):
+def pages(disabled, link, webhook):
     """Returns by name: address, and the elements that the page is complete with."""
     clicks = [".chart svg", ".totals .until", ".top-list:last-child ol.top"]
     return {
@@ -45,6 +47,7 @@ def pages(disabled, link):
         "link": (f"#/links/{link}", [".facts", ".qr img[src^=blob]", ".history tbody tr", *clicks]),
         "disabled-link": (f"#/links/{disabled}", [".state", ".facts", *clicks]),
         "account": ("#/account", [".credits .totals > div:nth-child(4)", ".ledger tbody tr", *clicks]),
+        **webhook_pages(webhook),
         "no-page": ("#/nowhere", ["h1"]),
         "no-link": ("#/links/lnk_00000000000000000000000000", [".problem"]),
     }
@@ -66,12 +69,18 @@ def first_load(console, axe, proxy):
     return len(loaded), size
 
 
-def try_scripts(console, axe):
+def try_scripts(console, axe, webhook):
     """Shows hostile data on all pages."""
     links = [call_api(API_URL, console.key, "POST", "/v1/links", {"destination_url": url, "title": url[:200], "expires_at": "2099-01-01T00:00:00Z", "expired_url": url}) for url in HOSTILE]
     for place in ("#/links", *(f"#/links/{link['id']}" for link in links)):
         console.open(place)
         console.says("example.com", "main")
+    for place, complete, text in (("#/webhooks", "tr[data-id]", HEBREW), (f"#/webhooks/{webhook}", "#deliveries tbody tr", RIGHT_TO_LEFT)):
+        console.open(place)
+        console.find(complete)
+        shown = console.driver.execute_script("return document.querySelector('main').textContent")
+        check(MARKUP in shown and text in shown, f"{place} lacks hostile texts")
+        check_no_markup(console)
     console.open("#/create")
     console.find("#rows")
     console.driver.execute_script("document.querySelector('#rows').value = arguments[0]", ROWS)
@@ -116,14 +125,20 @@ def name_links(key):
     return newest[3]["id"], most_clicked
 
 
+def create_link(key):
+    call_api(API_URL, key, "POST", "/v1/links", {"destination_url": "https://example.com/webhooks"})
+
+
 def main(folder, axe_file, key_file, docs=None):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     key, axe = pathlib.Path(key_file).read_text().strip(), pathlib.Path(axe_file).read_text()
     proxy = FaultProxy(API_URL)
-    with tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
+    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as profile, browser(profile) as driver:
         console = Console(driver, f"{proxy.url}/console/", key, folder)
-        found = pages(*name_links(key))
+        named = []
+        webhook = stack.enter_context(webhooks_to_look_at(caller(API_URL, key), lambda: named.extend(name_links(key))))
+        found = pages(*named, webhook)
         files, size = first_load(console, axe, proxy)
         for name, page in found.items():
             look_at(console, axe, name, page, WIDTHS)
@@ -131,8 +146,8 @@ def main(folder, axe_file, key_file, docs=None):
             illustrate(console, pathlib.Path(docs), found)
         emulate(driver, 1280, "light")
         console.find("#sign-out").click()
-        spend_a_day(console)
-        try_scripts(console, axe)
+        spend_a_day(console, lambda: create_link(key))
+        try_scripts(console, axe, webhook)
         # From here on the browser rightly complains about failed requests.
         errors = [error for error in complaints(driver) if "status of 404" not in error]
         check(not errors, f"errors of the browser: {errors}")

@@ -1,6 +1,7 @@
-"""A day of an owner of links by keyboard alone: create, preview, find, change, read clicks, delete."""
+"""A day of an owner of links by keyboard alone: create, preview, find, change, read clicks, delete, use webhooks."""
 
 from console_browser import RUN, check
+from console_webhooks import use_webhooks
 from selenium.webdriver.common.keys import Keys
 
 ROWS = [*(f"https://example.com/keyboard/{n}" for n in range(8)), f"https://example.com/keyboard/8 {RUN}-day", "ftp://example.com/", f"https://example.com/keyboard/9 {RUN.upper()}-Day"]
@@ -143,9 +144,10 @@ def read_ledger(console):
     console.wait("older entries lose the focus", lambda: console.focused().tag_name == "tr")
 
 
-def spend_a_day(console):
+def spend_a_day(console, create_link):
     console.open()
     console.give_key()
     console.find("tr[data-id]")
     for scene in (create_one, create_many, find_and_change, read_clicks, disable_one, delete_one, change_selected, page_through, read_ledger):
         scene(console)
+    use_webhooks(console, create_link)

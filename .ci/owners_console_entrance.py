@@ -147,6 +147,8 @@ def reader(console, proxy, api_url):
     console.find("#rows").send_keys("https://example.com/1")
     console.find(".import form .primary").click()
     console.says(missing, ".import")
+    console.open("#/webhooks")
+    console.says("link:webhooks.read", ".problem")
     console.open("#/account")
     console.find(".credits .totals > div:nth-child(4)")
     console.open("#/links")

@@ -7,6 +7,7 @@ import owners_console_imports
 import owners_console_keys
 import owners_console_reads
 from console_browser import LINKS, OVERLOADED, RUN, call_api, check, problem
+from console_webhooks import FAULTS
 from selenium.webdriver.common.keys import Keys
 
 
@@ -186,6 +187,16 @@ def disabled_by_operator(console, proxy, api_url):
     check(not console.visible(".service button"), "the owner is offered what only the operator can do")
 
 
+def caller(api_url, key):
+    """Returns what sends a request to the public API past the browser."""
+    return lambda method, path, body=None: call_api(api_url, key, method, f"/v1{path}", body)
+
+
+def webhooks(console, proxy, api_url):
+    for scene in FAULTS:
+        scene(console, proxy, caller(api_url, console.key))
+
+
 def no_key(console, proxy, api_url):
     console.open("#/links")
     console.find("tr[data-id]")
@@ -201,7 +212,7 @@ def no_key(console, proxy, api_url):
 
 
 def inject_all(console, proxy, api_url):
-    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, lagging_conflict, older_token, disabled_by_operator, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, *owners_console_entrance.SCENES, no_key)
+    scenes = (ended_key, lost_answer, cut_answer, missing_script, old_tab, overload, rate_limit, unreachable, offline, no_credits, conflict, lagging_conflict, older_token, disabled_by_operator, webhooks, *owners_console_imports.SCENES, *owners_console_reads.SCENES, *owners_console_keys.SCENES, *owners_console_entrance.SCENES, no_key)
     for scene in scenes:
         scene(console, proxy, api_url)
         check(not any(fault.times for fault in proxy.faults), f"a fault of {scene.__name__} did not happen")

@@ -14,6 +14,7 @@ mod migrate;
 mod operator;
 pub mod relay;
 pub mod topic;
+pub mod webhook;
 
 use std::io::Write as _;
 

@@ -24,6 +24,13 @@ pub mod suspend_account;
 pub mod upsert_account;
 mod used_key;
 
+pub(crate) use self::{
+    admin_request::outcome,
+    answer::{add_token, at, json, replayable},
+    members::AFTER,
+    used_key::{is_used, is_used_by},
+};
+
 use std::sync::Arc;
 
 use axum::{
@@ -130,8 +137,14 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     )
 }
 
-/// Returns all routes, with the checks before their handlers and the form of their answers.
-pub fn router(state: AdminState, gate: &AdminGate, settings: AnswerSettings) -> Router {
+/// Returns all routes, with the checks before their handlers and the form of their answers. `webhooks` has those of
+/// operators' webhooks.
+pub fn router(
+    state: AdminState,
+    gate: &AdminGate,
+    webhooks: Router,
+    settings: AnswerSettings,
+) -> Router {
     use AdminScope::{Accounts, Credits, Keys, Links};
 
     let change_or_revoke_key = patch(change_key::change_key).delete(revoke_key::revoke_key);
@@ -200,6 +213,7 @@ pub fn router(state: AdminState, gate: &AdminGate, settings: AnswerSettings) -> 
             route_table::ADMIN_LINK_ENABLE,
             gate.guard(Links, post(disable_link::enable_link)),
         )
-        .with_state(state);
+        .with_state(state)
+        .merge(webhooks);
     with_problem_details(routes, settings)
 }

@@ -13,6 +13,7 @@ use linkledger_service::{
     internal_listener::AdminAllowedHosts,
     kafka_config::{ClicksConfig, KafkaConfig},
     telemetry::TelemetryConfig,
+    webhook_config::WebhookConfig,
 };
 
 /// Address of the event store.
@@ -116,6 +117,8 @@ pub struct CommandApiConfig {
     pub api_keys_cached_max: u32,
     #[command(flatten)]
     pub admin_allowed_hosts: AdminAllowedHosts,
+    #[command(flatten)]
+    pub webhooks: WebhookConfig,
 }
 
 impl CommandApiConfig {

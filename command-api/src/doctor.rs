@@ -11,7 +11,7 @@ use linkledger_service::{
 
 use crate::{
     ADMIN_CONNECTIONS_MAX, ENTRANCE_CONNECTIONS_MAX, READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX,
-    SEALER_CONNECTIONS_MAX,
+    SEALER_CONNECTIONS_MAX, WEBHOOK_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, RETENTION_DAYS, WantedTopics},
     command_queue::SESSIONS_PER_WRITER,
     config::CommandApiSettings,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 13] = [
+const RIGHTS: [Privilege; 15] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.log_meta", "UPDATE (link_price)"),
     ("event_store.accounts", "UPDATE"),
@@ -33,6 +33,8 @@ const RIGHTS: [Privilege; 13] = [
     ("event_store.api_keys", "UPDATE"),
     ("event_store.console_sessions", "DELETE"),
     ("event_store.log_segments", "INSERT"),
+    ("event_store.webhooks", "INSERT"),
+    ("event_store.webhook_deliveries", "INSERT"),
 ];
 /// Further rights that the admin API needs.
 const ADMIN_RIGHTS: [Privilege; 3] = [
@@ -74,7 +76,8 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX
-        + ENTRANCE_CONNECTIONS_MAX;
+        + ENTRANCE_CONNECTIONS_MAX
+        + WEBHOOK_CONNECTIONS_MAX;
     let mut rights = RIGHTS.to_vec();
     if settings.listen.admin_listen.is_some() {
         connections_max += ADMIN_CONNECTIONS_MAX;

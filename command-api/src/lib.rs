@@ -17,6 +17,7 @@ pub mod relay;
 pub mod renderer;
 pub mod routes;
 pub mod sealing;
+pub mod webhook_routes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,6 +45,7 @@ use linkledger_service::{
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use utoipa::openapi::OpenApi;
 
 use admin_routes::{AdminState, enter_console::ConsoleEntrance};
 use command_handler::CommandHandler;
@@ -54,6 +56,7 @@ use log_end::LogEpoch;
 use relay::{Relay, publisher::KafkaPublisher};
 use routes::WriteState;
 use sealing::Sealer;
+use webhook_routes::{WebhookSettings, WebhookWrites};
 
 /// Maximum number of sessions for looking up API keys.
 const READER_CONNECTIONS_MAX: u32 = 6;
@@ -66,6 +69,8 @@ const SEALER_CONNECTIONS_MAX: u32 = 2;
 
 /// Maximum number of sessions of the admin API, whose requests wait for each other and never for links.
 const ADMIN_CONNECTIONS_MAX: u32 = 4;
+/// Maximum number of sessions that write webhooks of owners. Those of one account wait for each other anyway.
+const WEBHOOK_CONNECTIONS_MAX: u32 = 4;
 /// Maximum number of sessions that exchange the codes of console sessions, which anybody may send.
 const ENTRANCE_CONNECTIONS_MAX: u32 = 2;
 
@@ -87,6 +92,16 @@ pub struct CommandApiListeners {
     pub admin: Option<TcpListener>,
     /// Socket of operators, probes and Prometheus.
     pub internal: TcpListener,
+}
+
+/// Returns the OpenAPI document of the operations of command-api on the public API.
+pub fn openapi() -> OpenApi {
+    routes::openapi().merge_from(webhook_routes::openapi_of_owners())
+}
+
+/// Returns the OpenAPI document of the operations of command-api on the admin API.
+pub fn admin_openapi() -> OpenApi {
+    admin_routes::openapi().merge_from(webhook_routes::openapi_of_operators())
 }
 
 /// Connects, checks that the migrations were run, and starts the writers, the relay, the sealer, and
@@ -137,23 +152,17 @@ async fn start_unboxed(
     }
 
     start_relay(&config, publisher, committed, tasks)?;
-
-    // A reader like the relay: the sealer reads, and writes single rows.
-    let sealer_pool =
-        linkledger_event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
-    tasks.spawn_housekeeping("sealer", move |shutdown| {
-        Sealer::new(sealer_pool.clone()).run(shutdown)
-    });
+    start_sealer(url, tasks)?;
 
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
     tasks.spawn_essential("end of the log", end);
 
-    let admin_state = admin_state(&config, &clock, &log_epoch)?;
+    let webhooks = webhook_writes(&config, &clock, &log_epoch)?;
+    let admin = admin_router(&config, readers.clone(), &webhooks)?;
     let entrance = ConsoleEntrance {
         pool: linkledger_event_store::pool(url, SessionKind::Writer, ENTRANCE_CONNECTIONS_MAX)?,
         clock: Arc::clone(&clock),
     };
-    let admin = admin_router(&config, readers.clone(), admin_state);
     let authenticator = Authenticator::new(readers, clock, config.api_keys_cached_max, tasks);
     authenticator.record_uses(tasks);
     let (class, scope) = (RequestClass::Write, Scope::LinksWrite);
@@ -173,7 +182,10 @@ async fn start_unboxed(
         hosts: ServedHosts::new(&config.base_url, &config.allowed_hosts),
         service: ServiceName::CommandApi,
     };
-    let routes = routes::router(state, gate, entrance.router(), settings);
+    let others = entrance
+        .router()
+        .merge(webhook_routes::of_owners(webhooks, &gate));
+    let routes = routes::router(state, gate, others, settings);
     let readiness = Readiness::default();
     readiness.set_ready();
     Ok(CommandApi {
@@ -201,24 +213,48 @@ fn start_relay(
     Ok(())
 }
 
-/// Returns the state of the admin API, with sessions of its own.
-fn admin_state(
+/// Starts the sealer.
+fn start_sealer(url: &str, tasks: &mut Tasks) -> sqlx::Result<()> {
+    // A reader like the relay: the sealer reads, and writes single rows.
+    let pool = linkledger_event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
+    tasks.spawn_housekeeping("sealer", move |shutdown| {
+        Sealer::new(pool.clone()).run(shutdown)
+    });
+    Ok(())
+}
+
+/// Returns the state of the routes of owners' webhooks, with sessions of their own.
+fn webhook_writes(
     config: &CommandApiConfig,
     clock: &Arc<dyn Clock>,
     log_epoch: &LogEpoch,
-) -> sqlx::Result<AdminState> {
+) -> anyhow::Result<WebhookWrites> {
     let url = config.database.log_url();
-    Ok(AdminState {
-        pool: linkledger_event_store::pool(url, SessionKind::Writer, ADMIN_CONNECTIONS_MAX)?,
-        clock: Arc::clone(clock),
-        log_epoch: log_epoch.clone(),
-        base_url: config.base_url.as_str().into(),
-    })
+    let pool = linkledger_event_store::pool(url, SessionKind::Writer, WEBHOOK_CONNECTIONS_MAX)?;
+    let settings = WebhookSettings {
+        master_keys: config.webhooks.master_keys()?,
+        url_rules: config.webhooks.url_rules(),
+    };
+    let (clock, log_epoch) = (Arc::clone(clock), log_epoch.clone());
+    Ok(WebhookWrites::new(pool, clock, log_epoch, settings))
 }
 
-/// Returns the routes of the admin API. Keys are looked up by `readers`: commands that wait for a locked account must
-/// not keep anybody from revoking a key.
-fn admin_router(config: &CommandApiConfig, readers: PgPool, state: AdminState) -> Router {
+/// Returns the routes of the admin API, with sessions of their own. Keys are looked up by `readers`: commands that wait
+/// for a locked account must not keep anybody from revoking a key.
+fn admin_router(
+    config: &CommandApiConfig,
+    readers: PgPool,
+    webhooks: &WebhookWrites,
+) -> sqlx::Result<Router> {
+    let url = config.database.log_url();
+    let pool = linkledger_event_store::pool(url, SessionKind::Writer, ADMIN_CONNECTIONS_MAX)?;
+    let webhooks = webhooks.on(pool.clone());
+    let state = AdminState {
+        pool,
+        clock: Arc::clone(&webhooks.clock),
+        log_epoch: webhooks.log_epoch.clone(),
+        base_url: config.base_url.as_str().into(),
+    };
     let gate = AdminGate::new(readers, Arc::clone(&state.clock), RequestClass::Write);
     let settings = AnswerSettings {
         base_url: config.base_url.as_str().into(),
@@ -226,7 +262,8 @@ fn admin_router(config: &CommandApiConfig, readers: PgPool, state: AdminState) -
         hosts: ServedHosts::internal(config.admin_allowed_hosts.clone()),
         service: ServiceName::AdminApi,
     };
-    admin_routes::router(state, &gate, settings)
+    let webhooks = webhook_routes::of_operators(webhooks, &gate);
+    Ok(admin_routes::router(state, &gate, webhooks, settings))
 }
 
 /// Returns the rules for destinations. A link to a name under which this installation answers could loop.

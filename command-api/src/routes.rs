@@ -97,12 +97,12 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     )
 }
 
-/// Returns all routes, with the checks before their handlers and the form of their answers. `console` has those that
-/// need no key.
+/// Returns all routes, with the checks before their handlers and the form of their answers. `others` has those of
+/// other folders.
 pub fn router(
     state: WriteState,
     gate: RouteGate,
-    console: Router,
+    others: Router,
     settings: AnswerSettings,
 ) -> Router {
     let mut batch_gate = gate.clone();
@@ -116,6 +116,6 @@ pub fn router(
         .route(route_table::LINK_BATCH, batch_gate.guard(batch))
         .route(route_table::LINK, write_gate.guard(link))
         .with_state(state)
-        .merge(console);
+        .merge(others);
     with_problem_details(routes, settings)
 }

@@ -1,7 +1,7 @@
-//! The account aggregate: its name, its id in the seller's system, and its status
+//! The account aggregate: its name, its id in the seller's system, the thresholds of its balance, and its status
 //! (`docs/admin-api.md`).
 //!
-//! Credits and API keys have aggregates of their own in the account's stream.
+//! Credits, API keys and webhooks have aggregates of their own in the account's stream.
 
 mod event;
 mod state;
@@ -16,13 +16,16 @@ pub use event::{
 };
 pub use state::{Account, AccountChangeRequest, AccountStatus};
 
-/// Maximal length of the name of an account or an API key, and of texts of operators such as reasons, in characters.
-pub const TEXT_LENGTH_MAX: usize = 200;
 /// Maximal length of the external id of an account, in characters.
 pub const EXTERNAL_ID_LENGTH_MAX: usize = 128;
 /// Regular expression of external ids of accounts: all but `.` and `..`.
 pub const EXTERNAL_ID_PATTERN: &str =
     "^([.]{0,2}[A-Za-z0-9_:/@-][A-Za-z0-9._:/@-]*|[.]{3}[A-Za-z0-9._:/@-]*)$";
+
+/// External id of the account that owns the operators' webhooks; no other account can have it.
+pub const OPERATORS_EXTERNAL_ID: &str = "operators";
+/// Name of that account, until somebody changes it.
+pub const OPERATORS_NAME: &str = "Operators";
 
 crate::named_enum! {
     /// State of an account, by its name in answers and in the database.

@@ -26,6 +26,10 @@ crate::named_enum! {
         ClicksRead = "link:clicks.read",
         /// Permission to read all events of the account.
         EventsRead = "link:events.read",
+        /// Permission to read webhooks and their deliveries.
+        WebhooksRead = "link:webhooks.read",
+        /// Permission to create, change, test and delete webhooks, and to send messages again.
+        WebhooksWrite = "link:webhooks.write",
     }
 }
 
@@ -44,6 +48,8 @@ crate::named_enum! {
         Links = "admin:links",
         /// Permission to pause and resume followers of the log.
         Operations = "admin:operations",
+        /// Permission to create, change and delete webhooks that receive the events of all accounts.
+        Webhooks = "admin:webhooks",
     }
 }
 

@@ -3,9 +3,11 @@
 
 pub mod command;
 pub mod event;
+mod low_balance;
 
 pub use command::{BALANCE_MAX, CreditsError, GrantRequest, InsufficientCredits};
 pub use event::*;
+pub use low_balance::{InvalidLowBalanceAt, LOW_BALANCE_MAX, LowBalanceAt};
 
 /// Highest price of a link: that of a whole batch is still a number of credits.
 pub const LINK_PRICE_MAX: i64 = 1_000_000_000_000;
@@ -19,6 +21,8 @@ pub struct Credits {
     pub balance: i64,
     /// Number of events in the account's stream, including events that do not concern credits.
     pub version: i64,
+    /// Thresholds of the account, which charges record when they cross them.
+    pub low_balance_at: LowBalanceAt,
 }
 
 impl Credits {
@@ -28,6 +32,7 @@ impl Credits {
         Self {
             balance: event.balance_after(),
             version: self.version + 1,
+            ..self
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! The stored payload is also the `data` of the record on Kafka (`docs/events.md`).
 
+mod message;
 mod owner_view;
 
+pub use self::message::message_data;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -19,6 +21,10 @@ use crate::{
         LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetailsChanged, LinkDisabled,
         LinkEnabled, LinkEvent,
     },
+    webhook::{
+        WebhookChanged, WebhookCreated, WebhookDeleted, WebhookDisabled, WebhookEvent,
+        WebhookSecretRotated,
+    },
 };
 
 /// A fact in the past tense. Events are stored forever and never changed.
@@ -30,6 +36,8 @@ pub enum Event {
     Account(AccountEvent),
     /// An event of an account's stream about one of its API keys.
     ApiKey(ApiKeyEvent),
+    /// An event of an account's stream about one of its webhooks.
+    Webhook(WebhookEvent),
     /// An event of an account's stream about its credits.
     Credits(CreditsEvent),
 }
@@ -186,6 +194,11 @@ catalogue! {
     ApiKey(ApiKeyEvent::Changed(ApiKeyChanged)) = "ApiKeyChanged", 1;
     ApiKey(ApiKeyEvent::Rotated(ApiKeyRotated)) = "ApiKeyRotated", 1;
     ApiKey(ApiKeyEvent::Revoked(ApiKeyRevoked)) = "ApiKeyRevoked", 1;
+    Webhook(WebhookEvent::Created(WebhookCreated)) = "WebhookCreated", 1;
+    Webhook(WebhookEvent::Changed(WebhookChanged)) = "WebhookChanged", 1;
+    Webhook(WebhookEvent::SecretRotated(WebhookSecretRotated)) = "WebhookSecretRotated", 1;
+    Webhook(WebhookEvent::Disabled(WebhookDisabled)) = "WebhookDisabled", 1;
+    Webhook(WebhookEvent::Deleted(WebhookDeleted)) = "WebhookDeleted", 1;
     Credits(CreditsEvent::Granted(CreditsGranted)) = "CreditsGranted", 1;
     Credits(CreditsEvent::Adjusted(CreditsAdjusted)) = "CreditsAdjusted", 1;
     Credits(CreditsEvent::Charged(CreditsCharged)) = "CreditsCharged", 1;
@@ -198,7 +211,7 @@ impl Event {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Link(event) => Subject::Link(event.link_id()),
-            Self::Account(_) | Self::ApiKey(_) | Self::Credits(_) => {
+            Self::Account(_) | Self::ApiKey(_) | Self::Webhook(_) | Self::Credits(_) => {
                 Subject::Account(self.account_id())
             }
         }

@@ -4,6 +4,9 @@ use std::fmt::{self, Write as _};
 
 use crate::listed;
 
+/// Maximal length of the name of an account or an API key, and of texts of operators such as reasons, in characters.
+pub const TEXT_LENGTH_MAX: usize = 200;
+
 /// Name of a code, and advice for people.
 type FieldCodeRow = (&'static str, &'static str);
 
@@ -45,7 +48,7 @@ listed! {
         /// The host is a host of this service.
         UrlSelfReference = ("url_self_reference", "A short link can't point to this service itself."),
         /// The URL is too long after serialisation.
-        UrlTooLong = ("url_too_long", "An address has at most 8,192 bytes after encoding."),
+        UrlTooLong = ("url_too_long", "An address has at most 8,192 bytes after encoding, that of a webhook 2,048."),
         /// The slug has a character outside `[A-Za-z0-9._-]`, or one of `.`, `_` and `-` at its start or end.
         SlugInvalidCharacter = ("slug_invalid_character", "Use A-Z, a-z, 0-9, '.', '_' and '-'; begin and end with a letter or a digit."),
         /// The slug is empty.
@@ -81,7 +84,7 @@ listed! {
         /// The reference is empty, longer than 128 characters or not printable ASCII.
         ReferenceInvalid = ("reference_invalid", "A reference has 1 to 128 printable ASCII characters, and no spaces at its ends."),
         /// The scope is unknown.
-        ScopeInvalid = ("scope_invalid", "The scopes are link:links.write, link:links.read, link:credits.read, link:clicks.read and link:events.read."),
+        ScopeInvalid = ("scope_invalid", "The scopes are link:links.write, link:links.read, link:credits.read, link:clicks.read, link:events.read, link:webhooks.read and link:webhooks.write."),
         /// The key would have no scope.
         ScopesEmpty = ("scopes_empty", "A key has at least one scope."),
         /// The number is no number of credits that a grant or an adjustment can have.
@@ -100,6 +103,26 @@ listed! {
         SecretTaken = ("secret_taken", "A key with this secret was issued before; make a new secret."),
         /// The value is not the id of an entry.
         EntryIdInvalid = ("entry_id_invalid", "Give the id of an entry: ent_ and 26 characters of 0-9 and a-z."),
+        /// The external id belongs to the account of the operators.
+        ExternalIdReserved = ("external_id_reserved", "The external id operators belongs to the account that owns the operators' webhooks; choose another one."),
+        /// The type is no type of messages that a webhook can have.
+        MessageTypeInvalid = ("message_type_invalid", "Give types of messages: link.created, .updated, .disabled, .enabled or .deleted, credits.granted, .adjusted, .refunded, .revoked or .low, account.suspended or .resumed; for operators also account.created, account.changed and webhook.disabled. Without types a webhook receives all messages."),
+        /// The overlap is no number of hours up to a week.
+        OverlapHoursInvalid = ("overlap_hours_invalid", "Give a whole number of hours from 0 to 168."),
+        /// The value is not an instant.
+        InstantInvalid = ("instant_invalid", "Give an instant such as 2026-11-20T09:00:00Z."),
+        /// A replay has no start, or two.
+        ReplayStartInvalid = ("replay_start_invalid", "Send exactly one of from, an instant, and after, the id of an event."),
+        /// The end of a replay is not after its start.
+        ReplayEndInvalid = ("replay_end_invalid", "The instant must be after from."),
+        /// The value is not the id of an event.
+        EventIdInvalid = ("event_id_invalid", "Give the id of an event: evt_ and 26 characters of 0-9 and a-z."),
+        /// The webhook receives no messages about the event.
+        EventUnknown = ("event_unknown", "There is no such event; check the id."),
+        /// The number is no threshold of a balance.
+        ThresholdInvalid = ("threshold_invalid", "Give a whole number of credits from 1 to 9007199254740991."),
+        /// The account would have more than 5 thresholds.
+        TooManyThresholds = ("too_many_thresholds", "An account has at most 5 thresholds."),
     }
 }
 
@@ -236,10 +259,12 @@ pub fn most_useful(mut errors: Vec<FieldError>, count_max: usize) -> Vec<FieldEr
 fn type_at(pointer: &str) -> &'static str {
     let mut names = pointer.rsplit('/');
     match (names.next(), names.next()) {
-        (Some("tags" | "scopes"), _) => "an array of strings",
+        (Some("tags" | "scopes" | "types"), _) => "an array of strings",
+        (Some("low_balance_at"), _) => "an array of whole numbers",
         (Some("items"), _) => "an array of objects",
-        (Some("disabled" | "stop_redirects"), _) => "true or false",
-        (Some("amount" | "balance" | "overlap_seconds"), _) => "a whole number",
+        (Some("disabled" | "stop_redirects" | "enabled" | "in_order"), _) => "true or false",
+        (Some("amount" | "balance" | "overlap_seconds" | "overlap_hours"), _)
+        | (_, Some("low_balance_at")) => "a whole number",
         (_, Some("items")) => "an object",
         (_, _) => "a string",
     }

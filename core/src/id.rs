@@ -153,6 +153,12 @@ typed_id!(
 typed_id!(
     /// Id of an entry of an account's ledger; has the UUID of the entry's event.
     EntryId, "ent");
+typed_id!(
+    /// Id of a webhook: an address that receives messages about events.
+    WebhookId, "whe");
+typed_id!(
+    /// Id of a delivery: a message that a webhook received, or that waits for it.
+    DeliveryId, "dlv");
 
 #[cfg(test)]
 mod tests {

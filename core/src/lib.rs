@@ -11,6 +11,8 @@
 //! - **account**: a customer. An account owns links, credits and API keys ([`id::AccountId`]).
 //! - **API key**: secret of an account for the public API ([`api_key::ApiKey`]). **admin key**: secret of an
 //!   operator for the admin API ([`api_key::AdminKey`]).
+//! - **webhook**: an address that receives messages about events; a *delivery* is one message to it
+//!   ([`webhook::Webhook`]).
 //! - **console session**: lets the owner of an account into the console once, by a code that is exchanged for an API
 //!   key ([`console_code::ConsoleCode`]).
 //! - **command**: a request to change something. A command may be rejected and is never stored
@@ -19,8 +21,8 @@
 //!   ([`event::Event`]).
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
 //!   events) and *applies* (derives its state from events). The aggregates are [`link::ExistingLink`],
-//!   [`account::Account`], [`api_key::KeyState`] and [`credits::Credits`]; the last three share the stream of
-//!   their account.
+//!   [`account::Account`], [`api_key::KeyState`], [`webhook::Webhook`] and [`credits::Credits`]; the last four
+//!   share the stream of their account.
 //! - **state of a link**: all that a link is after one of its events. A creation carries the state by
 //!   its payload, every other event in its metadata ([`link::LinkState`]).
 //! - **envelope**: an event with its metadata: [`envelope::NewEvent`] before the append,
@@ -51,6 +53,12 @@
 //!   another one records of recorders ([`cloud_event::RecordKey`]).
 //! - **offset**: number of a record within a Kafka partition. Only used for Kafka.
 //! - **feed**: the events of one account in the order of the log, which its owner reads over HTTP.
+//! - **webhook**: address of an owner, or of an operator, that receives messages ([`webhook::Webhook`]).
+//! - **message**: signed request about one event ([`webhook::MessageType`]). **receiver**: the server that answers.
+//! - **cursor of a webhook**: place in the log. Wanted events before it are delivered, or kept as deliveries.
+//! - **delivery**: a message with a schedule of its own, since it was refused or is a test; or a record of one that was
+//!   accepted.
+//! - **dispatcher**: the process that sends messages. An *ill* receiver fails all; the dispatcher sends probes to it.
 //! - **projection**: code that applies events to a read model ([`projection::Projection`]).
 //! - **read model**: tables that a service queries, derived from the log.
 //! - **follower**: a projection, which has a checkpoint in each shard and takes the events after it from the topic, and
@@ -117,3 +125,4 @@ pub mod schemas;
 pub mod segment;
 pub mod shard;
 pub mod timestamp;
+pub mod webhook;

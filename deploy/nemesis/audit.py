@@ -30,8 +30,9 @@ HEADS = "SELECT json_build_object('shard', shard, 'head', head) FROM event_store
 
 
 class Audit:
-    def __init__(self, world, operator, consumer):
+    def __init__(self, world, operator, consumer, subscribers):
         self.world, self.operator, self.consumer, self.stack = world, operator, consumer, world.stack
+        self.subscribers = subscribers
         # Time of day at the beginning of the clock that the histories have.
         self.facts = {
             "wall_s": time.time() - time.monotonic(),
@@ -60,6 +61,8 @@ class Audit:
         eventually("all events are published", self.is_published, QUIET_DEADLINE_S)
         eventually("all events are applied", self.is_applied, QUIET_DEADLINE_S)
         self.facts["quiet_after_s"] = time.monotonic() - ended
+        self.facts["webhooks"] = self.subscribers.settle()
+        self.facts["settled_after_s"] = time.monotonic() - ended
         self.facts["log"] = [json.loads(line) for line in self.stack.sql(LOG)]
         self.facts["accounts"] = [json.loads(line) for line in self.stack.sql(ACCOUNTS)]
         self.facts["heads"] = [json.loads(line) for line in self.stack.sql(HEADS)]

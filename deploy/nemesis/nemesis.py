@@ -20,17 +20,27 @@ from clients.creators import Batcher, Creator
 from clients.listers import Lister
 from clients.operators import Operator
 from clients.readers import Reader, Regular, Visitor
+from clients.subscribers import FeedReader, Receiver
 from clients.world import World
 from disk import can_mount
 from faults import FAILOVERS, KINDS, OF_ONE_POSTGRES, OF_DISKS, Faults
 from history import History
 from stack import JVM_OPTIONS, REPOSITORY, Service
+from subscriber_audit import SubscriberAudit
 from topology import DISK_BYTES, DISKS, Topology
 from upgrade import Upgrade
 
 FAULT_THREADS = 3
 # Credits of the accounts; the third one runs out of credits again and again.
 ACCOUNTS = {"first": 1_000_000, "second": 1_000_000, "poor": 20, "suspended": 100_000}
+# Accounts whose feeds are read, with the types of events, and webhooks with the accounts that own them; one is of operators.
+FEEDS = [("first", ()), ("poor", ()), ("suspended", ()), ("second", ("LinkCreated", "LinkDeleted", "CreditsCharged"))]
+WEBHOOKS = [
+    ("first", {"in_order": False}), ("first", {"in_order": True}),
+    ("poor", {"types": ["link.created", "link.updated", "link.deleted", "credits.granted"], "in_order": True}),
+    ("suspended", {"types": ["link.created", "account.suspended", "account.resumed"], "in_order": False}),
+    (None, {"in_order": False}),
+]
 EVENTS_TOPIC = "linkledger.events.v1"
 THREAD_END_S = 400
 # Part of the run after which an upgrade begins.
@@ -78,6 +88,16 @@ class Consumer(Service):
             self.process = subprocess.Popen(self.command, stdout=output, stderr=log)
 
 
+def make_subscribers(world, seed, ids):
+    """Returns the readers of feeds and the receivers of webhooks."""
+    readers = [FeedReader(world, f"feedreader-{number}", seed, ids[account], types)
+               for number, (account, types) in enumerate(FEEDS, 1)]
+    admin_key = world.stack.operate("admin-key", "issue", "--name", "nemesis", "--scope", "admin:read,admin:webhooks")["secret"]
+    receivers = [Receiver(world, f"receiver-{number}", seed, ports, wanted, ids.get(account), admin_key)
+                 for number, ((account, wanted), ports) in enumerate(zip(WEBHOOKS, world.stack.receiver_ports, strict=True), 1)]
+    return readers, receivers
+
+
 def run(stack, history, chosen):
     """Runs clients and faults, heals everything, and looks at the result. Returns the audit."""
     consumer = Consumer(stack)
@@ -91,7 +111,8 @@ def run(stack, history, chosen):
     operators = [Operator(world, f"operator-{number}", chosen.seed, ids["suspended"], number == 2) for number in (1, 2)]
     kinds = [(Creator, 2), (Batcher, 1), (Changer, 3), (Reader, 2), (Visitor, 2), (Regular, 1), (Lister, 1)]
     clients = [kind(world, f"{kind.__name__.lower()}-{number}", chosen.seed) for kind, count in kinds for number in range(count)]
-    clients += operators
+    readers, receivers = make_subscribers(world, chosen.seed, ids)
+    clients += [*operators, *readers, *receivers]
     busy = {}
     names = [f"nemesis-{number}" for number in range(FAULT_THREADS)] if chosen.kinds else []
     faults = [Faults(stack, history, name, chosen.seed, chosen.kinds, busy) for name in names]
@@ -118,7 +139,7 @@ def run(stack, history, chosen):
         if fault.failure or fault.is_alive():
             raise SystemExit(f"{fault.name} does not end: {fault.failure!r}")
     print(f"   faults end after {chosen.minutes} minutes, {history.number} operations", flush=True)
-    audit = Audit(world, operators[0], consumer)
+    audit = Audit(world, operators[0], consumer, SubscriberAudit(stack, readers, receivers))
     audit.wait_until_ready()
     time.sleep(5)
     world.is_ending.set()

@@ -1,18 +1,28 @@
 """Evidence of a small run without a fault, for the tests of the judge."""
 
+import collections
 import copy
 import json
 import uuid
 
 from judge.evidence import Evidence, text_id
+from judge.subscriber_rules import MESSAGE_TYPES
 
-ACCOUNT, FIRST, SECOND = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
+ACCOUNT, FIRST, SECOND, OTHER, OPERATORS = (str(uuid.UUID(int=number)) for number in (1, 2, 3, 10, 11))
 A, L1, L2, KEY = text_id("acc", ACCOUNT), text_id("lnk", FIRST), text_id("lnk", SECOND), text_id("key", FIRST)
+# Another account, in shard 1, and the webhooks of that account and of operators, whose own account is in shard 2.
+B, OF_B, OF_OPERATORS = text_id("acc", OTHER), text_id("whe", FIRST), text_id("whe", SECOND)
+AT_REST = {"enabled": True, "ill": False, "waiting": 0, "failed": 0, "behind": 0}
 
 
-def row(position, kind, stream, version, payload, key=None):
-    return {"shard": 0, "position": position, "stream": stream, "version": version, "account": ACCOUNT, "key": key,
-            "event": str(uuid.UUID(int=100 + position)), "type": kind, "payload": json.dumps(payload)}
+def row(position, kind, stream, version, payload, key=None, shard=0, account=ACCOUNT):
+    return {"shard": shard, "position": position, "stream": stream, "version": version, "account": account, "key": key,
+            "event": str(uuid.UUID(int=100 + position + 1000 * shard)), "type": kind, "payload": json.dumps(payload)}
+
+
+def own_row(shard, account, position, kind, payload):
+    """Returns a row of an account that has no links."""
+    return row(position, kind, account, position, payload, shard=shard, account=account)
 
 
 def address(name):
@@ -40,7 +50,8 @@ PROBLEM = {"Content-Type": "application/problem+json"}
 
 class Run:
     """Two links: the first is created, repeated, changed and read, expires, and is disabled and enabled by its owner and
-    an operator; the second is created and deleted, and frees its external id for the first."""
+    an operator; the second is created and deleted, and frees its external id for the first. Two readers follow the feed of
+    the account, a webhook in order the credits of another account, and a webhook of operators follows everything."""
 
     def __init__(self):
         self.log = [
@@ -57,6 +68,15 @@ class Run:
             row(11, "LinkDisabled", FIRST, 6, {"by": "operator", "disabled_by": "operator", "reason": "nemesis-2"}),
             row(12, "LinkEnabled", FIRST, 7, {"by": "operator", "disabled_by": "owner", "reason": "nemesis-3"}),
             row(13, "LinkEnabled", FIRST, 8, {"by": "owner", "reason": "by the owner"}),
+        ]
+        self.log += [
+            own_row(1, OTHER, 1, "AccountCreated", {"name": "B"}),
+            own_row(1, OTHER, 2, "WebhookCreated", {"webhook_id": OF_B, "url": "http://127.0.0.1:1/b", "types": [], "in_order": True}),
+            own_row(1, OTHER, 3, "CreditsGranted", {"amount": 5, "balance_after": 5, "reason": "nemesis-4", "reference": "r-1"}),
+            own_row(1, OTHER, 4, "CreditsAdjusted", {"amount": -1, "balance_after": 4, "reason": "nemesis-5"}),
+            own_row(2, OPERATORS, 1, "AccountCreated", {"name": "Operators"}),
+            own_row(2, OPERATORS, 2, "WebhookCreated", {"webhook_id": OF_OPERATORS, "url": "http://127.0.0.1:1/o", "in_order": False,
+                                                        "all_accounts": True}),
         ]
         self.operations, self.clock = [], 0
         self.operate("grant", account=A, amount=10, reason="nemesis-1")
@@ -85,6 +105,10 @@ class Run:
         self.deleted = self.add("delete", 204, link=L2, account=A, if_match=None)
         self.gone = self.add("redirect", 410, link=L2, headers=PROBLEM, body={"code": "short_link_gone"}, process=7)
         self.expire_and_disable()
+        self.operate("grant", account=B, amount=5, reason="nemesis-4")
+        self.operate("adjust", account=B, amount=-1, reason="nemesis-5")
+        self.read_feeds()
+        self.receive_messages()
         self.operate("last-verify")
         self.operate("last-verify")
         self.last = self.get(L1, 8, "c", is_last=True, details=OVER)
@@ -111,6 +135,52 @@ class Run:
                              body={"code": "link_disabled_by_operator"})
         self.operate("enable", link=L1, reason="nemesis-3", out='{"changed": true}')
         self.enabled = self.patch(L1, 8, {"disabled": False}, "c", OVER)
+
+    def read_feeds(self):
+        events = [Evidence.event(it) for it in self.log if it["account"] == ACCOUNT]
+        items = [{"id": it["id"], "type": it["type"], "sequence": it["position"], "data": {
+            name: value for name, value in it["payload"].items() if name not in ("reason", "reference")}} for it in events]
+        self.pages = [self.page("feedreader-1", [], part) for part in (items[:7], items[7:], [])]
+        self.deletions = self.page("feedreader-2", ["LinkDeleted"], [it for it in items if it["type"] == "LinkDeleted"])
+
+    def page(self, reader, types, items):
+        return self.add("feed", 200, client=reader, account=A, types=types, body={"items": items, "has_more": False})
+
+    def receive_messages(self):
+        """The message about the adjustment is refused once; the receiver of operators fails once, and is asked for a test."""
+        for when, heads in (("before", (0, 0, 0)), ("after", (0, 2, 2))):
+            heads = [{"shard": shard, "head": head} for shard, head in enumerate(heads)]
+            self.add("webhook-heads", None, client="receiver-2", when=when, heads=heads)
+        sent = {"url": "http://127.0.0.1:1/b", "in_order": True}
+        self.webhook = self.add("webhook", 201, client="receiver-1", account=B, sent=sent, body={"id": OF_B})
+        sent = {"url": "http://127.0.0.1:1/o", "in_order": False}
+        self.add("webhook", 201, client="receiver-2", account=None, sent=sent, body={"id": OF_OPERATORS})
+        grant, adjustment = (Evidence.event(it) for it in self.log[15:17])
+        self.granted = self.message("receiver-1", 1, 200, grant["id"], "credits.granted",
+                                    {"amount": 5, "balance_after": 5, "sequence": 3})
+        self.adjusted = [self.message("receiver-1", 2 + nth, answer, adjustment["id"], "credits.adjusted",
+                                      {"amount": -1, "balance_after": 4, "sequence": 4}) for nth, answer in enumerate((400, 204))]
+        self.of_operators = {}
+        events = {(it["shard"], it["position"]): it for it in map(Evidence.event, self.log)}
+        for (shard, position), event in events.items():
+            data = {**event["payload"], "sequence": position}
+            if event["type"] == "LinkCreated":
+                data["charge"] = {**events[shard, position + 1]["payload"], "sequence": position + 1}
+            if kind := MESSAGE_TYPES.get(event["type"]):
+                for answer in (500, 200) if event["type"] == "LinkDeleted" else (200,):
+                    message = self.message("receiver-2", len(self.of_operators) + 1, answer, event["id"], kind, data)
+                    self.of_operators[shard, position] = message
+        self.test = self.add("webhook-test", 202, client="receiver-2", account=None, body={"state": "waiting"})
+        self.message("receiver-2", 99, 200, "evt_test", "webhook.test", {})
+        self.states = [self.add("webhook-state", 200, client=f"receiver-{number}", account=account, body={
+            "enabled": True, "health": {"state": "healthy"}, "waiting": 0, "failed": 0}) for number, account in ((1, B), (2, None))]
+
+    def message(self, receiver, arrival, answer, message, kind, data):
+        body = json.dumps({"type": kind, "timestamp": "1970-01-01T00:00:01.000Z", "data": data})
+        operation = self.add("message", None, client=receiver, arrival=arrival, answer=answer, message=message,
+                             timestamp=str(self.clock + 9), is_signed=True)
+        operation["body"] = body
+        return operation
 
     def add(self, op, status, headers=None, body=None, client="test", **facts):
         self.clock += 10
@@ -152,12 +222,16 @@ class Run:
 
     def facts(self):
         log = copy.deepcopy(self.log)
-        return {"log": log, "heads": [{"shard": 0, "head": len(log)}], "ready_after_s": 1, "quiet_after_s": 1,
-                "accounts": [{"account": ACCOUNT, "balance": 8, "status": "active"}]}
+        heads = collections.Counter(it["shard"] for it in log)
+        return {"log": log, "heads": [{"shard": shard, "head": head} for shard, head in heads.items()],
+                "ready_after_s": 1, "quiet_after_s": 1, "webhooks": {OF_B: dict(AT_REST), OF_OPERATORS: dict(AT_REST)},
+                "accounts": [{"account": account, "balance": balance, "status": "active"}
+                             for account, balance in ((ACCOUNT, 8), (OTHER, 4), (OPERATORS, 0))]}
 
     def stream(self):
         events = [Evidence.event(it) for it in self.log]
-        return [{"partition": 0, "offset": it["position"], "key": it["account"], "value": it["raw"], "headers": {
+        return [{"partition": it["shard"], "offset": it["position"], "key": it["account"], "value": it["raw"], "headers": {
             "ce_id": it["id"], "ce_subject": it["subject"], "ce_type": f"linkledger.{it['type']}.v1",
             "ce_sequence": f"{it['position']:020}", "ce_streamversion": str(it["version"]),
-            **({"ce_linkstate": json.dumps(STATES[it["position"]])} if it["position"] in STATES else {})}} for it in events]
+            **({"ce_linkstate": json.dumps(STATES[it["position"]])} if not it["shard"] and it["position"] in STATES else {})}}
+            for it in events]

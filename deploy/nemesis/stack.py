@@ -28,7 +28,8 @@ STOP_DEADLINE_S = 60
 REQUEST_TIMEOUT_S = 30
 # RestartSec of the units.
 RESTART_S = 2
-KEY_SCOPES = "link:links.write,link:links.read,link:credits.read,link:clicks.read"
+KEY_SCOPES = ("link:links.write,link:links.read,link:credits.read,link:clicks.read,link:events.read,"
+              "link:webhooks.read,link:webhooks.write")
 
 # Ports of this run. Linux takes ports of outgoing connections from 32768 on, and the servers of tests take theirs from 20000 on:
 # a server that starts again finds its port free. A run needs fewer than a hundred; runs side by side rarely begin at the same one.
@@ -99,15 +100,16 @@ class Service:
 
 
 class LinkledgerService(Service):
-    """One of the three services, with ports of its own that stay the same after a restart."""
+    """A process of the services, with ports of its own that stay the same after a restart."""
 
-    def __init__(self, stack, number, program, command, listeners):
+    def __init__(self, stack, number, program, command, listeners, kind=None):
+        self.program = program
         self.internal_port = free_port()
         self.ports = {listener: free_port() for listener in listeners}
         command = [stack.program(program), command, "--internal-listen", f"127.0.0.1:{self.internal_port}"]
         for listener, port in self.ports.items():
             command += [f"--{listener}-listen", f"127.0.0.1:{port}"]
-        name = f"{program}-{number}"
+        name = f"{kind or program}-{number}"
         # The environment names ports of other services: the stack sets it once all of them have theirs.
         super().__init__(stack, name, command, None)
 
@@ -129,6 +131,13 @@ class CommandApi(LinkledgerService):
 class Projector(LinkledgerService):
     def __init__(self, stack, number):
         super().__init__(stack, number, "projector", "run", [])
+
+
+class Dispatcher(LinkledgerService):
+    """Sends messages to webhooks."""
+
+    def __init__(self, stack, number):
+        super().__init__(stack, number, "projector", "webhooks", [], "webhooks")
 
 
 class QueryApi(LinkledgerService):
@@ -289,7 +298,7 @@ class Kafka:
 class Stack:
     """Postgres, Apache Kafka and the services; one account with an API key."""
 
-    def __init__(self, programs, postgres_programs, command_apis=1, projectors=1, settings=None):
+    def __init__(self, programs, postgres_programs, command_apis=1, projectors=1, dispatchers=0, settings=None):
         self.programs = pathlib.Path(programs).resolve()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="linkledger-stack."))
         self.folder.chmod(0o755)
@@ -308,7 +317,8 @@ class Stack:
         self.environment["SHORT_BASE_URL"] = f"http://127.0.0.1:{self.queries[0].short_port}"
         self.commands = [CommandApi(self, number + 1) for number in range(command_apis)]
         self.projectors = [Projector(self, number + 1) for number in range(projectors)]
-        self.of_linkledger = [*self.commands, *self.projectors, *self.queries]
+        self.dispatchers = [Dispatcher(self, number + 1) for number in range(dispatchers)]
+        self.of_linkledger = [*self.commands, *self.projectors, *self.dispatchers, *self.queries]
         self.services = [*self.kafka.brokers, *self.of_linkledger]
         for service in self.of_linkledger:
             service.environment = self.environment_of(service.name)

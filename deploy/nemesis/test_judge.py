@@ -12,7 +12,8 @@ import uuid
 import judge
 from judge import minima
 from judge.evidence import Evidence, panics, records, text_id
-from sound_run import ACCOUNT, L1, L2, PROBLEM, SECOND, Run, address
+from clients.subscribers import is_signed
+from sound_run import A, ACCOUNT, B, L1, L2, OF_B, PROBLEM, SECOND, Run, address
 
 
 def edit(operation, **changes):
@@ -38,6 +39,36 @@ def copy_event(run, position, **changes):
 def swap_ends(run):
     """The change to c was answered before the change to b was asked for."""
     run.change_c["start"], run.change_c["end"] = run.first["end"] + 1, run.change_b["start"] - 1
+
+
+def edit_message(message, **changes):
+    """Changes members of the data of a message, as it came."""
+    body = json.loads(message["body"])
+    message["body"] = json.dumps({**body, "data": {**body["data"], **changes}})
+
+
+def edit_page(page, number, **changes):
+    """Changes members of an item of a page of a feed."""
+    items = json.loads(page["body"])["items"]
+    items[number].update(changes)
+    edit(page, items=items)
+
+
+def swap_messages(run):
+    """The message about the adjustment came first before that about the grant."""
+    run.granted["arrival"], run.adjusted[0]["arrival"] = run.adjusted[0]["arrival"], run.granted["arrival"]
+
+
+def forge_fact(run, **changes):
+    """Changes what the database tells of the other account's webhook at the end."""
+    facts = run.facts
+
+    def forged():
+        found = facts()
+        found["webhooks"][OF_B].update(changes)
+        return found
+
+    run.facts = forged
 
 
 # Each fault with the rule that must notice it: (rule, name, change of the run).
@@ -146,6 +177,57 @@ FAULTS = [
         run.last_list, items=[{"id": L1, "destination_url": address("c")}])),
     ("answers_are_of_the_contract", "a change refused for a slug", lambda run: edit(run.held, code="slug_taken")),
     ("clicks_are_counted", "a click of an expired link", lambda run: edit(run.clicks, totals={"clicks": 4, "bots": 0})),
+    ("feeds_equal_the_log", "an event missing in a feed", lambda run: edit(run.pages[0], items=json.loads(run.pages[0]["body"])["items"][1:])),
+    ("feeds_equal_the_log", "a page of a feed twice", lambda run: run.pages[2].update(body=run.pages[1]["body"])),
+    ("feeds_equal_the_log", "two pages of a feed in the wrong order", lambda run: (
+        run.pages[0].update(body=run.pages[1]["body"]), run.pages[1].update(body=run.pages[0]["body"]))),
+    ("feeds_equal_the_log", "the last events missing in a feed", lambda run: edit(run.pages[1], items=[])),
+    ("feeds_equal_the_log", "an event with words of operators", lambda run: edit_page(
+        run.pages[0], 0, data={"amount": 10, "balance_after": 10, "reason": "nemesis-1"})),
+    ("feeds_equal_the_log", "an event with another number", lambda run: edit_page(run.pages[0], 3, sequence=5)),
+    ("feeds_equal_the_log", "an event of another type", lambda run: run.deletions.update(types=["LinkCreated"])),
+    ("feeds_equal_the_log", "the feed of another account", lambda run: [page.update(account=B) for page in run.pages]),
+    ("webhooks_are_in_the_log", "a lost webhook", lambda run: edit(run.webhook, id="whe_lost")),
+    ("webhooks_are_in_the_log", "a webhook to another address", lambda run: run.webhook["sent"].update(url="http://127.0.0.1:2/b")),
+    ("webhooks_are_in_the_log", "a key with two webhooks", lambda run: run.operations.append(
+        {**run.webhook, "body": json.dumps({"id": "whe_2"})})),
+    ("webhooks_are_in_the_log", "a webhook that was never created", lambda run: run.webhook.update(status=503)),
+    ("webhooks_are_in_the_log", "a webhook of all accounts", lambda run: edit_event(run, 15, all_accounts=True)),
+    ("webhooks_receive_each_event", "a message that never came", lambda run: run.operations.remove(run.granted)),
+    ("webhooks_receive_each_event", "a refused message that never came again", lambda run: run.operations.remove(run.adjusted[1])),
+    ("webhooks_receive_each_event", "a message that nobody accepted", lambda run: run.granted.update(answer=None)),
+    ("webhooks_receive_each_event", "an account that operators hear nothing of",
+     lambda run: run.operations.remove(run.of_operators[1, 3])),
+    ("webhooks_receive_each_event", "a last event that operators hear nothing of",
+     lambda run: run.operations.remove(run.of_operators[0, 13])),
+    ("messages_belong_to_their_webhook", "a message about another account", lambda run: run.operations.append(
+        {**run.of_operators[0, 1], "client": "receiver-1", "arrival": 9})),
+    ("messages_belong_to_their_webhook", "a message about an event before the webhook", lambda run: edit_event(
+        run, 15, webhook_id="whe_lost") or edit_event(run, 17, webhook_id=OF_B) or run.log[16].update(type="WebhookCreated")),
+    ("messages_belong_to_their_webhook", "a message of an unwanted type",
+     lambda run: run.webhook["sent"].update(types=["credits.adjusted"])),
+    ("messages_belong_to_their_webhook", "a message about nothing", lambda run: run.granted.update(message="evt_none")),
+    ("messages_belong_to_their_webhook", "a message for operators", lambda run: run.operations.append(
+        {**run.of_operators[2, 1], "client": "receiver-1", "arrival": 9})),
+    ("messages_belong_to_their_webhook", "a test that nobody asked for", lambda run: run.operations.remove(run.test)),
+    ("messages_equal_their_events", "a message with words of operators", lambda run: edit_message(run.granted, reason="nemesis-4")),
+    ("messages_equal_their_events", "a message with another number", lambda run: edit_message(run.granted, sequence=4)),
+    ("messages_equal_their_events", "a message with another value", lambda run: edit_message(run.of_operators[0, 4], destination_url="x")),
+    ("messages_equal_their_events", "a created link with another charge",
+     lambda run: edit_message(run.of_operators[0, 2], charge={"amount": 2})),
+    ("messages_equal_their_events", "a message with another type", lambda run: run.granted.update(
+        body=run.granted["body"].replace("credits.granted", "credits.adjusted"))),
+    ("messages_equal_their_events", "a repeat with other bytes", lambda run: run.adjusted[1].update(body=run.adjusted[1]["body"] + " ")),
+    ("messages_equal_their_events", "a body that is no message", lambda run: run.granted.update(body="[]")),
+    ("ordered_webhooks_keep_the_order", "two first messages in the wrong order", swap_messages),
+    ("messages_are_signed", "a signature of another secret", lambda run: run.granted.update(is_signed=False)),
+    ("messages_are_signed", "a signature of yesterday", lambda run: run.granted.update(timestamp="1")),
+    ("messages_are_signed", "a signature without a time", lambda run: run.granted.update(timestamp="")),
+    ("webhooks_end_healthy", "a message that still waits", lambda run: edit(run.states[0], waiting=1)),
+    ("webhooks_end_healthy", "an ill receiver", lambda run: edit(run.states[1], health={"state": "ill"})),
+    ("webhooks_end_healthy", "a webhook that nobody could read", lambda run: run.operations.remove(run.states[0])),
+    ("webhooks_end_healthy", "a cursor that stands still", lambda run: forge_fact(run, behind=1)),
+    ("webhooks_end_healthy", "a webhook that the service has disabled", lambda run: forge_fact(run, enabled=False)),
     ("operators_checks_are_clean", "a finding of verify", lambda run: run.operations[-6].update(exit=1)),
 ]
 # Last looks that are repeated, with their rules.
@@ -194,6 +276,29 @@ class Judge(unittest.TestCase):
         proved = {rule for rule, *_ in FAULTS} | {"stream_equals_the_log", "services_recover", "no_task_panics"}
         self.assertEqual({rule.__name__ for rule in judge.RULES}, proved)
 
+    def test_repeats_at_a_webhook_in_order_are_no_finding(self):
+        run = Run()
+        run.operations.append({**run.granted, "arrival": 9})
+        self.assertEqual(self.judge(run), {})
+
+    def test_webhook_of_operators_begins_between_two_looks_at_the_heads(self):
+        run = Run()
+        after = next(it for it in run.operations if it.get("when") == "after")
+        after["heads"][0]["head"] = 1
+        self.assertEqual(self.judge(run), {})
+        run.operations.remove(run.of_operators[0, 1])
+        self.assertEqual(self.judge(run), {})
+        run.operations.remove(run.of_operators[0, 2])
+        self.assertEqual([*self.judge(run)], ["webhooks_receive_each_event"])
+
+    def test_signature_has_the_time_of_a_clock_that_jumps(self):
+        for target, is_broken in (("webhooks-1", False), ("query-api-1", True)):
+            run = Run()
+            run.granted["timestamp"] = str(run.granted["start"] + 7200)
+            run.operations.append({"op": "fault", "kind": "clock", "client": "faults", "target": target, "jump_s": 7200,
+                                   "start": run.granted["start"] - 5, "end": run.granted["start"]})
+            self.assertEqual("messages_are_signed" in self.judge(run), is_broken, target)
+
     def test_redirects_may_be_stale_during_a_fault_for_as_long_as_permitted(self):
         for staleness_s, has_fault, is_broken in ((0.5, True, True), (60, False, True), (60, True, False)):
             run = Run()
@@ -237,6 +342,15 @@ class Judge(unittest.TestCase):
         run.operations[at:at + 1] = [{**answered, "status": 503, "body": "{}"}] + [
             {**answered, "service": service} for service in services_that_answer]
         return judge.findings(Evidence(run.operations, run.facts(), run.stream()))
+
+    def test_signature_is_that_of_the_specification(self):
+        secret, message = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330")
+        signature, body = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", b'{"test": 2432232314}'
+        self.assertTrue(is_signed(secret, *message, signature, body))
+        self.assertTrue(is_signed(secret, *message, f"v1,other {signature}", body))
+        self.assertFalse(is_signed(secret, *message, signature, body + b" "))
+        self.assertFalse(is_signed(secret, message[0], "1614265331", signature, body))
+        self.assertFalse(is_signed(secret, *message, "", body))
 
     def test_log_of_the_consumer_inside_of_a_record_is_skipped(self):
         log = "2026-11-26T21:20:03,230 WARN [Consumer clientId=console-consumer] Connection to node 2 failed.\n"

@@ -1,9 +1,12 @@
-"""Two of each service behind nginx, and a proxy before Postgres and before each broker for each of them."""
+"""Two of each service behind nginx; a proxy before Postgres and before each broker for each of them, and one before each
+receiver of webhooks."""
 
+import base64
 import glob
 import json
 import os
 import pathlib
+import secrets
 import subprocess
 import sys
 import threading
@@ -15,6 +18,8 @@ from stack import Kafka, Service, Stack, eventually, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 BROKERS = (1, 2)
+# Receivers of webhooks, of the test itself.
+RECEIVERS = 5
 DISK_BYTES, DISKS = 1 << 30, 3
 # Shifts the wall clock of a process by the seconds in a file; the monotonic clock stays right.
 CLOCK_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
@@ -88,15 +93,22 @@ class ProxiedKafka(Kafka):
 
 
 class Topology(Stack):
-    """Two of each service behind proxies."""
+    """Two of each service behind proxies, with the admin API and webhooks."""
 
     def __init__(self, programs, postgres_programs, has_standbys=False, broken=None, has_disks=False):
         self.proxies, self.has_standbys, self.broken = Proxies(), has_standbys, broken or {}
         self.has_disks = has_disks
         # Redirects from memory continue during a failover.
         self.redirect_staleness_s = 60 if has_standbys else 0.5
+        # Those that use Kafka.
         self.service_names = [f"{kind}-{number}" for kind in ("command-api", "projector", "query-api") for number in (1, 2)]
-        super().__init__(programs, postgres_programs, command_apis=2, projectors=2)
+        self.admin_ports = {}
+        super().__init__(programs, postgres_programs, command_apis=2, projectors=2, dispatchers=2)
+        for service in (*self.commands, *self.queries):
+            service.admin_port = self.admin_ports[service.name]
+        # Of each receiver the port where it listens, and the port that its webhook names.
+        ports = [free_port() for _ in range(RECEIVERS)]
+        self.receiver_ports = [(port, self.proxies.add(f"webhooks/receiver-{number}", port)) for number, port in enumerate(ports, 1)]
         self.disks, self.slowness = {}, {}
         with_disks = {broker.name: broker for broker in self.kafka.brokers}
         if not has_standbys:
@@ -119,7 +131,7 @@ class Topology(Stack):
         return {
             **self.environment,
             "DATABASE_URL": self.postgres.url(port),
-            "KAFKA_BROKERS": self.kafka.addresses_for(name),
+            **self.settings_of(name),
             "INSTANCE_ID": name,
             **({"REDIRECT_STALENESS_MAX_MS": f"{self.redirect_staleness_s * 1000}"} if self.has_standbys else {}),
             "LD_PRELOAD": glob.glob(CLOCK_LIBRARIES)[0],
@@ -130,6 +142,18 @@ class Topology(Stack):
             # Only programs with faults-on-purpose.patch read this variable.
             "FAULT_ON_PURPOSE": self.broken.get(name, ""),
         }
+
+    def settings_of(self, name):
+        """Returns the settings that not all services have."""
+        kind, found = name.rsplit("-", 1)[0], {}
+        if name in self.service_names:
+            found["KAFKA_BROKERS"] = self.kafka.addresses_for(name)
+        if kind in ("command-api", "query-api"):
+            self.admin_ports[name] = free_port()
+            found["ADMIN_LISTEN"] = f"127.0.0.1:{self.admin_ports[name]}"
+        if kind in ("command-api", "webhooks"):
+            found |= {"WEBHOOK_KEYS_FILE": str(self.folder / "webhook-keys"), "WEBHOOK_ALLOW_NETS": "127.0.0.0/8"}
+        return found
 
     def clock(self, name):
         return self.folder / f"{name}.clock"
@@ -148,6 +172,7 @@ class Topology(Stack):
     def start(self):
         if self.has_disks:
             self.make_disks()
+        (self.folder / "webhook-keys").write_text(f"nemesis:{base64.b64encode(secrets.token_bytes(32)).decode()}\n")
         self.proxies.start()
         super().start()
 

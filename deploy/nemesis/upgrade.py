@@ -14,7 +14,7 @@ PAUSE_S = 2
 
 
 class Upgrade(threading.Thread):
-    """Migrates, and replaces projectors, query-apis and command-apis. Before the last old process is gone, a link with details
+    """Migrates, and replaces projectors, dispatchers, query-apis and command-apis. Before the last old process is gone, a link with details
     is written by a new command-api, and read from each query-api."""
 
     def __init__(self, world, programs, busy, begin_s, seed, account, key):
@@ -29,7 +29,7 @@ class Upgrade(threading.Thread):
             time.sleep(self.begin_s)
             self.stack.programs = self.programs
             eventually("the migrations are done", self.migrate)
-            *earlier, last = [*self.stack.projectors, *self.stack.queries, *self.stack.commands]
+            *earlier, last = [*self.stack.projectors, *self.stack.dispatchers, *self.stack.queries, *self.stack.commands]
             for service in earlier:
                 self.replace(service)
                 time.sleep(PAUSE_S)
@@ -49,7 +49,7 @@ class Upgrade(threading.Thread):
         with self.busy.setdefault(service.name, threading.Lock()):
             operation = {"op": "fault", "client": self.name, "kind": "upgrade", "target": service.name, "start": time.monotonic()}
             service.stop()
-            service.command[0] = self.stack.program(service.name.rsplit("-", 1)[0])
+            service.command[0] = self.stack.program(service.program)
             Service.start(service)
             operation["further_starts"] = self.stack.wait_until_ready(service)
             self.world.history.add({**operation, "end": time.monotonic()})

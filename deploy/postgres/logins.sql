@@ -12,6 +12,7 @@
 \set relay `cat linkledger_relay`
 \set projector `cat linkledger_projector`
 \set query_api `cat linkledger_query_api`
+\set webhooks `cat linkledger_webhooks`
 \set operator `cat linkledger_operator`
 
 BEGIN;
@@ -28,6 +29,7 @@ SELECT * FROM (VALUES
     ('linkledger_relay', :'relay'),
     ('linkledger_projector', :'projector'),
     ('linkledger_query_api', :'query_api'),
+    ('linkledger_webhooks', :'webhooks'),
     ('linkledger_operator', :'operator')
 ) AS u (name, password);
 DO $$

@@ -21,7 +21,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('linkledger roles'));
     FOREACH role IN ARRAY ARRAY['linkledger_owner', 'linkledger_command_api', 'linkledger_relay',
                                 'linkledger_projector', 'linkledger_query_api',
-                                'linkledger_operator'] LOOP
+                                'linkledger_webhooks', 'linkledger_operator'] LOOP
         CONTINUE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = role);
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', role);
@@ -51,22 +51,22 @@ BEGIN
 
     -- Removes rights that an earlier release granted and this release does not need.
     REVOKE ALL ON SCHEMA event_store FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL TABLES IN SCHEMA event_store FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL FUNCTIONS IN SCHEMA event_store FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
 
     GRANT USAGE ON SCHEMA event_store TO linkledger_command_api, linkledger_relay,
-        linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
 
     -- All services: position of the migrations, and heads of the log.
     GRANT SELECT ON event_store._sqlx_migrations TO
-        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     GRANT SELECT ON event_store.log_shards TO linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     GRANT SELECT (singleton, log_id, epoch, link_price) ON event_store.log_meta TO linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     -- Who publishes records, and who verifies them.
     GRANT SELECT (record_key) ON event_store.log_meta TO linkledger_relay, linkledger_projector;
     GRANT SELECT (click_record_key) ON event_store.log_meta
@@ -83,7 +83,8 @@ BEGIN
     GRANT UPDATE (balance, version) ON event_store.accounts TO linkledger_command_api;
     -- Its admin API writes accounts and API keys with their events. It may not issue admin keys, or replace a secret.
     GRANT INSERT ON event_store.accounts, event_store.api_keys TO linkledger_command_api;
-    GRANT UPDATE (name, external_id, status, redirects_stopped) ON event_store.accounts TO linkledger_command_api;
+    GRANT UPDATE (name, external_id, low_balance_at, status, redirects_stopped) ON event_store.accounts
+        TO linkledger_command_api;
     GRANT UPDATE (name, scopes, expires_at, revoked_at) ON event_store.api_keys TO linkledger_command_api;
     GRANT SELECT (key_id, sha256, scopes, expires_at, revoked_at) ON event_store.admin_keys
         TO linkledger_command_api, linkledger_projector, linkledger_query_api;
@@ -93,6 +94,16 @@ BEGIN
     -- Whoever writes or searches names of accounts calls the function of their index.
     GRANT EXECUTE ON FUNCTION event_store.trigrams(text) TO linkledger_command_api, linkledger_query_api,
         linkledger_operator;
+    -- Webhooks, their tests, replays and retries. A deletion takes cursors and deliveries with it.
+    GRANT SELECT, INSERT, DELETE ON event_store.webhooks TO linkledger_command_api;
+    GRANT UPDATE (url, types, description, enabled, disabled_reason, in_order, secret_key_id, secret_generation,
+                  previous_key_id, previous_generation, previous_valid_until, updated_at)
+        ON event_store.webhooks TO linkledger_command_api;
+    GRANT SELECT, INSERT ON event_store.webhook_cursors, event_store.webhook_health, event_store.webhook_deliveries
+        TO linkledger_command_api;
+    GRANT UPDATE (ill_since, probes, next_probe_at, failing_since) ON event_store.webhook_health
+        TO linkledger_command_api;
+    GRANT UPDATE (state, next_attempt_at) ON event_store.webhook_deliveries TO linkledger_command_api;
     -- command-api releases reservations that no link takes.
     GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
     -- External ids: a deletion frees them.
@@ -122,17 +133,37 @@ BEGIN
     GRANT SELECT ON event_store.api_keys TO linkledger_query_api;
     GRANT UPDATE (last_used_at) ON event_store.api_keys TO linkledger_query_api;
     -- Its admin API shows accounts.
-    GRANT SELECT (account_id, name, external_id, balance, version, status, redirects_stopped, created_at)
+    GRANT SELECT (account_id, name, external_id, low_balance_at, balance, version, status, redirects_stopped, created_at)
         ON event_store.accounts TO linkledger_query_api;
     -- It finds links by their external ids, too.
     GRANT SELECT ON event_store.external_ids TO linkledger_query_api;
+    -- Webhooks and their deliveries.
+    GRANT SELECT ON event_store.webhooks, event_store.webhook_cursors, event_store.webhook_health,
+        event_store.webhook_deliveries TO linkledger_query_api;
+
+    -- The dispatcher of webhooks reads the log and moves cursors. It appends one type of event, which disables a
+    -- webhook, and so moves the counters of the log and of the account. It may change no address and no secret.
+    GRANT SELECT, INSERT ON event_store.events TO linkledger_webhooks;
+    GRANT UPDATE (head) ON event_store.log_shards TO linkledger_webhooks;
+    GRANT SELECT, UPDATE (balance, version) ON event_store.accounts TO linkledger_webhooks;
+    GRANT SELECT, UPDATE (enabled, disabled_reason, updated_at) ON event_store.webhooks TO linkledger_webhooks;
+    -- It deletes the cursor of a finished replay.
+    GRANT SELECT, UPDATE (position, version), DELETE ON event_store.webhook_cursors TO linkledger_webhooks;
+    GRANT SELECT, UPDATE (ill_since, probes, next_probe_at, failing_since, blocked_since, last_success_at,
+                          last_attempt_at, last_status, last_error)
+        ON event_store.webhook_health TO linkledger_webhooks;
+    -- It deletes all but the last ones that were delivered, or failed.
+    GRANT SELECT, INSERT, DELETE ON event_store.webhook_deliveries TO linkledger_webhooks;
+    GRANT UPDATE (state, attempts, next_attempt_at, last_attempt_at, last_status, last_error, response)
+        ON event_store.webhook_deliveries TO linkledger_webhooks;
+    GRANT SELECT, UPDATE (owner, expires_at) ON event_store.webhook_dispatcher TO linkledger_webhooks;
 
     -- Operators' commands on accounts, API keys, credits, links and the relay.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_operator;
     GRANT UPDATE (head) ON event_store.log_shards TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.accounts, event_store.api_keys TO linkledger_operator;
-    GRANT UPDATE (balance, version, name, external_id, status, redirects_stopped) ON event_store.accounts
-        TO linkledger_operator;
+    GRANT UPDATE (balance, version, name, external_id, low_balance_at, status, redirects_stopped)
+        ON event_store.accounts TO linkledger_operator;
     GRANT SELECT (slug_key, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
     GRANT SELECT ON event_store.log_segments, event_store.external_ids TO linkledger_operator;
     -- A new epoch after a restore, and the record of the epoch.
@@ -144,6 +175,9 @@ BEGIN
     GRANT UPDATE (revoked_at, revoked_by) ON event_store.admin_keys TO linkledger_operator;
     GRANT SELECT, UPDATE ON event_store.relay_cursors TO linkledger_operator;
     GRANT SELECT, DELETE ON event_store.relay_producers TO linkledger_operator;
+    -- The check of the log reads webhooks, and an operator what became of messages.
+    GRANT SELECT ON event_store.webhooks, event_store.webhook_cursors, event_store.webhook_health,
+        event_store.webhook_deliveries, event_store.webhook_dispatcher TO linkledger_operator;
 END
 $$;
 
@@ -156,11 +190,11 @@ BEGIN
 
     -- Removes rights that an earlier release granted and this release does not need.
     REVOKE ALL ON SCHEMA read_model FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL TABLES IN SCHEMA read_model FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL FUNCTIONS IN SCHEMA read_model FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
 
     GRANT USAGE ON SCHEMA read_model TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
@@ -258,11 +292,11 @@ BEGIN
 
     -- Removes rights that an earlier release granted and this release does not need.
     REVOKE ALL ON SCHEMA clicks FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL TABLES IN SCHEMA clicks FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
     REVOKE ALL ON ALL FUNCTIONS IN SCHEMA clicks FROM PUBLIC, linkledger_command_api,
-        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_operator;
+        linkledger_relay, linkledger_projector, linkledger_query_api, linkledger_webhooks, linkledger_operator;
 
     GRANT USAGE ON SCHEMA clicks TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
@@ -331,6 +365,7 @@ BEGIN
             ('linkledger_relay', '5s', '1s', '1s'),
             ('linkledger_projector', '5s', '1s', '1s'),
             ('linkledger_query_api', '5s', '1s', '1s'),
+            ('linkledger_webhooks', '5s', '1s', '1s'),
             -- People look at a statement before they end it.
             ('linkledger_operator', '60s', '1s', '10s'),
             -- A migration may run for any time, once it has its locks.

@@ -22,6 +22,9 @@ CREATE TABLE event_store.accounts (
     -- Idempotency key of the request that created the account, if it had one: keys of creations are unique in the
     -- service, since there is no account yet.
     creation_key text COLLATE "C",
+    -- Thresholds of the balance, the lowest first: a charge that crosses one downwards records it.
+    low_balance_at bigint[] NOT NULL DEFAULT '{}'
+        CONSTRAINT accounts_low_balance_at_few CHECK (cardinality(low_balance_at) <= 5),
     balance bigint NOT NULL DEFAULT 0 CONSTRAINT accounts_balance_not_negative CHECK (balance >= 0),
     -- Number of events in the account's stream.
     version bigint NOT NULL DEFAULT 0,

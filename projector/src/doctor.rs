@@ -1,6 +1,7 @@
 //! `check-config` checks the settings alone; `doctor` also checks the database behind them.
 
 mod clicks_topic;
+mod webhooks;
 
 use anyhow::Context as _;
 use linkledger_event_store::SessionKind;
@@ -9,6 +10,7 @@ use linkledger_service::{
     doctor::{self, DatabaseRequirements, Finding, Severity, configuration, rights::Privilege},
 };
 
+pub use self::webhooks::{check_webhooks_config, examine_webhooks};
 use crate::{admin_routes, clicks, config::ProjectorSettings, operations::status};
 
 /// Sample of the rights that the service needs: older grants lack some of them.

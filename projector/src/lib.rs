@@ -1,6 +1,6 @@
 //! Keeps the read models up to date with the event log.
 //!
-//! Five folders:
+//! Six folders:
 //!
 //! - [`pipeline`] runs all day. A process claims shards ([`pipeline::claims`]), and each projection there is a follower
 //!   of the log ([`pipeline::followers`]): records of the topic come in through [`pipeline::consumer`], and the log
@@ -9,6 +9,8 @@
 //!   duplicate or a second projector has no effect. An account with an event that cannot be applied is parked
 //!   ([`pipeline::parking`]).
 //! - [`clicks`] counts clicks: it reads a topic of its own, and writes statistics of links and accounts.
+//! - [`webhooks`] sends messages about events to receivers outside: a process of its own, `projector webhooks`, which
+//!   needs nothing but the log.
 //! - [`read_models`] holds the read tables, and the projection of an event onto each of them.
 //!   Redirect caches follow [`read_models::redirects::RedirectChanges`].
 //! - [`operations`] holds the operator's functions: rebuild, verify, pause, recount, status.
@@ -27,6 +29,7 @@ pub mod operations;
 pub mod pipeline;
 pub mod progress;
 pub mod read_models;
+pub mod webhooks;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -48,11 +51,14 @@ use metrics::counter;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::config::Config;
 use crate::{
     clicks::AggregationStop,
     operations::{audit, status, verify},
     pipeline::{claims::Claims, consumer::Consumer, followers::Followers, redirect_changes, run},
+};
+pub use crate::{
+    config::Config,
+    webhooks::{serve_webhooks, start_webhooks},
 };
 
 /// A projector that runs in this process.

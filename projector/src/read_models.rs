@@ -19,6 +19,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event::{DecodeError, Event},
     link::LinkState,
+    webhook::WebhookEvent,
 };
 use sqlx::PgConnection;
 
@@ -57,6 +58,8 @@ pub enum EventContent {
     Account(AccountEvent),
     /// Event of an API key.
     ApiKey(ApiKeyEvent),
+    /// Event of a webhook.
+    Webhook(WebhookEvent),
     /// Event of an account's credits.
     Credits(CreditsEvent),
 }
@@ -71,6 +74,7 @@ impl EventContent {
             Event::Link(event) => Self::Link(recorded.state_after(&event)?),
             Event::Account(event) => Self::Account(event),
             Event::ApiKey(event) => Self::ApiKey(event),
+            Event::Webhook(event) => Self::Webhook(event),
             Event::Credits(event) => Self::Credits(event),
         })
     }
@@ -82,7 +86,7 @@ impl EventContent {
                 let tags = state.details.tags.as_ref();
                 2 + tags.map_or(0, |tags| tags.as_slice().len())
             }
-            Self::Account(_) | Self::ApiKey(_) | Self::Credits(_) => 2,
+            Self::Account(_) | Self::ApiKey(_) | Self::Webhook(_) | Self::Credits(_) => 2,
         }
     }
 }

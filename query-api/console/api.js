@@ -15,6 +15,7 @@ const TIMEOUT_MS = 15000;
 const NO_CONTENT = 204;
 const RETRIED = [429, 503, 504];
 const KEY_IN_USE = "idempotency_key_in_use";
+const WEBHOOKS_OFF = "webhooks_off";
 
 /** An answer that is no success: the problem document, or no answer at all (`status` 0). */
 export class ApiProblem extends Error {
@@ -31,6 +32,7 @@ export class ApiProblem extends Error {
 
   /** True if the same request can succeed later. */
   get canPass() {
+    if (this.code === WEBHOOKS_OFF) return false;
     return this.status === 0 || RETRIED.includes(this.status) || this.code === KEY_IN_USE;
   }
 }

@@ -2,15 +2,17 @@
 
 import { element } from "../console/dom.js";
 import { count, number } from "../console/format.js";
-import { askAndSend } from "./action_dialog.js";
-import { creditsField, descriptionField, externalIdField, nameField, reasonField, referenceField, tickField } from "./form_fields.js";
+import { askAndSend } from "../console/action_dialog.js";
+import {
+  creditsField, descriptionField, externalIdField, lowBalanceField, nameField, reasonField, referenceField, tickField,
+} from "./form_fields.js";
 
 const booked = ({ amount, balance_after: balance }) => `Booked: ${number(amount)}; balance ${count(balance, "credit")}.`;
 
 /**
  * @typedef {object} Action
  * @property {string} label
- * @property {(account: object) => Partial<import("./action_dialog.js").Command>} commandOf
+ * @property {(account: object) => Partial<import("../console/action_dialog.js").Command>} commandOf
  * @property {(answer: object) => string} done
  */
 
@@ -84,14 +86,18 @@ const SUSPENDED = [
 ];
 
 /** @type {Action} */
-const RENAME = {
-  label: "Change name or external id",
-  commandOf: ({ name, external_id: externalId }) => ({
-    explanation: "Only what you change is sent. An empty external id is removed.",
+const CHANGE = {
+  label: "Change account",
+  commandOf: ({ name, external_id: externalId, low_balance_at: thresholds }) => ({
+    explanation: "Only what you change is sent. An empty external id is removed, and so are thresholds.",
     method: "PATCH",
     attempts: 1,
     path: "",
-    fields: [nameField({ required: true, value: name }), externalIdField({ value: externalId, empty: null })],
+    fields: [
+      nameField({ required: true, value: name }),
+      externalIdField({ value: externalId, empty: null }),
+      lowBalanceField({ value: thresholds.join(", "), empty: [] }),
+    ],
   }),
   done: () => "Changed.",
 };
@@ -112,5 +118,5 @@ export const actionButtons = (account, { signal, ondone, onunsure }) => {
     );
     return element("button", { type: "button", class: command.isDangerous && "danger", onclick: ask }, label);
   };
-  return [...CREDITS, ...(account.state === "suspended" ? SUSPENDED : [SUSPEND]), RENAME].map(button);
+  return [...CREDITS, ...(account.state === "suspended" ? SUSPENDED : [SUSPEND]), CHANGE].map(button);
 };

@@ -18,6 +18,7 @@ const factsOf = (account) => facts([
   ["External id", words(account.external_id)],
   ["State", stateBadge(account)],
   ["Balance", element("span", { id: "balance" }, count(account.balance, "credit"))],
+  ["Low balance at", words(account.low_balance_at.join(", "))],
   ["Created", time(account.created_at)],
 ]);
 

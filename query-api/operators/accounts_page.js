@@ -5,7 +5,7 @@ import { count, number } from "../console/format.js";
 import { openAddress } from "../console/navigation.js";
 import { problemView } from "../console/problem_view.js";
 import { read } from "../console/api.js";
-import { askAndSend } from "./action_dialog.js";
+import { askAndSend } from "../console/action_dialog.js";
 import { externalIdField, isShown, nameField } from "./form_fields.js";
 import { cell, table, time, words } from "./layout.js";
 import { stateBadge } from "./account_state.js";

@@ -31,6 +31,11 @@ const TYPES = [
   "LinkDetailsChanged",
   "LinkDisabled",
   "LinkEnabled",
+  "WebhookChanged",
+  "WebhookCreated",
+  "WebhookDeleted",
+  "WebhookDisabled",
+  "WebhookSecretRotated",
 ];
 
 const filterForm = ({ type, account }) => {

@@ -2,7 +2,7 @@
 
 import { element } from "../console/dom.js";
 import { number } from "../console/format.js";
-import { askAndSend } from "./action_dialog.js";
+import { askAndSend } from "../console/action_dialog.js";
 import { reasonField } from "./form_fields.js";
 import { cell, duration, table, time } from "./layout.js";
 

@@ -1,39 +1,13 @@
-// Fields of the forms by which operators change something. A field has a name, which is that of a member of the body,
-// a view, and the present value of the member; undefined leaves the member out, so does a text that is as it was shown.
+// Fields of the forms by which operators change something, besides those of both consoles.
 
-import { element, field } from "../console/dom.js";
+import { element } from "../console/dom.js";
+import { lineField, tickField } from "../console/form_fields.js";
+
+export * from "../console/form_fields.js";
 
 const TEXT_LENGTH_MAX = 200;
 const REFERENCE_LENGTH_MAX = 128;
 const EXTERNAL_ID_LENGTH_MAX = 128;
-
-const PLAIN = { autocomplete: "off", spellcheck: "false", autocapitalize: "none" };
-
-/**
- * @typedef {object} Field
- * @property {string} name
- * @property {HTMLElement} view
- * @property {() => *} value
- */
-
-/**
- * Returns a field for one line.
- * @param {string} name
- * @param {string} label
- * @param {{help?: string, parse?: (text: string) => *, empty?: *}} options further ones are attributes of the input;
- *   `empty` is the value of the empty field
- * @returns {Field}
- */
-export const lineField = (name, label, { help, parse = (text) => text, empty, ...attributes } = {}) => {
-  const input = element("input", { id: `field-${name}`, name, ...PLAIN, ...attributes });
-  const shown = input.value;
-  const value = () => {
-    if (input.value === shown) return undefined;
-    const text = input.value.trim();
-    return text === "" ? empty : parse(text);
-  };
-  return { name, view: field(attributes.required ? label : `${label} (optional)`, input, help), value };
-};
 
 /** Returns a field for a number of credits. */
 export const creditsField = (name, label, attributes) =>
@@ -63,18 +37,14 @@ export const externalIdField = (attributes) => lineField("external_id", "Externa
   ...attributes,
 });
 
-/** Returns a field that is ticked or not. */
-export const tickField = (name, label, isTicked) => {
-  const input = element("input", { id: `field-${name}`, name, type: "checkbox", checked: isTicked });
-  return { name, view: element("p", { class: "tick" }, input, element("label", { for: input.id }, label)), value: () => input.checked };
-};
-
-/** Returns a field with a choice; `options` are pairs of value and text. */
-export const choiceField = (name, label, options, chosen, parse) => {
-  const select = element("select", { id: `field-${name}`, name }, options.map(([value, text]) =>
-    element("option", { value, selected: value === chosen }, text)));
-  return { name, view: field(label, select), value: () => parse(select.value) };
-};
+/** Returns the field for the thresholds of an account's balance. */
+export const lowBalanceField = (attributes) => lineField("low_balance_at", "Low balance at", {
+  pattern: "[0-9]+([, ]+[0-9]+)*",
+  title: "Up to 5 numbers of credits, such as 10, 100",
+  help: "Up to 5 numbers of credits, such as 10, 100. A charge below one of them is told to the webhooks.",
+  parse: (text) => text.split(/[, ]+/).map(Number),
+  ...attributes,
+});
 
 /** Scopes of API keys, with what they permit. */
 const SCOPES = [
@@ -83,6 +53,8 @@ const SCOPES = [
   ["link:credits.read", "Read balance and ledger"],
   ["link:clicks.read", "Read statistics of clicks"],
   ["link:events.read", "Read all events"],
+  ["link:webhooks.read", "Read webhooks and deliveries"],
+  ["link:webhooks.write", "Create, change, test and delete webhooks"],
 ];
 /** Scopes that change nothing. */
 export const READ_SCOPES = SCOPES.map(([scope]) => scope).filter((scope) => scope.endsWith(".read"));
@@ -96,10 +68,6 @@ export const scopesField = (prefix, chosen) => {
   check();
   return { name: "scopes", view, value };
 };
-
-/** Returns the members of a body from the fields. */
-export const bodyOf = (fields) =>
-  Object.fromEntries(fields.map(({ name, value }) => [name, value()]).filter(([, value]) => value !== undefined));
 
 /** Returns true if the controls with these ids show these texts. A form that does stays, with what is typed there. */
 export const isShown = (texts) =>

@@ -3,7 +3,7 @@
 import { announce, copyButton, element, replace } from "../console/dom.js";
 import { number } from "../console/format.js";
 import { olderPages } from "../console/older_pages.js";
-import { askAndSend, openNotice } from "./action_dialog.js";
+import { askAndSend, openNotice } from "../console/action_dialog.js";
 import { choiceField, lineField, nameField, READ_SCOPES, scopesField } from "./form_fields.js";
 import { cell, exactInstant, table, time, words } from "./layout.js";
 

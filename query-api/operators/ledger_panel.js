@@ -5,7 +5,7 @@ import { element } from "../console/dom.js";
 import { count, number } from "../console/format.js";
 import { KINDS } from "../console/ledger.js";
 import { olderPages } from "../console/older_pages.js";
-import { askAndSend } from "./action_dialog.js";
+import { askAndSend } from "../console/action_dialog.js";
 import { reasonField } from "./form_fields.js";
 import { cell, idLink, table, time, words } from "./layout.js";
 

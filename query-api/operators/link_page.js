@@ -4,7 +4,7 @@ import { copyButton, element, outwardLink, replace } from "../console/dom.js";
 import { olderPages } from "../console/older_pages.js";
 import { problemView } from "../console/problem_view.js";
 import { read } from "../console/api.js";
-import { askAndSend } from "./action_dialog.js";
+import { askAndSend } from "../console/action_dialog.js";
 import { reasonField } from "./form_fields.js";
 import { eventRow, eventsTable } from "./events_table.js";
 import { facts, idLink, time, words } from "./layout.js";

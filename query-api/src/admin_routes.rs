@@ -4,7 +4,7 @@
 //! The event store answers them, so each shows a write as soon as the write was answered: a `Consistency-Token` needs
 //! no wait.
 
-mod admin_request;
+pub(crate) mod admin_request;
 mod event_body;
 mod event_pages;
 pub(crate) mod find_link;
@@ -91,8 +91,14 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     openapi::complete_admin(Operations::openapi(), PROBLEMS)
 }
 
-/// Returns all routes, with the checks before their handlers and the form of their answers.
-pub(crate) fn router(admin: AdminState, gate: &AdminGate, settings: AnswerSettings) -> Router {
+/// Returns all routes, with the checks before their handlers and the form of their answers. `webhooks` has the routes of
+/// operators' webhooks.
+pub(crate) fn router(
+    admin: AdminState,
+    gate: &AdminGate,
+    webhooks: Router,
+    settings: AnswerSettings,
+) -> Router {
     let read = |route: MethodRouter<Arc<AdminState>>| gate.guard(AdminScope::Read, route);
     let routes = Router::new()
         .route(
@@ -130,6 +136,7 @@ pub(crate) fn router(admin: AdminState, gate: &AdminGate, settings: AnswerSettin
             read(get(list_events::list_events)),
         )
         .with_state(Arc::new(admin))
+        .merge(webhooks)
         .merge(console::operators_router());
     with_problem_details(routes, settings)
 }

@@ -53,6 +53,7 @@ const OF_BOTH: &[File] = &[("console.css", CONSOLE_STYLE)];
 const OF_OWNERS: &[File] = files_in![
     "console",
     "account_page.js",
+    "action_dialog.js",
     "addresses.js",
     "api.js",
     "batches.js",
@@ -65,11 +66,13 @@ const OF_OWNERS: &[File] = files_in![
     "empty_list.js",
     "enter_page.js",
     "files.js",
+    "form_fields.js",
     "format.js",
     "import_form.js",
     "import_outcomes.js",
     "import_rule.js",
     "item_keys.js",
+    "layout.js",
     "ledger.js",
     "link_deletion.js",
     "link_editor.js",
@@ -101,6 +104,11 @@ const OF_OWNERS: &[File] = files_in![
     "top_list.js",
     "waiting.js",
     "way_back.js",
+    "webhook_deliveries.js",
+    "webhook_details.js",
+    "webhook_list.js",
+    "webhook_parts.js",
+    "webhooks_page.js",
 ];
 
 /// Scripts and style sheets that only the console for operators uses.
@@ -110,7 +118,6 @@ const OF_OPERATORS: &[File] = files_in![
     "account_page.js",
     "account_state.js",
     "accounts_page.js",
-    "action_dialog.js",
     "commands_panel.js",
     "console_panel.js",
     "events_page.js",
@@ -127,6 +134,7 @@ const OF_OPERATORS: &[File] = files_in![
     "operators.css",
     "overview_page.js",
     "status_panels.js",
+    "webhooks_page.js",
 ];
 
 /// Returns the routes of the console for owners, and of the page at `/` that leads to it.
@@ -203,10 +211,12 @@ mod tests {
         console_code,
         credits::REFERENCE_LENGTH_MAX,
         event::CATALOGUE,
+        field,
         link::{
             details::{EXPIRY_AHEAD_MAX, EXTERNAL_ID_LENGTH_MAX, TITLE_LENGTH_MAX},
             tag::{TAG_LENGTH_MAX, TAGS_MAX},
         },
+        webhook::{DESCRIPTION_LENGTH_MAX, MessageType, URL_LENGTH_MAX},
     };
 
     use super::*;
@@ -256,7 +266,7 @@ mod tests {
 
         let fields = content(OF_OPERATORS, "form_fields.js");
         for (name, length) in [
-            ("TEXT_LENGTH_MAX", account::TEXT_LENGTH_MAX),
+            ("TEXT_LENGTH_MAX", field::TEXT_LENGTH_MAX),
             ("REFERENCE_LENGTH_MAX", REFERENCE_LENGTH_MAX),
             ("EXTERNAL_ID_LENGTH_MAX", account::EXTERNAL_ID_LENGTH_MAX),
         ] {
@@ -266,6 +276,25 @@ mod tests {
         let rows = fields.split("\n  [\"").skip(1);
         let scopes: BTreeSet<_> = rows.filter_map(|row| row.split('"').next()).collect();
         assert_eq!(scopes, Scope::ALL.map(Scope::name).into());
+    }
+
+    #[test]
+    fn webhooks_of_the_consoles_have_the_names_and_limits_of_the_api() {
+        let parts = content(OF_OWNERS, "webhook_parts.js");
+        for (name, is_for_operators) in [("OWNERS_TYPES", false), ("OPERATORS_TYPES", true)] {
+            let types = MessageType::subscribable();
+            let types = types.filter(|it| it.is_for_operators() == is_for_operators);
+            let types: Vec<_> = types.map(MessageType::name).collect();
+            let types = types.join("\",\n  \"");
+            let lines = format!("const {name} = [\n  \"{types}\",\n];\n");
+            assert!(parts.contains(&lines), "{lines}");
+        }
+        for line in [
+            format!("const DESCRIPTION_LENGTH_MAX = {DESCRIPTION_LENGTH_MAX};\n"),
+            format!("const URL_LENGTH_MAX = {URL_LENGTH_MAX};\n"),
+        ] {
+            assert!(parts.contains(&line), "{line}");
+        }
     }
 
     fn content(files: &[File], wanted: &str) -> &'static str {

@@ -20,16 +20,17 @@ use crate::{
 };
 
 /// Rights that query-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 26] = [
+const RIGHTS: [Privilege; 27] = [
     ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
     ("event_store.slugs", "SELECT"),
     ("event_store.accounts", "SELECT"),
-    ("event_store.accounts", "SELECT (external_id)"),
+    ("event_store.accounts", "SELECT (low_balance_at)"),
     ("event_store.admin_keys", "SELECT"),
     ("event_store.external_ids", "SELECT"),
     ("event_store.api_keys", "SELECT"),
     ("event_store.api_keys", "UPDATE"),
+    ("event_store.webhooks", "SELECT"),
     ("read_model.followed_log", "SELECT"),
     ("read_model.links", "SELECT"),
     ("read_model.redirects", "SELECT"),

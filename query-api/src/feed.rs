@@ -3,7 +3,6 @@
 //! The event store answers, so a feed is never behind, and forgets nothing. No index serves a filter by type: a request
 //! looks at a bounded number of events.
 
-mod activity;
 mod page;
 mod place;
 
@@ -18,7 +17,10 @@ use linkledger_http::{
     per_account_limit::PerAccountLimit,
     problem::{Code, Problem},
 };
-use linkledger_service::lifecycle::Tasks;
+use linkledger_service::{
+    lifecycle::Tasks,
+    log_activity::{self, LogActivity},
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::{
@@ -27,7 +29,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::activity::Activity;
 pub(crate) use self::{page::WantedEvents, place::EpochPlace};
 use crate::slow_reads::{SHARE_TIME_MAX, SlowReadAdvice, SlowReads};
 
@@ -78,7 +79,7 @@ pub(crate) struct EventsOnPage {
 /// Reads of events of accounts, with sessions of their own.
 pub(crate) struct Feed {
     reads: SlowReads,
-    activity: Arc<Activity>,
+    activity: Arc<LogActivity>,
     /// Requests that wait.
     waits: PerAccountLimit,
     shutdown: CancellationToken,
@@ -87,10 +88,10 @@ pub(crate) struct Feed {
 impl Feed {
     /// Starts the task that ends the waits. The database of the pool has the event store.
     pub(crate) fn start(pool: PgPool, tasks: &mut Tasks) -> Self {
-        let activity = Arc::<Activity>::default();
+        let activity = Arc::<LogActivity>::default();
         let (asking, log) = (Arc::clone(&activity), pool.clone());
         tasks.spawn_housekeeping("feed activity", move |shutdown| {
-            activity::follow(Arc::clone(&asking), log.clone(), shutdown)
+            log_activity::follow(Arc::clone(&asking), log.clone(), shutdown)
         });
         Self {
             reads: SlowReads::new(pool, ADVICE),
@@ -98,6 +99,11 @@ impl Feed {
             waits: PerAccountLimit::new(WAITS_OF_ACCOUNT_MAX, WAITS_MAX),
             shutdown: tasks.shutdown(),
         }
+    }
+
+    /// Returns the reads on the sessions, for others that share them.
+    pub(crate) const fn reads(&self) -> &SlowReads {
+        &self.reads
     }
 
     /// Reads a page.

@@ -30,6 +30,7 @@ pub mod routes;
 mod short_host;
 mod slow_reads;
 mod statistics_reads;
+pub mod webhook_routes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,6 +57,7 @@ use linkledger_service::{
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use utoipa::openapi::OpenApi;
 
 use crate::{
     admin_routes::AdminState,
@@ -70,6 +72,7 @@ use crate::{
     redirect_changes::ChangeFollower,
     routes::ApiState,
     statistics_reads::StatisticsReads,
+    webhook_routes::{OperatorsWebhooks, OwnersWebhooks},
 };
 pub use clicks::ClickSettings;
 pub use config::{QueryApiConfig, QueryApiInternalListen, QueryApiListenConfig, QueryApiSettings};
@@ -87,7 +90,7 @@ const STATISTICS_CONNECTIONS: u32 = 4;
 /// no other read.
 const HISTORY_CONNECTIONS: u32 = 4;
 
-/// Maximum number of sessions for feeds of events. Readers that wait for events hold none.
+/// Maximum number of sessions for feeds of events, and for webhooks. Readers that wait for events hold none.
 const FEED_CONNECTIONS: u32 = 4;
 
 /// Maximum number of searches and pages of tags that an account may read at a time, in the sessions of the API;
@@ -123,6 +126,16 @@ pub struct QueryApiListeners {
     pub admin: Option<TcpListener>,
     /// Socket of probes and metrics; never reachable from outside.
     pub internal: TcpListener,
+}
+
+/// Returns the OpenAPI document of the operations of query-api on the public API.
+pub fn openapi() -> OpenApi {
+    routes::openapi().merge_from(webhook_routes::openapi_of_owners())
+}
+
+/// Returns the OpenAPI document of the operations of query-api on the admin API.
+pub fn admin_openapi() -> OpenApi {
+    admin_routes::openapi().merge_from(webhook_routes::openapi_of_operators())
 }
 
 /// Connects, checks that the migrations were run, and starts the background tasks.
@@ -165,15 +178,7 @@ pub fn start(
         authenticator.record_uses(tasks);
         let (class, scope) = (RequestClass::Read, Scope::LinksRead);
         let gate = RouteGate::new(authenticator, config.rate_limit, class, scope);
-        let cache = start_redirect_cache(&config, tasks)?;
-        let of_short_host = short_host_databases(&config)?;
-        let redirects = Redirects::start(&of_short_host, Arc::clone(&watcher), cache, tasks);
-        let follow = FollowLink {
-            redirects: Arc::new(redirects),
-            status: config.redirect_status,
-            clicks,
-            clock: Arc::clone(&clock),
-        };
+        let follow = follow_link(&config, &watcher, (clicks, &clock), tasks)?;
         let short_host = ShortHost::new(
             follow,
             settings(ServiceName::ShortHost, &config.short_base_url),
@@ -181,10 +186,17 @@ pub fn start(
         let statistics = own_pool(&config, config.databases.read_url(), STATISTICS_CONNECTIONS)?;
         let histories = own_pool(&config, config.databases.log_url(), HISTORY_CONNECTIONS)?;
         let feed = own_pool(&config, config.databases.log_url(), FEED_CONNECTIONS)?;
+        let feed = Feed::start(feed, tasks);
+        let webhooks = OwnersWebhooks {
+            reads: feed.reads().with_advice(webhook_routes::ADVICE),
+            watcher: Arc::clone(&watcher),
+            base_url: Arc::clone(&base_url),
+        };
+        let webhooks = webhook_routes::of_owners(webhooks, &gate);
         let api = ApiState {
             statistics: StatisticsReads::new(statistics),
             histories: HistoryReads::new(histories),
-            feed: Feed::start(feed, tasks),
+            feed,
             costly_pages: costly_pages(config.database_pool_size as usize),
             qr_codes: QrCodes::new(),
             clock: Arc::clone(&clock),
@@ -195,7 +207,7 @@ pub fn start(
             short_base_url: Arc::clone(&short_base_url),
         };
         let settings = settings(ServiceName::QueryApi, &config.base_url);
-        let routes = routes::router(api, gate, settings);
+        let routes = routes::router(api, gate, webhooks, settings);
         let readiness = Readiness::default();
         readiness.set_ready();
         Ok(QueryApi {
@@ -204,6 +216,24 @@ pub fn start(
             short_host,
             readiness,
         })
+    })
+}
+
+/// Starts what following a link needs.
+fn follow_link(
+    config: &QueryApiConfig,
+    watcher: &Arc<CheckpointWatcher>,
+    (clicks, clock): (Clicks, &Arc<dyn Clock>),
+    tasks: &mut Tasks,
+) -> anyhow::Result<FollowLink> {
+    let cache = start_redirect_cache(config, tasks)?;
+    let databases = short_host_databases(config)?;
+    let redirects = Redirects::start(&databases, Arc::clone(watcher), cache, tasks);
+    Ok(FollowLink {
+        redirects: Arc::new(redirects),
+        status: config.redirect_status,
+        clicks,
+        clock: Arc::clone(clock),
     })
 }
 
@@ -223,6 +253,7 @@ fn own_pool(config: &QueryApiConfig, url: &str, connections_max: u32) -> sqlx::R
 fn admin_router(config: &QueryApiConfig, clock: Arc<dyn Clock>) -> sqlx::Result<Router> {
     let log = own_pool(config, config.databases.log_url(), ADMIN_CONNECTIONS)?;
     let gate = AdminGate::new(log.clone(), clock, RequestClass::Read);
+    let webhooks = webhook_routes::of_operators(OperatorsWebhooks { log: log.clone() }, &gate);
     let admin = AdminState {
         log,
         short_base_url: config.short_base_url.as_str().into(),
@@ -233,7 +264,7 @@ fn admin_router(config: &QueryApiConfig, clock: Arc<dyn Clock>) -> sqlx::Result<
         hosts: ServedHosts::internal(config.admin_allowed_hosts.clone()),
         service: ServiceName::AdminApi,
     };
-    Ok(admin_routes::router(admin, &gate, settings))
+    Ok(admin_routes::router(admin, &gate, webhooks, settings))
 }
 
 /// Returns the shares of the sessions of the API for searches and pages of tags. Those of all accounts together leave

@@ -144,6 +144,17 @@ pub(crate) struct Page<B> {
     has_more: bool,
 }
 
+impl<B> Page<B> {
+    /// Returns the page of a list that is never longer than one.
+    pub(crate) const fn whole(items: Vec<B>) -> Self {
+        Self {
+            items,
+            next_cursor: None,
+            has_more: false,
+        }
+    }
+}
+
 impl<B: ToSchema> ToSchema for Page<B> {
     fn name() -> Cow<'static, str> {
         format!("{}Page", B::name()).into()

@@ -114,8 +114,13 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 /// Returns all routes, with the checks before their handlers and the form of their answers. The gate
-/// is that of routes that read links.
-pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -> Router {
+/// is that of routes that read links. `webhooks` has the routes of owners' webhooks.
+pub(crate) fn router(
+    api: ApiState,
+    gate: RouteGate,
+    webhooks: Router,
+    settings: AnswerSettings,
+) -> Router {
     let mut credits_gate = gate.clone();
     credits_gate.scope = Scope::CreditsRead;
     credits_gate.serves_suspended_accounts = true;
@@ -178,6 +183,7 @@ pub(crate) fn router(api: ApiState, gate: RouteGate, settings: AnswerSettings) -
             events_gate.guard(get(list_events::list_events)),
         )
         .with_state(Arc::new(api))
+        .merge(webhooks)
         .merge(console::owners_router())
         .merge(docs::router())
         .merge(problem_page::router(Arc::clone(&settings.base_url)));

@@ -3,7 +3,7 @@
 //! A read that takes too long ends with a problem that says so, and never delays reads on other sessions. The reads
 //! of one account leave half of the sessions to others.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use linkledger_core::id::AccountId;
 use linkledger_event_store::{
@@ -36,7 +36,7 @@ pub(crate) struct SlowReadAdvice {
 /// Sessions of one kind of reads.
 pub(crate) struct SlowReads {
     pool: PgPool,
-    shares: PerAccountLimit,
+    shares: Arc<PerAccountLimit>,
     advice: SlowReadAdvice,
 }
 
@@ -46,7 +46,16 @@ impl SlowReads {
         let sessions = pool.options().get_max_connections() as usize;
         Self {
             pool,
-            shares: PerAccountLimit::new(sessions / 2, sessions),
+            shares: Arc::new(PerAccountLimit::new(sessions / 2, sessions)),
+            advice,
+        }
+    }
+
+    /// Returns reads of another kind on the same sessions: an account has one share for both.
+    pub(crate) fn with_advice(&self, advice: SlowReadAdvice) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            shares: Arc::clone(&self.shares),
             advice,
         }
     }

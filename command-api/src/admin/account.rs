@@ -4,10 +4,10 @@ mod command;
 mod shown;
 
 use linkledger_core::{
-    account::{Account, AccountChangeRequest, AccountCreated, AccountEvent},
+    account::{Account, AccountChangeRequest, AccountCreated, AccountEvent, OPERATORS_EXTERNAL_ID},
     change::ValueUpdate,
     clock::new_uuid,
-    credits::Credits,
+    credits::{Credits, LowBalanceAt},
     envelope::{IdempotencyMark, RecordedEvent},
     event::Event,
     id::AccountId,
@@ -46,6 +46,10 @@ pub struct NewAccount {
     /// and `-`, but neither `.` nor `..`.
     #[arg(long, value_parser = command::parse_external_id)]
     pub external_id: Option<String>,
+    /// Up to 5 balances in credits, such as 10,100: a charge that crosses one downwards is a message credits.low to
+    /// webhooks.
+    #[arg(long, value_name = "CREDITS,…", value_parser = command::parse_low_balance_at)]
+    pub low_balance_at: Option<LowBalanceAt>,
 }
 
 /// Creates an account without credits and keys, once per idempotency key.
@@ -54,6 +58,7 @@ pub struct NewAccount {
 /// Returns an error if another account has the external id, if the idempotency key was used for another account, or if
 /// the database fails.
 pub async fn create(request: &Request<'_>, new: &NewAccount) -> AdminResult<Done<AccountView>> {
+    refuse_reserved(new.external_id.as_deref())?;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(created) = try_create(request, new).await? {
             return Ok(created);
@@ -68,23 +73,54 @@ pub async fn create(request: &Request<'_>, new: &NewAccount) -> AdminResult<Done
     Err(contended())
 }
 
-/// Gives the name to the account with the external id, or creates the account: of many requests at once, one creates.
-/// Returns true beside the account if this request has created it.
+/// Gives the name to the account with the external id, and the thresholds, unless they are `None`; or creates the
+/// account: of many requests at once, one creates. Returns true beside the account if this request has created it.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns an error if the external id belongs to the account of the operators, or if the database fails.
 pub async fn upsert(
     request: &Request<'_>,
     external_id: &str,
     name: &str,
+    low_balance_at: Option<LowBalanceAt>,
+) -> AdminResult<(Done<AccountView>, bool)> {
+    refuse_reserved(Some(external_id))?;
+    create_or_change(request, external_id, name, low_balance_at).await
+}
+
+/// Returns the account with an external id of the service's own, and creates the account if there is none.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn ensure(
+    request: &Request<'_>,
+    external_id: &str,
+    name: &str,
+) -> AdminResult<AccountId> {
+    let request = Request {
+        // The key is that of what needs the account.
+        idempotency_key: None,
+        ..request.clone()
+    };
+    let (done, _) = create_or_change(&request, external_id, name, None).await?;
+    Ok(done.value.id)
+}
+
+async fn create_or_change(
+    request: &Request<'_>,
+    external_id: &str,
+    name: &str,
+    low_balance_at: Option<LowBalanceAt>,
 ) -> AdminResult<(Done<AccountView>, bool)> {
     let wanted = AccountChangeRequest {
         name: Some(name.to_owned()),
         external_id: ValueUpdate::Keep,
+        low_balance_at,
     };
     let new = NewAccount {
         name: name.to_owned(),
         external_id: Some(external_id.to_owned()),
+        low_balance_at,
     };
     for _ in 0..ATTEMPTS_MAX {
         let Some(account_id) = find_holder(request, external_id).await? else {
@@ -106,7 +142,7 @@ pub async fn upsert(
     Err(contended())
 }
 
-/// Changes name or external id of an account.
+/// Changes name, external id or thresholds of an account.
 ///
 /// # Errors
 /// Returns an error if the account does not exist, if another account has the external id, or if the database fails.
@@ -115,8 +151,13 @@ pub async fn change(
     account_id: AccountId,
     wanted: &AccountChangeRequest,
 ) -> AdminResult<Done<AccountView>> {
+    refuse_reserved(wanted.external_id.value().map(String::as_str))?;
     for _ in 0..ATTEMPTS_MAX {
         let (decision, account) = begin(request, account_id).await?;
+        if wanted.external_id != ValueUpdate::Keep {
+            // The account of the operators keeps its external id, by which its webhooks are found.
+            refuse_reserved(account.external_id.as_deref())?;
+        }
         let event = account.decide_change(wanted).map(AccountEvent::Changed);
         if let Some(changed) = store(decision, account, event, None).await? {
             return Ok(changed);
@@ -212,6 +253,7 @@ async fn try_create(
         account_id: AccountId::from_uuid(new_uuid(now)),
         name: new.name.clone(),
         external_id: new.external_id.clone(),
+        low_balance_at: new.low_balance_at.unwrap_or_default(),
     };
     let account = Account::new(&created, now);
     let key = request.idempotency_key.as_deref();
@@ -264,6 +306,10 @@ fn creation_mark(request: &Request<'_>, new: &NewAccount) -> Option<IdempotencyM
     let body = [
         ("name", json!(new.name)),
         ("external_id", json!(new.external_id)),
+        (
+            "low_balance_at",
+            json!(new.low_balance_at.unwrap_or_default()),
+        ),
     ];
     request.mark(EffectKind::Account, body)
 }
@@ -325,6 +371,14 @@ fn replay(event: &RecordedEvent) -> AdminResult<Done<AccountView>> {
 async fn find_holder(request: &Request<'_>, external_id: &str) -> AdminResult<Option<AccountId>> {
     let holder = accounts::find_by_external_id(request.pool, external_id).await;
     holder.map_err(AdminError::of_statement("look up the external id"))
+}
+
+/// Refuses the external id of the account of the operators.
+fn refuse_reserved(external_id: Option<&str>) -> AdminResult<()> {
+    match external_id {
+        Some(OPERATORS_EXTERNAL_ID) => Err(AdminRefusal::ExternalIdReserved.into()),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Refuses an external id that an account has.

@@ -40,7 +40,7 @@ pub struct IssueAdminKey {
     #[arg(long, value_parser = parse_text)]
     pub name: String,
     /// Scopes of the key, repeated or separated by commas: admin:read, admin:accounts, admin:keys, admin:credits,
-    /// admin:links, admin:operations.
+    /// admin:links, admin:operations, admin:webhooks.
     #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = parse_scope)]
     pub scopes: Vec<AdminScope>,
     /// Time from which on the key is refused, such as 2027-01-31T00:00:00Z; never by default.

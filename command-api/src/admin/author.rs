@@ -76,6 +76,10 @@ linkledger_core::named_enum! {
         Disable = "disable",
         /// Enabling of a link.
         Enable = "enable",
+        /// Creation of a webhook.
+        Webhook = "webhook",
+        /// Rotation of the secret of a webhook.
+        RotateSecret = "rotate_secret",
     }
 }
 

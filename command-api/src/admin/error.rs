@@ -3,10 +3,11 @@
 
 use linkledger_core::{
     credits::CreditsError,
-    id::{AccountId, AdminKeyId, EntryId, KeyId, LinkId},
+    id::{AccountId, AdminKeyId, DeliveryId, EntryId, KeyId, LinkId, WebhookId},
     link::LinkName,
     shard::Position,
     timestamp,
+    webhook::WEBHOOKS_OF_ACCOUNT_MAX,
 };
 use linkledger_event_store::errors::is_transient;
 use linkledger_http::problem::Code;
@@ -100,6 +101,36 @@ pub enum AdminRefusal {
         /// Account with the external id.
         account_id: AccountId,
     },
+    /// The external id belongs to the account of the operators.
+    #[error(
+        "this external id belongs to the account of the operators' webhooks; choose another id"
+    )]
+    ExternalIdReserved,
+    /// There is no such webhook, or another account has it.
+    #[error("there is no webhook {0}; check the id")]
+    WebhookNotFound(WebhookId),
+    /// The webhook has no such delivery.
+    #[error("the webhook has no delivery {0}; check the id")]
+    DeliveryNotFound(DeliveryId),
+    /// The owner has as many webhooks as there may be.
+    #[error("there are {count} webhooks, the most there may be; delete one first",
+            count = WEBHOOKS_OF_ACCOUNT_MAX)]
+    WebhookLimitReached,
+    /// A replay of the webhook is running.
+    #[error("a replay of webhook {0} is running; wait for its end")]
+    ReplayInProgress(WebhookId),
+    /// The webhook to replay is disabled.
+    #[error("webhook {0} is disabled, so a replay would send nothing; enable it first")]
+    WebhookDisabled(WebhookId),
+    /// Too many deliveries of the webhook wait.
+    #[error("too many deliveries of webhook {0} wait; retry later")]
+    DeliveriesWait(WebhookId),
+    /// There is no event to start a replay after, or another account has it.
+    #[error("there is no such event; check the id")]
+    EventUnknown,
+    /// The installation lacks the master key, of this id, from which the secret is derived.
+    #[error("the master key `{0}` of this secret is not in WEBHOOK_KEYS_FILE: rotate the secret")]
+    MasterKeyMissing(String),
     /// The idempotency key was used for another request of the kind.
     #[error("this idempotency key was used for another {kind}; use a new key")]
     IdempotencyKeyReused {
@@ -171,12 +202,23 @@ impl AdminRefusal {
                 Code::EntryNotFound
             }
             Self::ExternalIdTaken { .. } => Code::ExternalIdTaken,
+            Self::WebhookNotFound(_) => Code::WebhookNotFound,
+            Self::DeliveryNotFound(_) => Code::DeliveryNotFound,
+            Self::WebhookLimitReached => Code::WebhookLimitReached,
+            Self::ReplayInProgress(_) => Code::ReplayInProgress,
+            Self::WebhookDisabled(_) => Code::WebhookDisabled,
+            Self::DeliveriesWait(_) => Code::Overloaded,
+            Self::MasterKeyMissing(_) => Code::WebhooksOff,
             Self::IdempotencyKeyReused { .. } => Code::IdempotencyKeyReused,
             Self::AlreadyRefunded(_) => Code::AlreadyRefunded,
             Self::AlreadyRevoked(_) => Code::AlreadyRevoked,
             Self::KeyNotValid { .. } => Code::KeyNotValid,
             Self::Credits(CreditsError::Insufficient(_)) => Code::InsufficientCredits,
-            Self::SecretTaken | Self::ExpiryInPast | Self::Credits(_) => Code::ValidationFailed,
+            Self::SecretTaken
+            | Self::ExpiryInPast
+            | Self::ExternalIdReserved
+            | Self::EventUnknown
+            | Self::Credits(_) => Code::ValidationFailed,
         }
     }
 
@@ -192,14 +234,21 @@ impl AdminRefusal {
             | Self::LinkDeleted(_)
             | Self::EntryNotFound(_)
             | Self::NotACharge(_)
-            | Self::NotAGrant(_) => 4,
+            | Self::NotAGrant(_)
+            | Self::WebhookNotFound(_)
+            | Self::DeliveryNotFound(_)
+            | Self::EventUnknown => 4,
             Self::ExternalIdTaken { .. }
+            | Self::WebhookLimitReached
+            | Self::ReplayInProgress(_)
+            | Self::WebhookDisabled(_)
             | Self::IdempotencyKeyReused { .. }
             | Self::AlreadyRefunded(_)
             | Self::AlreadyRevoked(_)
             | Self::KeyNotValid { .. }
             | Self::SecretTaken => 5,
-            Self::ExpiryInPast | Self::Credits(_) => 6,
+            Self::ExpiryInPast | Self::ExternalIdReserved | Self::Credits(_) => 6,
+            Self::DeliveriesWait(_) | Self::MasterKeyMissing(_) => 7,
         }
     }
 }

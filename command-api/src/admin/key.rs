@@ -51,7 +51,7 @@ pub struct IssueKey {
     #[arg(long)]
     pub account: AccountId,
     /// Scopes of the key, repeated or separated by commas: link:links.write, link:links.read,
-    /// link:credits.read, link:clicks.read, link:events.read.
+    /// link:credits.read, link:clicks.read, link:events.read, link:webhooks.read, link:webhooks.write.
     #[arg(long = "scope", required = true, value_delimiter = ',', value_parser = command::parse_scope)]
     pub scopes: Vec<Scope>,
     /// Display name of the key.

@@ -115,6 +115,16 @@ impl Decision<'_> {
     }
 }
 
+impl Decision<'_> {
+    /// Commits without an event, for a decision about rows that the log does not describe.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The outcome may be unknown.
+    pub(super) async fn commit(self) -> AdminResult<()> {
+        commit(self.tx, self.request).await
+    }
+}
+
 /// Commits the transaction of a request.
 async fn commit(tx: PoolTransaction, request: &Request<'_>) -> AdminResult<()> {
     // The server may have committed before any error.

@@ -131,7 +131,7 @@ impl AdminRequest {
 ///
 /// # Errors
 /// Returns the problem of a command without a known effect.
-pub(super) async fn outcome<T>(
+pub(crate) async fn outcome<T>(
     command: impl Future<Output = AdminResult<T>>,
 ) -> Result<T, Problem> {
     let Ok(outcome) = timeout(COMMAND_TIME_MAX, command).await else {

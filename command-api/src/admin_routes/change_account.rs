@@ -1,4 +1,4 @@
-//! `PATCH /admin/v1/accounts/{account_id}`: changes name and external id of an account.
+//! `PATCH /admin/v1/accounts/{account_id}`: changes name, external id and thresholds of an account.
 
 use axum::{http::StatusCode, response::Response};
 use linkledger_core::{
@@ -16,7 +16,7 @@ use utoipa::{
 use super::{
     admin_request::{AdminRequest, outcome},
     answer,
-    members::{EXTERNAL_ID, Members, NAME, external_id, text},
+    members::{EXTERNAL_ID, LOW_BALANCE_AT, Members, NAME, external_id, low_balance_at, text},
     schema::{self, AccountExternalId, AccountIdInPath},
 };
 use crate::admin::account;
@@ -32,6 +32,7 @@ impl PartialSchema for AccountPatch {
         let members = [
             (NAME, schema::text("Display name", "Example Ltd")),
             (EXTERNAL_ID, or_null(&AccountExternalId::schema())),
+            (LOW_BALANCE_AT, schema::low_balance_at()),
         ];
         schema::body(&members, &[])
     }
@@ -39,7 +40,7 @@ impl PartialSchema for AccountPatch {
 
 impl ToSchema for AccountPatch {}
 
-/// Changes name and external id of an account. An account with the wanted members stays as it is.
+/// Changes name, external id and thresholds of an account. An account with the wanted members stays as it is.
 ///
 /// # Errors
 /// Returns the first problem, in the order of checks of `docs/api.md#order-of-checks`.
@@ -48,8 +49,8 @@ impl ToSchema for AccountPatch {}
     path = route_table::ADMIN_ACCOUNT,
     tag = "accounts",
     summary = "Change an account",
-    description = "Takes a JSON merge patch (RFC 7396): `name`, and `external_id`, which `null` removes. \
-                   Safe to repeat.",
+    description = "Takes a JSON merge patch (RFC 7396): `name`, `low_balance_at`, and `external_id`, which \
+                   `null` removes. Safe to repeat.",
     params(("account_id" = inline(AccountIdInPath), Path)),
     request_body(content(
         (AccountPatch = "application/merge-patch+json", example = json!({ "name": "Example Ltd" })),
@@ -77,8 +78,15 @@ pub async fn change_account(mut request: AdminRequest) -> Result<Response, Probl
 }
 
 fn parse(object: &JsonObject) -> Result<AccountChangeRequest, Vec<FieldError>> {
-    let mut members = Members::of_patch(object, &[NAME, EXTERNAL_ID], IMMUTABLE);
+    let mut members = Members::of_patch(object, &[NAME, EXTERNAL_ID, LOW_BALANCE_AT], IMMUTABLE);
     let name = members.optional(NAME, text);
     let external_id = members.update(EXTERNAL_ID, external_id);
-    members.finish(|| Some(AccountChangeRequest { name, external_id }))
+    let low_balance_at = low_balance_at(&mut members);
+    members.finish(|| {
+        Some(AccountChangeRequest {
+            name,
+            external_id,
+            low_balance_at,
+        })
+    })
 }

@@ -11,7 +11,7 @@ use utoipa::{
 use super::{
     admin_request::{AdminRequest, outcome},
     answer,
-    members::{EXTERNAL_ID, Members, NAME, external_id, text},
+    members::{EXTERNAL_ID, LOW_BALANCE_AT, Members, NAME, external_id, low_balance_at, text},
     schema::{self, AccountExternalId, IdempotencyKey},
 };
 use crate::admin::{
@@ -27,6 +27,7 @@ impl PartialSchema for AccountCreate {
         let members = [
             (NAME, schema::text("Display name", "Example Ltd")),
             (EXTERNAL_ID, AccountExternalId::schema()),
+            (LOW_BALANCE_AT, schema::low_balance_at()),
         ];
         schema::body(&members, &[NAME])
     }
@@ -72,13 +73,15 @@ pub(super) fn path(account: &AccountView) -> String {
 }
 
 fn parse(object: &JsonObject) -> Result<NewAccount, Vec<FieldError>> {
-    let mut members = Members::of(object, &[NAME, EXTERNAL_ID]);
+    let mut members = Members::of(object, &[NAME, EXTERNAL_ID, LOW_BALANCE_AT]);
     let name = members.required(NAME, text);
     let external_id = members.optional(EXTERNAL_ID, external_id);
+    let low_balance_at = low_balance_at(&mut members);
     members.finish(|| {
         Some(NewAccount {
             name: name?,
             external_id,
+            low_balance_at,
         })
     })
 }

@@ -3,6 +3,7 @@
 use linkledger_core::{
     account,
     api_key::ApiKey,
+    credits::{InvalidLowBalanceAt, LowBalanceAt},
     field::FieldCode,
     id::EntryId,
     link::{Destination, DestinationRules, Expiry},
@@ -13,13 +14,15 @@ use serde_json::Value;
 use crate::admin::key::{self, NewSecret};
 
 pub(super) use linkledger_http::admin_body::{
-    Members, REASON, SCOPES, parse_reason, text, text_of,
+    Members, REASON, SCOPES, number, parse_reason, text, text_of,
 };
 
 /// Display name of an account or a key.
 pub(super) const NAME: &str = "name";
 /// Id of an account in the seller's system.
 pub(super) const EXTERNAL_ID: &str = "external_id";
+/// Thresholds of the balance of an account.
+pub(super) const LOW_BALANCE_AT: &str = "low_balance_at";
 /// Switch that takes the links of a suspended account out of service.
 pub(super) const STOP_REDIRECTS: &str = "stop_redirects";
 /// Address of the way back from the console.
@@ -30,6 +33,8 @@ pub(super) const EXPIRES_AT: &str = "expires_at";
 pub(super) const SECRET_SHA256: &str = "secret_sha256";
 /// Time for which a replaced key stays valid.
 pub(super) const OVERLAP_SECONDS: &str = "overlap_seconds";
+/// Event after which a replay to a webhook starts.
+pub(crate) const AFTER: &str = "after";
 /// Number of credits.
 pub(super) const AMOUNT: &str = "amount";
 /// Reference in the seller's system.
@@ -61,7 +66,27 @@ pub(super) fn new_secret(members: &mut Members<'_>) -> NewSecret {
 
 /// Parses the id of an account in the seller's system.
 pub(super) fn external_id(value: &Value) -> Result<String, FieldCode> {
-    account::parse_external_id(text_of(value)?).ok_or(FieldCode::ExternalIdInvalid)
+    let external_id = account::parse_external_id(text_of(value)?);
+    match external_id.ok_or(FieldCode::ExternalIdInvalid)? {
+        reserved if reserved == account::OPERATORS_EXTERNAL_ID => {
+            Err(FieldCode::ExternalIdReserved)
+        }
+        external_id => Ok(external_id),
+    }
+}
+
+/// Parses thresholds of a balance that may be missing, with an error for each that is refused.
+pub(super) fn low_balance_at(members: &mut Members<'_>) -> Option<LowBalanceAt> {
+    let thresholds = members.array(LOW_BALANCE_AT, |value| {
+        number(value, FieldCode::ThresholdInvalid, LowBalanceAt::accepts)
+    })?;
+    let refused = match LowBalanceAt::of(thresholds) {
+        Ok(thresholds) => return Some(thresholds),
+        Err(InvalidLowBalanceAt::TooMany) => FieldCode::TooManyThresholds,
+        Err(InvalidLowBalanceAt::OutOfRange) => FieldCode::ThresholdInvalid,
+    };
+    members.refuse(LOW_BALANCE_AT, refused);
+    None
 }
 
 /// Parses the expiry of a key.
@@ -96,19 +121,6 @@ fn sha256(value: &Value) -> Result<KeyHash, FieldCode> {
 /// Parses a switch.
 pub(super) fn switch(value: &Value) -> Result<bool, FieldCode> {
     value.as_bool().ok_or(FieldCode::WrongType)
-}
-
-/// Parses a whole number that `is_valid` accepts; `code` is the error of any other number.
-pub(super) fn number(
-    value: &Value,
-    code: FieldCode,
-    is_valid: impl FnOnce(i64) -> bool,
-) -> Result<i64, FieldCode> {
-    let Value::Number(number) = value else {
-        return Err(FieldCode::WrongType);
-    };
-    let number = number.as_i64().filter(|number| is_valid(*number));
-    number.ok_or(code)
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 use linkledger_core::{
     credits::{CreditsError, InsufficientCredits},
     field::{FieldCode, FieldError},
+    webhook::WEBHOOKS_OF_ACCOUNT_MAX,
 };
-use linkledger_http::problem::{Code, Problem};
+use linkledger_http::{
+    per_account_limit::overloaded,
+    problem::{Code, Problem},
+};
 
-use super::members::{AMOUNT, BALANCE, EXPIRES_AT, SECRET_SHA256};
+use super::members::{AFTER, AMOUNT, BALANCE, EXPIRES_AT, EXTERNAL_ID, SECRET_SHA256};
 use crate::admin::error::{AdminError, AdminRefusal};
 
 /// Returns the problem of a command without a known effect, and logs a failure of the service.
@@ -46,6 +50,19 @@ fn problem_of_refusal(refusal: &AdminRefusal) -> Problem {
         AdminRefusal::ExternalIdTaken { account_id } => {
             Problem::external_id_of_account_taken(&account_id.to_string())
         }
+        AdminRefusal::ExternalIdReserved => invalid(EXTERNAL_ID, FieldCode::ExternalIdReserved),
+        AdminRefusal::WebhookNotFound(_) => Problem::webhook_not_found(),
+        AdminRefusal::DeliveryNotFound(_) => Problem::delivery_not_found(),
+        AdminRefusal::WebhookLimitReached => {
+            Problem::webhook_limit_reached(WEBHOOKS_OF_ACCOUNT_MAX)
+        }
+        AdminRefusal::ReplayInProgress(_) => Problem::replay_in_progress(),
+        AdminRefusal::WebhookDisabled(_) => Problem::webhook_disabled(),
+        AdminRefusal::DeliveriesWait(_) => {
+            overloaded("Too many deliveries of this webhook wait: retry later.")
+        }
+        AdminRefusal::EventUnknown => invalid(AFTER, FieldCode::EventUnknown),
+        AdminRefusal::MasterKeyMissing(id) => Problem::master_key_missing(id),
         AdminRefusal::IdempotencyKeyReused { .. } => Problem::idempotency_key_reused(),
         AdminRefusal::AlreadyRefunded(_) => Problem::already_refunded(),
         AdminRefusal::AlreadyRevoked(_) => Problem::already_revoked(),

@@ -3,7 +3,7 @@
 use linkledger_core::{
     account,
     api_key::Scope,
-    credits::REFERENCE_LENGTH_MAX,
+    credits::{BALANCE_MAX, LOW_BALANCE_MAX, REFERENCE_LENGTH_MAX},
     id::{AccountId, EntryId, KeyId},
     schemas::SentTimestamp,
 };
@@ -93,6 +93,17 @@ pub(super) fn number(
         }
     }
     schema(number)
+}
+
+/// Returns the schema of the thresholds of a balance.
+pub(super) fn low_balance_at() -> RefOr<Schema> {
+    schema(json!({
+        "type": "array",
+        "description": "Balances in credits: a charge that crosses one downwards is a message `credits.low` to webhooks. Replaces all earlier ones; `[]` removes them.",
+        "maxItems": LOW_BALANCE_MAX,
+        "items": { "type": "integer", "format": "int64", "minimum": 1, "maximum": BALANCE_MAX },
+        "examples": [[10, 100]],
+    }))
 }
 
 /// Returns the schema of a reference.

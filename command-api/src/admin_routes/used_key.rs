@@ -1,7 +1,7 @@
 //! Tells if an earlier request has used an idempotency key, for requests whose body is not valid.
 
 use axum::http::Uri;
-use linkledger_core::id::AccountId;
+use linkledger_core::{account::OPERATORS_EXTERNAL_ID, id::AccountId};
 use linkledger_event_store::{
     accounts, api_keys, idempotency, links,
     time_limit::{READ_TIME_MAX, within},
@@ -20,7 +20,7 @@ use crate::admin::author::EffectKind;
 ///
 /// # Errors
 /// Returns `storage_unavailable` if the database fails or does not answer in time.
-pub(super) async fn is_used(
+pub(crate) async fn is_used(
     pool: &PgPool,
     uri: &Uri,
     kind: EffectKind,
@@ -31,9 +31,22 @@ pub(super) async fn is_used(
 }
 
 async fn find(pool: &PgPool, uri: &Uri, kind: EffectKind, key: &str) -> sqlx::Result<bool> {
-    let Some(account_id) = account_of(pool, uri, kind, key).await? else {
-        return Ok(false);
-    };
+    match account_of(pool, uri, kind, key).await? {
+        Some(account_id) => is_used_by(pool, account_id, kind, key).await,
+        None => Ok(false),
+    }
+}
+
+/// Returns true if a request of this kind to the account has used the key.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn is_used_by(
+    pool: &PgPool,
+    account_id: AccountId,
+    kind: EffectKind,
+    key: &str,
+) -> sqlx::Result<bool> {
     let mut tx = PoolTransaction::begin(pool).await?;
     let stored_key = kind.stored_key(key);
     let effect = idempotency::find_effect_in_tx(&mut tx, account_id, &stored_key).await?;
@@ -54,6 +67,9 @@ async fn account_of(
             let created = accounts::find_by_creation_key_in_tx(&mut tx, key).await?;
             tx.rollback().await?;
             Ok(created)
+        }
+        EffectKind::Webhook | EffectKind::RotateSecret => {
+            accounts::find_by_external_id(pool, OPERATORS_EXTERNAL_ID).await
         }
         EffectKind::Rotate => match key_id(uri) {
             Ok(key_id) => Ok(api_keys::get(pool, key_id).await?.map(|key| key.account_id)),

@@ -49,7 +49,7 @@ impl BodyRoom {
     ///
     /// # Errors
     /// Returns `overloaded` if other bodies leave no room, `content_too_large` or `malformed_json`.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         account_id: AccountId,
         mut body: Body,

@@ -24,13 +24,13 @@ use super::{answer, body, command_request::CommandRequest};
 use crate::renderer::CreatedLink;
 
 /// Header with the idempotency key; `docs/api.md#idempotency` describes the effect.
-pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The header `Idempotency-Key` in the OpenAPI document.
 ///
 /// A pattern, and not the format `uuid`, for which generators of clients make a type that is no header.
-struct IdempotencyKeyHeader;
+pub(crate) struct IdempotencyKeyHeader;
 
 /// Regular expression of the header; the quoted form of RFC 9651 is accepted too.
 const IDEMPOTENCY_KEY_PATTERN: &str = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$";
@@ -120,7 +120,7 @@ async fn parse(request: &mut CommandRequest) -> Result<KeyedCreate, Problem> {
 ///
 /// # Errors
 /// Returns `idempotency_key_missing` or `idempotency_key_invalid`.
-fn parse_idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
+pub(crate) fn parse_idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
         return Err(Problem::idempotency_key_missing());

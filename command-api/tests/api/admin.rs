@@ -72,6 +72,7 @@ async fn new_account(pool: &PgPool, balance: i64) -> AccountId {
     let new = NewAccount {
         name: "Acme".to_owned(),
         external_id: None,
+        low_balance_at: None,
     };
     let account = account::create(&request(pool), &new).await.unwrap();
     let account_id = account.value.id;

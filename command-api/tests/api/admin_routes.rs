@@ -10,5 +10,7 @@ mod fixture;
 mod hostile_values;
 mod keys;
 mod links;
+mod low_balance;
 mod order_of_checks;
 mod routes;
+mod webhooks;

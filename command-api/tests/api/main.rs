@@ -39,3 +39,4 @@ mod sealing;
 mod support;
 mod topic;
 mod two_tenants;
+mod webhooks;

@@ -56,7 +56,7 @@ async fn faults_are_reported_in_order_of_checks() {
 }
 
 /// Codes without a [`fault::Fault`], each with a file of tests in which a request causes the code.
-const ELSEWHERE: [(Code, &str); 21] = [
+const ELSEWHERE: [(Code, &str); 27] = [
     (Code::BodyNotObject, include_str!("order_of_checks.rs")),
     (
         Code::IdempotencyKeyInvalid,
@@ -93,6 +93,12 @@ const ELSEWHERE: [(Code, &str); 21] = [
         Code::AlreadyRevoked,
         include_str!("admin_routes/credits.rs"),
     ),
+    (Code::WebhookNotFound, include_str!("webhooks.rs")),
+    (Code::DeliveryNotFound, include_str!("webhooks.rs")),
+    (Code::WebhookLimitReached, include_str!("webhooks.rs")),
+    (Code::ReplayInProgress, include_str!("webhooks.rs")),
+    (Code::WebhookDisabled, include_str!("webhooks.rs")),
+    (Code::WebhooksOff, include_str!("webhooks.rs")),
     (
         Code::ShortLinkGone,
         include_str!("../../../query-api/tests/api/gone.rs"),

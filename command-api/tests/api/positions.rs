@@ -37,6 +37,7 @@ async fn grant_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Resu
     let after = Credits {
         balance: before.balance + 1,
         version: before.version + 1,
+        ..before
     };
     let now = SystemClock.now();
     let event = NewEvent {

@@ -1,6 +1,8 @@
 //! Rights of each role: `deploy/postgres/rights` lists all rights, one file per role, so that a review shows each new table,
 //! function or grant. Sessions of each role also try forbidden statements.
 
+mod dispatcher;
+
 use std::{env, fs, path::PathBuf};
 
 use linkledger_event_store::{
@@ -18,11 +20,12 @@ const REWRITE: &str = "REWRITE_RIGHTS";
 const MATRIX: &str = include_str!("rights/matrix.sql");
 
 const OWNER: &str = "linkledger_owner";
-const PROCESSES: [&str; 5] = [
+const PROCESSES: [&str; 6] = [
     "linkledger_command_api",
     "linkledger_relay",
     "linkledger_projector",
     "linkledger_query_api",
+    "linkledger_webhooks",
     "linkledger_operator",
 ];
 
@@ -101,6 +104,24 @@ const DENIED_TO_ONE: &[(&str, &str)] = &[
     ("linkledger_operator", "UPDATE event_store.admin_keys SET scopes = '{}'"),
     ("linkledger_operator", "UPDATE event_store.slugs SET link_id = link_id"),
     ("linkledger_operator", "UPDATE read_model.skipped_events SET reason = 'x'"),
+    ("linkledger_command_api", "UPDATE event_store.webhooks SET account_id = account_id"),
+    ("linkledger_command_api", "UPDATE event_store.webhook_cursors SET position = 0"),
+    ("linkledger_command_api", "DELETE FROM event_store.webhook_deliveries"),
+    ("linkledger_command_api", "SELECT FROM event_store.webhook_dispatcher"),
+    ("linkledger_projector", "SELECT FROM event_store.webhooks"),
+    ("linkledger_query_api", "UPDATE event_store.webhooks SET enabled = true"),
+    ("linkledger_query_api", "UPDATE event_store.webhook_deliveries SET state = 'failed'"),
+    ("linkledger_operator", "DELETE FROM event_store.webhooks"),
+    ("linkledger_webhooks", "UPDATE event_store.webhooks SET url = url"),
+    ("linkledger_webhooks", "UPDATE event_store.webhooks SET secret_generation = 1"),
+    ("linkledger_webhooks", "DELETE FROM event_store.webhooks"),
+    ("linkledger_webhooks", "INSERT INTO event_store.webhook_cursors (webhook_id) VALUES (gen_random_uuid())"),
+    ("linkledger_webhooks", "UPDATE event_store.accounts SET status = 'active'"),
+    ("linkledger_webhooks", "SELECT FROM event_store.api_keys"),
+    ("linkledger_webhooks", "SELECT FROM event_store.admin_keys"),
+    ("linkledger_webhooks", "SELECT record_key FROM event_store.log_meta"),
+    ("linkledger_webhooks", "SELECT FROM read_model.links"),
+    ("linkledger_webhooks", "SELECT FROM clicks.link_days"),
 ];
 
 /// Lets the roles log in, once for all tests: roles belong to the whole server.

@@ -17,6 +17,7 @@ use linkledger_core::{
 use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_service::{
     internal_listener::AdminAllowedHosts, kafka_config::KafkaConfig, lifecycle::Tasks,
+    webhook_config::WebhookConfig,
 };
 use linkledger_testing as testing;
 use linkledger_testing::{TestBroker, TestDatabase, record};
@@ -24,6 +25,18 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use uuid::Uuid;
+
+/// Master key of the secrets of webhooks.
+const WEBHOOK_KEYS_FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/api/webhooks/master_keys"
+);
+
+/// File without the master key of [`WEBHOOK_KEYS_FILE`].
+const OTHER_WEBHOOK_KEYS_FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/api/webhooks/other_master_keys"
+);
 
 /// A running service on a separate database.
 pub(crate) struct TestApp {
@@ -54,6 +67,24 @@ impl TestApp {
     pub(crate) async fn start_on(database: TestDatabase, url: &str, rate_limit: u32) -> Self {
         let broker = TestBroker::start().await;
         let config = config(url, broker.config(), rate_limit);
+        Self::start_by(database, broker, config).await
+    }
+
+    /// Starts a service without master keys of webhooks.
+    pub(crate) async fn start_without_webhooks() -> Self {
+        let (database, broker) = (TestDatabase::create().await, TestBroker::start().await);
+        let config = CommandApiConfig {
+            webhooks: WebhookConfig::default(),
+            ..config(database.url(), broker.config(), 0)
+        };
+        Self::start_by(database, broker, config).await
+    }
+
+    async fn start_by(
+        database: TestDatabase,
+        broker: TestBroker,
+        config: CommandApiConfig,
+    ) -> Self {
         let mut tasks = Tasks::new(CancellationToken::new());
         let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
         let service = service.await.expect("the service starts");
@@ -69,6 +100,19 @@ impl TestApp {
     /// Starts another service on the same database, like a second process.
     pub(crate) async fn another(&self) -> (Router, Tasks) {
         start_service(&self.database, self.broker.config()).await
+    }
+
+    /// Starts another service on the same database, whose file of master keys is another one.
+    pub(crate) async fn with_other_master_keys(&self) -> (Router, Tasks) {
+        let webhooks = WebhookConfig {
+            keys_file: Some(OTHER_WEBHOOK_KEYS_FILE.into()),
+            ..WebhookConfig::default()
+        };
+        start_configured(CommandApiConfig {
+            webhooks,
+            ..config(self.database.url(), self.broker.config(), 0)
+        })
+        .await
     }
 
     pub(crate) async fn account(&self, balance: i64) -> (AccountId, ApiKey) {
@@ -136,12 +180,19 @@ fn config(url: &str, kafka: KafkaConfig, rate_limit: u32) -> CommandApiConfig {
         instance_id: None,
         api_keys_cached_max: KEYS_CACHED_MAX,
         admin_allowed_hosts: AdminAllowedHosts::default(),
+        webhooks: WebhookConfig {
+            keys_file: Some(WEBHOOK_KEYS_FILE.into()),
+            ..WebhookConfig::default()
+        },
     }
 }
 
 /// Starts a service on the database that relays to the given Kafka.
 pub(crate) async fn start_service(database: &TestDatabase, kafka: KafkaConfig) -> (Router, Tasks) {
-    let config = config(database.url(), kafka, 0);
+    start_configured(config(database.url(), kafka, 0)).await
+}
+
+async fn start_configured(config: CommandApiConfig) -> (Router, Tasks) {
     let mut tasks = Tasks::new(CancellationToken::new());
     let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
     (service.await.expect("the service starts").router, tasks)

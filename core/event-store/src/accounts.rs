@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::transaction::PoolTransaction;
 use linkledger_core::{
     account::{Account, AccountState, AccountStatus},
-    credits::Credits,
+    credits::{Credits, LowBalanceAt},
     id::AccountId,
     shard::{Position, Shard},
 };
@@ -29,7 +29,7 @@ pub async fn lock_free_ones_in_tx(
     let rows = sqlx::query_as!(
         AccountRow,
         r#"
-        SELECT account_id, balance, version
+        SELECT account_id, balance, version, low_balance_at
         FROM event_store.accounts
         WHERE account_id = ANY($1)
         ORDER BY account_id
@@ -54,7 +54,7 @@ pub async fn lock_in_tx(
     let rows = sqlx::query_as!(
         AccountRow,
         r#"
-        SELECT account_id, balance, version
+        SELECT account_id, balance, version, low_balance_at
         FROM event_store.accounts
         WHERE account_id = ANY($1)
         ORDER BY account_id
@@ -80,15 +80,16 @@ pub async fn create_in_tx(
     sqlx::query!(
         "
         INSERT INTO event_store.accounts
-            (account_id, shard, name, external_id, creation_key, status, redirects_stopped,
-             created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            (account_id, shard, name, external_id, creation_key, low_balance_at, status,
+             redirects_stopped, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ",
         account.account_id.uuid(),
         Shard::of(account.account_id).number(),
         account.name,
         account.external_id.as_deref(),
         creation_key,
+        account.low_balance_at.as_slice(),
         account.status.state().name(),
         account.status.redirects_stopped(),
         account.created_at
@@ -105,7 +106,8 @@ pub async fn create_in_tx(
 pub async fn get_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Result<Account> {
     let row = sqlx::query!(
         "
-        SELECT account_id, name, external_id, status, redirects_stopped, created_at
+        SELECT account_id, name, external_id, low_balance_at, status, redirects_stopped,
+               created_at
         FROM event_store.accounts
         WHERE account_id = $1
         ",
@@ -117,12 +119,13 @@ pub async fn get_in_tx(tx: &mut PgConnection, account_id: AccountId) -> sqlx::Re
         account_id: AccountId::from_uuid(row.account_id),
         name: row.name,
         external_id: row.external_id,
+        low_balance_at: LowBalanceAt::stored(&row.low_balance_at),
         status: status(&row.status, row.redirects_stopped),
         created_at: row.created_at,
     })
 }
 
-/// Stores name, external id and status of an account, as its last event says. The caller must have locked the
+/// Stores name, external id, thresholds and status of an account, as its last event says. The caller must have locked the
 /// account.
 ///
 /// # Errors
@@ -131,12 +134,13 @@ pub async fn update_in_tx(tx: &mut PgConnection, account: &Account) -> sqlx::Res
     sqlx::query!(
         "
         UPDATE event_store.accounts
-        SET name = $2, external_id = $3, status = $4, redirects_stopped = $5
+        SET name = $2, external_id = $3, low_balance_at = $4, status = $5, redirects_stopped = $6
         WHERE account_id = $1
         ",
         account.account_id.uuid(),
         account.name,
         account.external_id.as_deref(),
+        account.low_balance_at.as_slice(),
         account.status.state().name(),
         account.status.redirects_stopped()
     )
@@ -198,8 +202,8 @@ pub async fn get(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Option<Li
     let row = sqlx::query_as!(
         ListedRow,
         "
-        SELECT account_id, name, external_id, balance, version, status, redirects_stopped,
-               created_at
+        SELECT account_id, name, external_id, low_balance_at, balance, version, status,
+               redirects_stopped, created_at
         FROM event_store.accounts
         WHERE account_id = $1
         ",
@@ -244,8 +248,8 @@ pub async fn list(
     let rows = sqlx::query_as!(
         ListedRow,
         "
-        SELECT account_id, name, external_id, balance, version, status, redirects_stopped,
-               created_at
+        SELECT account_id, name, external_id, low_balance_at, balance, version, status,
+               redirects_stopped, created_at
         FROM event_store.accounts
         WHERE account_id > $1
           AND ($2::text IS NULL OR external_id = $2)
@@ -297,8 +301,8 @@ pub async fn read_after(
 ) -> sqlx::Result<Vec<AccountAtHead>> {
     let rows = sqlx::query!(
         "
-        SELECT a.account_id, a.shard, a.name, a.external_id, a.creation_key, a.balance, a.version,
-               a.status, a.redirects_stopped, a.created_at, s.head
+        SELECT a.account_id, a.shard, a.name, a.external_id, a.creation_key, a.low_balance_at,
+               a.balance, a.version, a.status, a.redirects_stopped, a.created_at, s.head
         FROM event_store.accounts AS a
         JOIN event_store.log_shards AS s ON s.shard = a.shard
         WHERE a.account_id > $1
@@ -310,21 +314,26 @@ pub async fn read_after(
     )
     .fetch_all(pool)
     .await?;
-    let accounts = rows.into_iter().map(|row| AccountAtHead {
-        account: Account {
-            account_id: AccountId::from_uuid(row.account_id),
-            name: row.name,
-            external_id: row.external_id,
-            status: status(&row.status, row.redirects_stopped),
-            created_at: row.created_at,
-        },
-        creation_key: row.creation_key,
-        shard: row.shard,
-        credits: Credits {
-            balance: row.balance,
-            version: row.version,
-        },
-        head: row.head,
+    let accounts = rows.into_iter().map(|row| {
+        let low_balance_at = LowBalanceAt::stored(&row.low_balance_at);
+        AccountAtHead {
+            account: Account {
+                account_id: AccountId::from_uuid(row.account_id),
+                name: row.name,
+                external_id: row.external_id,
+                low_balance_at,
+                status: status(&row.status, row.redirects_stopped),
+                created_at: row.created_at,
+            },
+            creation_key: row.creation_key,
+            shard: row.shard,
+            credits: Credits {
+                balance: row.balance,
+                version: row.version,
+                low_balance_at,
+            },
+            head: row.head,
+        }
     });
     Ok(accounts.collect())
 }
@@ -340,6 +349,7 @@ struct ListedRow {
     account_id: Uuid,
     name: String,
     external_id: Option<String>,
+    low_balance_at: Vec<i64>,
     balance: i64,
     version: i64,
     status: String,
@@ -354,6 +364,7 @@ impl ListedRow {
                 account_id: AccountId::from_uuid(self.account_id),
                 name: self.name,
                 external_id: self.external_id,
+                low_balance_at: LowBalanceAt::stored(&self.low_balance_at),
                 status: status(&self.status, self.redirects_stopped),
                 created_at: self.created_at,
             },
@@ -367,11 +378,16 @@ struct AccountRow {
     account_id: AccountId,
     balance: i64,
     version: i64,
+    low_balance_at: Vec<i64>,
 }
 
 impl AccountRow {
     fn into_entry(self) -> (AccountId, Credits) {
-        let (balance, version) = (self.balance, self.version);
-        (self.account_id, Credits { balance, version })
+        let credits = Credits {
+            balance: self.balance,
+            version: self.version,
+            low_balance_at: LowBalanceAt::stored(&self.low_balance_at),
+        };
+        (self.account_id, credits)
     }
 }

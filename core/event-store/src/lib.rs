@@ -1,6 +1,7 @@
 //! The event store in Postgres, schema `event_store`: the source of truth.
 //!
-//! Locks are always taken in this order: accounts by id, slugs by key, counters by shard.
+//! Locks are always taken in this order: accounts by id, webhooks before their cursors and deliveries, slugs by key,
+//! counters by shard.
 //! Functions named `…_in_tx` run in the caller's transaction, which must be READ COMMITTED.
 
 #![warn(missing_docs)]
@@ -22,6 +23,7 @@ pub mod segments;
 pub mod slugs;
 pub mod time_limit;
 pub mod transaction;
+pub mod webhooks;
 
 use sqlx::{
     ConnectOptions as _, Connection as _, PgPool,

@@ -23,7 +23,9 @@ use linkledger_core::{
 };
 
 pub use self::{
-    entries::{charge_of_link, find_entry, is_reversed_in_tx, reversals_of, reversed_entries},
+    entries::{
+        charge_of_link, find_entry, find_event, is_reversed_in_tx, reversals_of, reversed_entries,
+    },
     links::{
         LinkEndState, LinkExtent, last_link_events, link_beginnings, link_extent, link_extents,
     },

@@ -68,6 +68,10 @@ pub async fn short_url(
     };
     match event.decode().map_err(unreadable)? {
         Event::Link(LinkEvent::Created(created)) => Ok(Some(created.short_url)),
-        Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => Ok(None),
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Credits(_) => Ok(None),
     }
 }

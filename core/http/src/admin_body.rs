@@ -1,4 +1,4 @@
-//! Bodies of requests to the admin API: reading them, and the parser of their members, which reports all errors at
+//! Bodies of requests to the admin API and of those about webhooks: reading them, and the parser of their members, which reports all errors at
 //! once.
 
 use std::error::Error as _;
@@ -142,8 +142,24 @@ impl<'a> Members<'a> {
 
     /// Parses scopes, with an error for each that is unknown.
     pub fn scopes(&mut self) -> Option<Vec<Scope>> {
-        let values = self.optional(SCOPES, |value| match value {
-            Value::Array(values) if values.is_empty() => Err(FieldCode::ScopesEmpty),
+        let scopes = self.array(SCOPES, |value| {
+            let scope = Scope::of_name(text_of(value)?);
+            scope.ok_or(FieldCode::ScopeInvalid)
+        })?;
+        let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        if self.object.members().get(SCOPES).is_some_and(is_empty) {
+            self.refuse(SCOPES, FieldCode::ScopesEmpty);
+        }
+        Some(scopes)
+    }
+
+    /// Parses an array that may be missing, with an error for each element that is refused.
+    pub fn array<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&Value) -> Result<T, FieldCode>,
+    ) -> Option<Vec<T>> {
+        let values = self.optional(name, |value| match value {
             Value::Array(values) => Ok(values.clone()),
             Value::Null
             | Value::Bool(_)
@@ -151,24 +167,21 @@ impl<'a> Members<'a> {
             | Value::String(_)
             | Value::Object(_) => Err(FieldCode::WrongType),
         })?;
-        let mut scopes = Vec::new();
+        let mut elements = Vec::new();
         for (index, value) in values.iter().enumerate() {
-            let scope = text_of(value).and_then(|name| {
-                let scope = Scope::of_name(name);
-                scope.ok_or(FieldCode::ScopeInvalid)
-            });
-            match scope {
-                Ok(scope) => scopes.push(scope),
+            match parse(value) {
+                Ok(element) => elements.push(element),
                 Err(code) => {
-                    let error = FieldError::of_element(SCOPES, index, code);
+                    let error = FieldError::of_element(name, index, code);
                     self.errors.push(error);
                 }
             }
         }
-        Some(scopes)
+        Some(elements)
     }
 
-    fn refuse(&mut self, name: &str, code: FieldCode) {
+    /// Refuses a member for a reason that its value alone does not have.
+    pub fn refuse(&mut self, name: &str, code: FieldCode) {
         self.errors.push(FieldError::of_member(name, code));
     }
 
@@ -204,6 +217,22 @@ pub fn text(value: &Value) -> Result<String, FieldCode> {
     // Refused, not trimmed: the event has the text as sent.
     let parsed = parsed.filter(|parsed| parsed == given);
     parsed.ok_or(FieldCode::TextInvalid)
+}
+
+/// Parses a whole number that `is_valid` accepts; `code` is the error of any other number, also of one written as `7.0`.
+///
+/// # Errors
+/// Returns `wrong_type` if the value is no number, and `code`.
+pub fn number(
+    value: &Value,
+    code: FieldCode,
+    is_valid: impl FnOnce(i64) -> bool,
+) -> Result<i64, FieldCode> {
+    let Value::Number(number) = value else {
+        return Err(FieldCode::WrongType);
+    };
+    let number = number.as_i64().filter(|number| is_valid(*number));
+    number.ok_or(code)
 }
 
 /// Returns the text of a value.

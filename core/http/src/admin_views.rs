@@ -13,7 +13,7 @@ use std::fmt;
 use linkledger_core::{
     account::{Account, AccountAfter},
     api_key::{ApiKey, KeyState},
-    credits::{ChargeReason, CreditsEvent},
+    credits::{ChargeReason, CreditsEvent, LowBalanceAt},
     id::{AccountId, EntryId, KeyId, LinkId},
     link::{DisabledBy, ExistingLink},
     timestamp,
@@ -53,6 +53,9 @@ pub struct AccountView {
     /// Credits left to spend.
     #[schema(minimum = 0, examples(1000))]
     pub balance: i64,
+    /// Balances whose crossing by a charge is a message `credits.low`, the lowest first; empty if there are none.
+    #[schema(value_type = Vec<i64>, max_items = 5, examples(json!([10, 100])))]
+    pub low_balance_at: LowBalanceAt,
     #[schema(inline, value_type = Timestamp)]
     #[serde(with = "timestamp")]
     pub created_at: OffsetDateTime,
@@ -257,6 +260,7 @@ impl AccountView {
             state: after.status.state().name(),
             redirects_stopped: after.status.redirects_stopped(),
             balance: after.balance,
+            low_balance_at: after.low_balance_at,
             created_at: after.created_at,
         }
     }
@@ -274,6 +278,7 @@ impl AccountView {
             "name": "Example Ltd",
             "state": "active",
             "balance": 1000,
+            "low_balance_at": [10, 100],
             "created_at": "2026-11-20T09:51:00.123Z",
         })
     }
@@ -487,6 +492,7 @@ mod tests {
         let mut after = AccountAfter {
             name: "Example Ltd".to_owned(),
             external_id: None,
+            low_balance_at: LowBalanceAt::NONE,
             status: AccountStatus::Active,
             balance: 7,
             created_at: AT,
@@ -494,15 +500,17 @@ mod tests {
         let view = |after: &AccountAfter| json!(AccountView::of(ACCOUNT, after));
         let expected = json!({
             "id": ACCOUNT, "name": "Example Ltd", "state": "active", "balance": 7,
-            "created_at": "2026-11-20T09:51:00.123Z",
+            "low_balance_at": [], "created_at": "2026-11-20T09:51:00.123Z",
         });
         assert_eq!(view(&after), expected);
         after.external_id = Some("crm/7".to_owned());
+        after.low_balance_at = LowBalanceAt::of(vec![100, 10]).unwrap();
         after.status = AccountStatus::Suspended {
             stop_redirects: true,
         };
         let suspended = view(&after);
         assert_eq!(suspended["external_id"], "crm/7");
+        assert_eq!(suspended["low_balance_at"], json!([10, 100]));
         assert_eq!(suspended["state"], "suspended");
         assert_eq!(suspended["redirects_stopped"], true);
     }
@@ -537,6 +545,7 @@ mod tests {
             link_id,
             key_id: KeyId::from_uuid(Uuid::from_u128(5)),
             reason: ChargeReason::LinkCreated,
+            low_balance: None,
         });
         let refunded = CreditsEvent::Refunded(CreditsRefunded {
             account_id: ACCOUNT,

@@ -25,3 +25,4 @@ pub mod request;
 pub mod route_table;
 pub mod served_hosts;
 pub mod storage;
+pub mod webhook_views;

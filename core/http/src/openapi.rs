@@ -4,8 +4,11 @@
 //! problems of each operation.
 
 mod answers;
+mod operators;
 mod problems;
 pub mod request_body;
+
+pub use operators::for_operators;
 
 pub use linkledger_core::schemas::{ExternalId, SentTimestamp, ShortUrl, TagSet, Timestamp, Title};
 

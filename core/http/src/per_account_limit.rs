@@ -68,8 +68,9 @@ impl PerAccountLimit {
         share.ok().flatten().ok_or_else(|| overloaded(detail))
     }
 
-    /// Waits for a unit. No semaphore is ever closed, so there always is one in the end.
-    async fn acquire(&self, account_id: AccountId) -> Option<AccountShare> {
+    /// Waits until account and process have a free unit, and takes it. No semaphore is ever closed, so there always is
+    /// one in the end.
+    pub async fn acquire(&self, account_id: AccountId) -> Option<AccountShare> {
         let mut own = self.request_of(account_id);
         let semaphore = Arc::clone(own.semaphore.as_ref()?);
         own.unit = Some(semaphore.acquire_owned().await.ok()?);

@@ -19,7 +19,7 @@ use super::route_table;
 use crate::problem::Problem;
 use linkledger_core::{
     account::parse_external_id,
-    id::{AccountId, KeyId, LinkId},
+    id::{AccountId, DeliveryId, KeyId, LinkId, WebhookId},
     link::Slug,
     percent,
 };
@@ -189,6 +189,29 @@ pub fn admin_link_id(uri: &Uri) -> Result<LinkId, Problem> {
     id_after(uri, route_table::ADMIN_LINKS).ok_or_else(Problem::link_of_no_account)
 }
 
+/// Parses the part of a path of either API after `webhooks/` as the id of a webhook.
+///
+/// # Errors
+/// Returns `webhook_not_found` if the part is no id.
+pub fn webhook_id(uri: &Uri) -> Result<WebhookId, Problem> {
+    let collections = [route_table::WEBHOOKS, route_table::ADMIN_WEBHOOKS];
+    let id = collections
+        .iter()
+        .find_map(|collection| id_after(uri, collection));
+    id.ok_or_else(Problem::webhook_not_found)
+}
+
+/// Parses the part of a path of either API after `deliveries/` as the id of a delivery.
+///
+/// # Errors
+/// Returns `delivery_not_found` if the part is no id.
+pub fn delivery_id(uri: &Uri) -> Result<DeliveryId, Problem> {
+    let part = uri.path().split_once("/deliveries/");
+    let part = part.and_then(|(_, rest)| rest.split('/').next());
+    let id = part.and_then(|part| part.parse().ok());
+    id.ok_or_else(Problem::delivery_not_found)
+}
+
 fn id_after<T: FromStr>(uri: &Uri, collection: &str) -> Option<T> {
     part_after(uri, collection)?.parse().ok()
 }
@@ -278,6 +301,28 @@ pub(crate) mod tests {
         }
         for text in ["", "acc_", "a%20b", &id.to_uppercase(), &id[1..]] {
             assert_eq!(parse(text), Err(Problem::account_not_found()), "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_of_webhook_and_delivery_are_found_in_both_apis() {
+        let uuid = uuid::Uuid::from_u128(7);
+        let webhook = WebhookId::from_uuid(uuid);
+        let delivery = DeliveryId::from_uuid(uuid);
+        for begin in ["", "/admin"] {
+            let path = format!("{begin}/v1/webhooks/{webhook}/deliveries/{delivery}/retry");
+            let uri: Uri = path.parse().unwrap();
+            assert_eq!(webhook_id(&uri), Ok(webhook));
+            assert_eq!(delivery_id(&uri), Ok(delivery));
+        }
+        for path in [
+            "/v1/webhooks/x/deliveries/x",
+            "/v1/webhooks/",
+            "/v2/webhooks/x",
+        ] {
+            let uri: Uri = path.parse().unwrap();
+            assert_eq!(webhook_id(&uri), Err(Problem::webhook_not_found()));
+            assert_eq!(delivery_id(&uri), Err(Problem::delivery_not_found()));
         }
     }
 

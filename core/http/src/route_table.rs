@@ -31,6 +31,22 @@ pub const CREDITS: &str = "/v1/credits";
 pub const CREDIT_ENTRIES: &str = "/v1/credits/entries";
 /// Events of the account.
 pub const EVENTS: &str = "/v1/events";
+/// Webhooks of the account.
+pub const WEBHOOKS: &str = "/v1/webhooks";
+/// A single webhook.
+pub const WEBHOOK: &str = "/v1/webhooks/{webhook_id}";
+/// Replaces the secret of a webhook.
+pub const WEBHOOK_ROTATE_SECRET: &str = "/v1/webhooks/{webhook_id}/rotate-secret";
+/// Sends a message for a test to a webhook.
+pub const WEBHOOK_TEST: &str = "/v1/webhooks/{webhook_id}/test";
+/// Sends messages again to a webhook.
+pub const WEBHOOK_REPLAY: &str = "/v1/webhooks/{webhook_id}/replay";
+/// Deliveries to a webhook.
+pub const WEBHOOK_DELIVERIES: &str = "/v1/webhooks/{webhook_id}/deliveries";
+/// A single delivery.
+pub const WEBHOOK_DELIVERY: &str = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}";
+/// Attempts a delivery again.
+pub const WEBHOOK_DELIVERY_RETRY: &str = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry";
 /// Page that leads to the console and to the documentation.
 pub const HOME: &str = "/";
 /// Console for owners of links, without the slash that its relative addresses need.
@@ -102,6 +118,23 @@ pub const ADMIN_LINK_EVENTS: &str = "/admin/v1/links/{link_id}/events";
 pub const ADMIN_EVENTS: &str = "/admin/v1/events";
 /// Codes that open the console of an account's owner.
 pub const ADMIN_CONSOLE_SESSIONS: &str = "/admin/v1/accounts/{account_id}/console-sessions";
+/// Webhooks of the operators.
+pub const ADMIN_WEBHOOKS: &str = "/admin/v1/webhooks";
+/// A single webhook of the operators.
+pub const ADMIN_WEBHOOK: &str = "/admin/v1/webhooks/{webhook_id}";
+/// Replaces the secret of a webhook of the operators.
+pub const ADMIN_WEBHOOK_ROTATE_SECRET: &str = "/admin/v1/webhooks/{webhook_id}/rotate-secret";
+/// Sends a message for a test to a webhook of the operators.
+pub const ADMIN_WEBHOOK_TEST: &str = "/admin/v1/webhooks/{webhook_id}/test";
+/// Sends messages again to a webhook of the operators.
+pub const ADMIN_WEBHOOK_REPLAY: &str = "/admin/v1/webhooks/{webhook_id}/replay";
+/// Deliveries to a webhook of the operators.
+pub const ADMIN_WEBHOOK_DELIVERIES: &str = "/admin/v1/webhooks/{webhook_id}/deliveries";
+/// A single delivery to a webhook of the operators.
+pub const ADMIN_WEBHOOK_DELIVERY: &str = "/admin/v1/webhooks/{webhook_id}/deliveries/{delivery_id}";
+/// Attempts a delivery to a webhook of the operators again.
+pub const ADMIN_WEBHOOK_DELIVERY_RETRY: &str =
+    "/admin/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry";
 /// State of all followers of the log.
 pub const ADMIN_STATUS: &str = "/admin/v1/status";
 /// Start of the paths of followers.
@@ -119,6 +152,8 @@ pub const OPERATORS_FILE: &str = "/operators/{file}";
 
 const READ: &[Method] = &[Method::GET, Method::HEAD];
 const POST: &[Method] = &[Method::POST];
+const READ_OR_POST: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+const READ_OR_CHANGE: &[Method] = &[Method::GET, Method::HEAD, Method::PATCH, Method::DELETE];
 
 /// A path with the methods that clients may use.
 pub type Route = (&'static str, &'static [Method]);
@@ -144,6 +179,14 @@ pub const TABLE: &[Route] = &[
     (CREDITS, READ),
     (CREDIT_ENTRIES, READ),
     (EVENTS, READ),
+    (WEBHOOKS, READ_OR_POST),
+    (WEBHOOK, READ_OR_CHANGE),
+    (WEBHOOK_ROTATE_SECRET, POST),
+    (WEBHOOK_TEST, POST),
+    (WEBHOOK_REPLAY, POST),
+    (WEBHOOK_DELIVERIES, READ),
+    (WEBHOOK_DELIVERY, READ),
+    (WEBHOOK_DELIVERY_RETRY, POST),
     (HOME, READ),
     (CONSOLE, READ),
     (CONSOLE_PAGE, READ),
@@ -191,6 +234,14 @@ pub const ADMIN_TABLE: &[Route] = &[
     (ADMIN_LINK_EVENTS, READ),
     (ADMIN_EVENTS, READ),
     (ADMIN_CONSOLE_SESSIONS, POST),
+    (ADMIN_WEBHOOKS, READ_OR_POST),
+    (ADMIN_WEBHOOK, READ_OR_CHANGE),
+    (ADMIN_WEBHOOK_ROTATE_SECRET, POST),
+    (ADMIN_WEBHOOK_TEST, POST),
+    (ADMIN_WEBHOOK_REPLAY, POST),
+    (ADMIN_WEBHOOK_DELIVERIES, READ),
+    (ADMIN_WEBHOOK_DELIVERY, READ),
+    (ADMIN_WEBHOOK_DELIVERY_RETRY, POST),
     (ADMIN_STATUS, READ),
     (ADMIN_FOLLOWER_PAUSE, POST),
     (ADMIN_FOLLOWER_RESUME, POST),
@@ -267,6 +318,16 @@ mod tests {
             allowed_methods("/console/session").as_deref(),
             Some("POST, OPTIONS")
         );
+        for (path, methods) in [
+            ("/v1/webhooks", "GET, HEAD, POST, OPTIONS"),
+            ("/v1/webhooks/whe_1", "GET, HEAD, PATCH, DELETE, OPTIONS"),
+            ("/v1/webhooks/whe_1/rotate-secret", "POST, OPTIONS"),
+            ("/v1/webhooks/whe_1/deliveries", "GET, HEAD, OPTIONS"),
+            ("/v1/webhooks/whe_1/deliveries/dlv_1", "GET, HEAD, OPTIONS"),
+            ("/v1/webhooks/whe_1/deliveries/dlv_1/retry", "POST, OPTIONS"),
+        ] {
+            assert_eq!(allowed_methods(path).as_deref(), Some(methods), "{path}");
+        }
         for path in [
             "/v1/credits",
             "/v1/credits/entries",

@@ -13,6 +13,7 @@ pub mod kafka_errors;
 mod kafka_headers;
 pub mod kafka_leaders;
 pub mod lifecycle;
+pub mod log_activity;
 pub mod log_identity;
 pub mod metrics;
 pub mod metrics_recorder;
@@ -20,5 +21,6 @@ pub mod number_format;
 pub mod operator;
 pub mod settings;
 pub mod telemetry;
+pub mod webhook_config;
 
 pub use kafka_headers::kafka_headers;

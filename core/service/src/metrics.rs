@@ -117,13 +117,25 @@ metrics! {
     CLICKS_UNREADABLE_TOTAL = Counter "clicks_unreadable_total" [] "Records on the topic of clicks that cannot be counted: unreadable, of an implausible time, or refused by the database.";
 }
 
+metrics! {
+    /// Metrics of the dispatcher of webhooks.
+    WEBHOOKS:
+    WEBHOOK_DISPATCHER_IS_ACTIVE = Gauge "webhook_dispatcher_is_active" [] "1 while this process has the lease and sends messages; 0 while another process does.";
+    WEBHOOKS_ENABLED = Gauge "webhooks_enabled" [] "Webhooks that are enabled; 0 while another process sends.";
+    WEBHOOKS_ILL = Gauge "webhooks_ill" [] "Enabled webhooks whose receiver does not answer, or answers 408, 425, 429 or 5xx, so that messages wait; 0 while another process sends.";
+    WEBHOOKS_BLOCKED = Gauge "webhooks_blocked" [] "Enabled webhooks of which messages wait for an operator: the file of master keys lacks their key, or an event cannot be read; 0 while another process sends.";
+    WEBHOOK_ATTEMPTS_TOTAL = Counter "webhook_attempts_total" ["outcome"] "Attempts to send a message, by outcome: accepted, refused, gone, ill.";
+    WEBHOOK_DELIVERY_LAG_SECONDS = Histogram "webhook_delivery_lag_seconds" [] "Time from when an event was recorded until a receiver accepted its message at the first attempt; not in replays.";
+}
+
 /// All metrics, by the process that exposes them.
-pub const ALL: [(&str, &[Metric]); 5] = [
+pub const ALL: [(&str, &[Metric]); 6] = [
     ("Every process", PROCESS),
     ("command-api and query-api", HTTP),
     ("query-api", QUERY_API),
     ("command-api", COMMAND_API),
     ("projector", PROJECTOR),
+    ("projector webhooks", WEBHOOKS),
 ];
 
 #[cfg(test)]

@@ -3,22 +3,22 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{
-    AccountState, AccountStatus, EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN, TEXT_LENGTH_MAX,
-};
+use super::{AccountState, AccountStatus, EXTERNAL_ID_LENGTH_MAX, EXTERNAL_ID_PATTERN};
 use crate::{
     change::{Change, ValueChange},
+    credits::{LOW_BALANCE_MAX, LowBalanceAt},
+    field::TEXT_LENGTH_MAX,
     id::AccountId,
     timestamp,
 };
 
-/// An event of an account's stream that concerns neither credits nor API keys. Projections must match every
-/// variant without a wildcard.
+/// An event of an account's stream that concerns neither credits nor API keys nor webhooks. Projections must match
+/// every variant without a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountEvent {
     /// An operator created the account.
     Created(AccountCreated),
-    /// An operator changed the account's name or external id.
+    /// An operator changed the account's name, external id or thresholds.
     Changed(AccountChanged),
     /// An operator suspended the account, or changed `stop_redirects` of a suspended account.
     Suspended(AccountSuspended),
@@ -40,9 +40,14 @@ pub struct AccountCreated {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = EXTERNAL_ID_LENGTH_MAX), regex(pattern = EXTERNAL_ID_PATTERN))]
     pub external_id: Option<String>,
+    /// Balances that a charge records when it crosses one downwards, in credits, the lowest first; absent if there
+    /// are none.
+    #[serde(default, skip_serializing_if = "LowBalanceAt::is_empty")]
+    #[schemars(with = "Vec<i64>", length(max = LOW_BALANCE_MAX), inner(range(min = 1)))]
+    pub low_balance_at: LowBalanceAt,
 }
 
-/// An operator changed the name or the external id of an account.
+/// An operator changed the name, the external id or the thresholds of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AccountChanged {
     /// The account.
@@ -64,6 +69,10 @@ pub struct AccountChanges {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ValueChange<String>")]
     pub external_id: Option<ValueChange<String>>,
+    /// Change of the balances that a charge records when it crosses one downwards; empty if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Change<Vec<i64>>")]
+    pub low_balance_at: Option<Change<LowBalanceAt>>,
 }
 
 /// An operator suspended the account, or changed `stop_redirects` of a suspended account.
@@ -102,6 +111,8 @@ pub struct AccountAfter {
     pub name: String,
     /// Id of the account in the seller's system.
     pub external_id: Option<String>,
+    /// Thresholds of the balance.
+    pub low_balance_at: LowBalanceAt,
     /// Status of the account.
     pub status: AccountStatus,
     /// Balance, in credits.
@@ -116,6 +127,8 @@ struct StoredAfter {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     external_id: Option<String>,
+    #[serde(default, skip_serializing_if = "LowBalanceAt::is_empty")]
+    low_balance_at: LowBalanceAt,
     state: AccountState,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     redirects_stopped: bool,
@@ -129,6 +142,7 @@ impl From<AccountAfter> for StoredAfter {
         Self {
             name: after.name,
             external_id: after.external_id,
+            low_balance_at: after.low_balance_at,
             state: after.status.state(),
             redirects_stopped: after.status.redirects_stopped(),
             balance: after.balance,
@@ -142,6 +156,7 @@ impl From<StoredAfter> for AccountAfter {
         Self {
             name: stored.name,
             external_id: stored.external_id,
+            low_balance_at: stored.low_balance_at,
             status: AccountStatus::of(stored.state, stored.redirects_stopped),
             balance: stored.balance,
             created_at: stored.created_at,

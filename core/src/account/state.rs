@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     change::{Change, ValueChange, ValueUpdate},
+    credits::LowBalanceAt,
     id::AccountId,
 };
 
@@ -33,6 +34,8 @@ pub struct Account {
     pub name: String,
     /// Id of the account in the seller's system, unique in the service.
     pub external_id: Option<String>,
+    /// Thresholds of the balance.
+    pub low_balance_at: LowBalanceAt,
     /// Status of the account.
     pub status: AccountStatus,
     /// Time of the creation.
@@ -46,6 +49,8 @@ pub struct AccountChangeRequest {
     pub name: Option<String>,
     /// New external id.
     pub external_id: ValueUpdate<String>,
+    /// New thresholds of the balance; `None` keeps the thresholds.
+    pub low_balance_at: Option<LowBalanceAt>,
 }
 
 impl AccountStatus {
@@ -97,19 +102,22 @@ impl Account {
             account_id: created.account_id,
             name: created.name.clone(),
             external_id: created.external_id.clone(),
+            low_balance_at: created.low_balance_at,
             status: AccountStatus::Active,
             created_at,
         }
     }
 
-    /// Decides to change the name or the external id. Returns `None` if nothing changes.
+    /// Decides to change the name, the external id or the thresholds. Returns `None` if nothing changes.
     pub fn decide_change(&self, wanted: &AccountChangeRequest) -> Option<AccountChanged> {
         let name = wanted.name.as_ref().unwrap_or(&self.name);
         let external_id = wanted.external_id.clone();
         let external_id = external_id.apply_to(self.external_id.clone());
+        let low_balance_at = wanted.low_balance_at.unwrap_or(self.low_balance_at);
         let changes = AccountChanges {
             name: Change::between(&self.name, name),
             external_id: ValueChange::between(self.external_id.as_ref(), external_id.as_ref()),
+            low_balance_at: Change::between(&self.low_balance_at, &low_balance_at),
         };
         (changes != AccountChanges::default()).then_some(AccountChanged {
             account_id: self.account_id,
@@ -149,6 +157,9 @@ impl Account {
                 if let Some(external_id) = &changed.changes.external_id {
                     self.external_id.clone_from(&external_id.to);
                 }
+                if let Some(low_balance_at) = &changed.changes.low_balance_at {
+                    self.low_balance_at = low_balance_at.to;
+                }
             }
             AccountEvent::Suspended(_) | AccountEvent::Resumed(_) => {
                 self.status = self.status.apply(event);
@@ -162,6 +173,7 @@ impl Account {
         AccountAfter {
             name: self.name.clone(),
             external_id: self.external_id.clone(),
+            low_balance_at: self.low_balance_at,
             status: self.status,
             balance,
             created_at: self.created_at,

@@ -3,7 +3,7 @@ use time::macros::datetime;
 use uuid::Uuid;
 
 use super::*;
-use crate::{change::ValueUpdate, id::AccountId};
+use crate::{change::ValueUpdate, credits::LowBalanceAt, id::AccountId};
 
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
 
@@ -12,9 +12,14 @@ fn given(status: AccountStatus) -> Account {
         account_id: ACCOUNT,
         name: "Example Ltd".to_owned(),
         external_id: Some("customers/4711".to_owned()),
+        low_balance_at: low_balance_at(&[10, 100]),
         status,
         created_at: datetime!(2026-11-20 09:51:00.123 UTC),
     }
+}
+
+fn low_balance_at(thresholds: &[i64]) -> LowBalanceAt {
+    LowBalanceAt::of(thresholds.to_vec()).unwrap()
 }
 
 fn suspend(account: Account, stop_redirects: bool) -> Option<AccountStatus> {
@@ -59,6 +64,7 @@ fn created_account_is_active() {
         account_id: ACCOUNT,
         name: account.name.clone(),
         external_id: account.external_id.clone(),
+        low_balance_at: account.low_balance_at,
     };
     assert_eq!(Account::new(&created, account.created_at), account);
 }
@@ -69,6 +75,7 @@ fn change_has_only_members_that_differ() {
     let same = AccountChangeRequest {
         name: Some(account.name.clone()),
         external_id: ValueUpdate::to(account.external_id.clone()),
+        low_balance_at: Some(account.low_balance_at),
     };
     assert_eq!(account.decide_change(&same), None);
     assert_eq!(
@@ -81,6 +88,7 @@ fn change_has_only_members_that_differ() {
     };
     let changed = account.decide_change(&without).unwrap();
     assert_eq!(changed.changes.name, None);
+    assert_eq!(changed.changes.low_balance_at, None);
     let changed = account.apply(&AccountEvent::Changed(changed));
     assert_eq!(
         (changed.name.as_str(), changed.external_id),
@@ -90,7 +98,7 @@ fn change_has_only_members_that_differ() {
 
 #[test]
 fn account_after_event_has_members_of_answers() {
-    let json = r#"{"name":"Example Ltd","external_id":"customers/4711","state":"active","balance":5,"created_at":"2026-11-20T09:51:00.123Z"}"#;
+    let json = r#"{"name":"Example Ltd","external_id":"customers/4711","low_balance_at":[10,100],"state":"active","balance":5,"created_at":"2026-11-20T09:51:00.123Z"}"#;
     let active = given(AccountStatus::Active).after(5);
     assert_eq!(serde_json::to_string(&active).unwrap(), json);
     let stopped = AccountStatus::Suspended {
@@ -99,7 +107,14 @@ fn account_after_event_has_members_of_answers() {
     let stopped = given(stopped).after(5);
     let json = json.replace(r#""active","#, r#""suspended","redirects_stopped":true,"#);
     assert_eq!(serde_json::to_string(&stopped).unwrap(), json);
-    for after in [active, stopped] {
+    let silent = Account {
+        low_balance_at: LowBalanceAt::NONE,
+        ..given(AccountStatus::Active)
+    };
+    let silent = silent.after(5);
+    let json = serde_json::to_string(&silent).unwrap();
+    assert!(!json.contains("low_balance_at"), "{json}");
+    for after in [active, stopped, silent] {
         let json = serde_json::to_string(&after).unwrap();
         assert_eq!(serde_json::from_str::<AccountAfter>(&json).unwrap(), after);
     }
@@ -134,12 +149,16 @@ fn some_status() -> impl Strategy<Value = AccountStatus> {
 proptest! {
     #[test]
     fn decided_change_leads_to_the_request(
-        status in some_status(), name in prop::option::of("[ab]"), id in prop::option::of("[ab]")
+        status in some_status(),
+        name in prop::option::of("[ab]"),
+        id in prop::option::of("[ab]"),
+        thresholds in prop::option::of(prop::collection::vec(1_i64..4, 0..4)),
     ) {
         let before = given(status);
         let wanted = AccountChangeRequest {
             name: name.clone(),
             external_id: ValueUpdate::to(id.clone()),
+            low_balance_at: thresholds.map(|it| low_balance_at(&it)),
         };
         let after = match before.decide_change(&wanted) {
             Some(changed) => before.clone().apply(&AccountEvent::Changed(changed)),
@@ -147,6 +166,8 @@ proptest! {
         };
         prop_assert_eq!(&after.name, name.as_ref().unwrap_or(&before.name));
         prop_assert_eq!(&after.external_id, &id);
+        let thresholds = wanted.low_balance_at.unwrap_or(before.low_balance_at);
+        prop_assert_eq!(after.low_balance_at, thresholds);
         prop_assert_eq!(after.status, status);
         prop_assert_eq!(after.decide_change(&wanted), None);
     }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
-    account::TEXT_LENGTH_MAX,
     change::{Change, ValueChange},
+    field::TEXT_LENGTH_MAX,
     id::{AccountId, KeyId},
     link::Expiry,
     timestamp,

@@ -125,6 +125,7 @@ fn accepted_create_appends_link_and_charge() {
         Credits {
             balance: 5,
             version: 2,
+            ..Credits::default()
         },
     )]);
     let state = LoadedState {
@@ -154,6 +155,29 @@ fn accepted_create_appends_link_and_charge() {
     assert!(link.idempotency.is_some() && charge.idempotency.is_none());
     assert_eq!(settled.link.short_url, "https://sho.rt/Spring");
     assert_eq!(settled.charge.balance_after, 4);
+}
+
+#[test]
+fn commit_group_records_each_crossing_once() {
+    let mut world = World::with_balances(&[6, 3]).with_thresholds(&[2, 4]);
+    let batch = batch_create::atomic([create(0, 4, 1, None), create(0, 5, 1, None)]);
+    let commands = [
+        (create(0, 1, 1, None), ids(1)),
+        (create(1, 2, 1, None), ids(2)),
+        // A replay of the first one.
+        (create(0, 1, 1, None), ids(3)),
+        (create(0, 3, 1, None), ids(4)),
+        (batch, ids(5)),
+        (create(1, 6, 1, None), ids(6)),
+        (create(0, 7, 1, None), ids(7)),
+    ];
+    let answers = world.run(&commands);
+    assert_eq!(answers[0], answers[2]);
+    assert_eq!(world.crossed(account(0)), [4, 2]);
+    assert_eq!(world.crossed(account(1)), [2]);
+    let log = world.log.clone();
+    world.run(&commands);
+    assert_eq!(world.log, log, "all are replayed");
 }
 
 #[test]
@@ -265,6 +289,7 @@ fn unpayable_create_reserves_no_slug() {
         Credits {
             balance: 1,
             version: 1,
+            ..Credits::default()
         },
     )]);
     let commands: Vec<_> = commands.iter().collect();
@@ -461,6 +486,7 @@ proptest! {
     #[test]
     fn group_equals_sequential_commands(
         balances in prop::collection::vec(0_i64..6, 3),
+        thresholds in prop::collection::vec(1_i64..6, 0..3),
         creates in prop::collection::vec(any_create(), 1..EXISTING_MAX as usize),
         commands in prop::collection::vec(any_command(EXISTING_MAX), 1..20),
     ) {
@@ -468,7 +494,7 @@ proptest! {
         // No command changes a link of its own commit group: the id of the link is unknown before the
         // answer.
         let group: Vec<_> = commands.into_iter().zip((100..).map(ids)).collect();
-        let mut grouped = World::with_balances(&balances);
+        let mut grouped = World::with_balances(&balances).with_thresholds(&thresholds);
         grouped.run(&earlier);
         let mut serial = grouped.clone();
 
@@ -490,6 +516,11 @@ proptest! {
             let links = grouped.stored.keys().filter(|(id, _)| *id == account(number)).count();
             prop_assert!(credits.balance >= 0);
             prop_assert_eq!(granted - credits.balance, i64::try_from(links).unwrap());
+            // The price is 1, so each threshold is crossed by the charge that leaves one credit less.
+            let thresholds = credits.low_balance_at.as_slice().iter().rev();
+            let crossed = thresholds.filter(|it| *granted >= **it && **it > credits.balance);
+            let crossed: Vec<i64> = crossed.copied().collect();
+            prop_assert_eq!(grouped.crossed(account(number)), crossed);
         }
         for settled in grouped.stored.values() {
             let slug = settled.link.slug.to_ascii_lowercase();

@@ -180,6 +180,7 @@ impl Credits {
     }
 
     /// Decides that the account pays the price of a link that a request with this API key creates; the price may be 0.
+    /// The charge names the lowest threshold of the account that it crosses.
     ///
     /// # Errors
     /// Returns [`InsufficientCredits`] if the price exceeds the balance: the balance never falls
@@ -197,13 +198,15 @@ impl Credits {
                 required: price.unsigned_abs(),
             });
         }
+        let balance_after = self.balance - price;
         Ok(CreditsCharged {
             account_id,
             amount: price,
-            balance_after: self.balance - price,
+            balance_after,
             link_id,
             key_id,
             reason: ChargeReason::LinkCreated,
+            low_balance: self.low_balance_at.crossed_by(self.balance, balance_after),
         })
     }
 

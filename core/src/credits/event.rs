@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    account::TEXT_LENGTH_MAX,
+    field::TEXT_LENGTH_MAX,
     id::{AccountId, EntryId, KeyId, LinkId},
 };
 
@@ -89,6 +89,11 @@ pub struct CreditsCharged {
     pub key_id: KeyId,
     /// Reason for the charge.
     pub reason: ChargeReason,
+    /// Lowest threshold of the account that the charge crossed: the balance was not below it before, and is after.
+    /// Absent if the charge crossed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 1))]
+    pub low_balance: Option<i64>,
 }
 
 /// An operator gave the credits of a charge back to the account.

@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::Event;
-use crate::{account::AccountEvent, api_key::ApiKeyEvent, credits::CreditsEvent, link::LinkEvent};
+use crate::{
+    account::AccountEvent, api_key::ApiKeyEvent, credits::CreditsEvent, link::LinkEvent,
+    webhook::WebhookEvent,
+};
 
 impl Event {
     /// Returns the payload as the owner of the account sees it: without the members that only operators see.
@@ -32,6 +35,13 @@ impl Event {
                 | ApiKeyEvent::Changed(_)
                 | ApiKeyEvent::Rotated(_)
                 | ApiKeyEvent::Revoked(_),
+            )
+            | Self::Webhook(
+                WebhookEvent::Created(_)
+                | WebhookEvent::Changed(_)
+                | WebhookEvent::SecretRotated(_)
+                | WebhookEvent::Disabled(_)
+                | WebhookEvent::Deleted(_),
             ) => &[],
             Self::Link(LinkEvent::Disabled(_) | LinkEvent::Enabled(_))
             | Self::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))

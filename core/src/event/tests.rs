@@ -82,7 +82,7 @@ const OWNER_MEMBERS: &[(&str, &[&str])] = &[
     ("LinkDeleted", &["link_id", "account_id", "slug"]),
     ("LinkDisabled", &["link_id", "account_id", "by", "disabled_by"]),
     ("LinkEnabled", &["link_id", "account_id", "by"]),
-    ("AccountCreated", &["account_id", "name", "external_id"]),
+    ("AccountCreated", &["account_id", "name", "external_id", "low_balance_at"]),
     ("AccountChanged", &["account_id", "changes"]),
     ("AccountSuspended", &["account_id", "stop_redirects"]),
     ("AccountResumed", &["account_id", "stop_redirects"]),
@@ -90,6 +90,11 @@ const OWNER_MEMBERS: &[(&str, &[&str])] = &[
     ("ApiKeyChanged", &["account_id", "key_id", "changes"]),
     ("ApiKeyRotated", &["account_id", "key_id", "new_key_id", "overlap_until"]),
     ("ApiKeyRevoked", &["account_id", "key_id", "revoked_at"]),
+    ("WebhookCreated", &["account_id", "webhook_id", "url", "types", "description", "in_order", "secret"]),
+    ("WebhookChanged", &["account_id", "webhook_id", "changes"]),
+    ("WebhookSecretRotated", &["account_id", "webhook_id", "secret", "overlap_until"]),
+    ("WebhookDisabled", &["account_id", "webhook_id", "reason"]),
+    ("WebhookDeleted", &["account_id", "webhook_id"]),
     ("CreditsGranted", &["account_id", "amount", "balance_after"]),
     ("CreditsAdjusted", &["account_id", "amount", "balance_after"]),
     ("CreditsCharged", &["account_id", "amount", "balance_after", "link_id", "key_id"]),
@@ -112,6 +117,14 @@ fn owner_sees_all_but_the_words_of_operators() {
         let expected: Value = expected.collect::<serde_json::Map<_, _>>().into();
         assert_eq!(event.owner_payload(), expected, "{event_type}");
     }
+}
+
+#[test]
+fn charge_keeps_the_threshold_that_it_crossed() {
+    let payload = r#"{"account_id":"acc_01h455vb4pex5vsknk084sn02r","amount":1,"balance_after":99,"link_id":"lnk_01h455vb4pex5vsknk084sn02q","key_id":"key_01h455vb4pex5vsknk084sn02q","reason":"link_created","low_balance":100}"#;
+    let event = Event::from_stored("CreditsCharged", 1, payload).unwrap();
+    assert_eq!(event.to_payload(), payload);
+    assert_eq!(event.owner_payload()["low_balance"], 100);
 }
 
 #[test]

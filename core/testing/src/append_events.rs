@@ -9,18 +9,21 @@ use linkledger_core::{
     account::{Account, AccountCreated, AccountEvent},
     api_key::{ApiKey, ApiKeyEvent, KeyState},
     clock::{Clock as _, SystemClock, new_uuid},
-    credits::Credits,
+    credits::{Credits, LowBalanceAt},
     envelope::{Metadata, NewEvent},
     event::Event,
     id::{AccountId, EventId, LinkId},
     link::{ExistingLink, LinkEvent, LinkState},
     shard::{Position, Shard},
+    webhook::{Webhook, WebhookEvent},
 };
 use linkledger_event_store::{
     accounts,
     api_keys::{self, KeySecret},
     append,
+    log::feed::FeedPlace,
     transaction::PoolTransaction,
+    webhooks::{cursors::ShardPlace, rows},
 };
 
 /// Creates an account with this id and name by its first event, without credits. Unlike with
@@ -31,6 +34,7 @@ pub async fn created_account(pool: &PgPool, account_id: AccountId, name: &str) {
         account_id,
         name: name.to_owned(),
         external_id: None,
+        low_balance_at: LowBalanceAt::NONE,
     };
     let account = Account::new(&created, now);
     let event = Event::Account(AccountEvent::Created(created));
@@ -81,6 +85,38 @@ pub async fn append_events(
     appended.iter().map(|event| event.position).collect()
 }
 
+/// Takes the log back to a position of the account's shard, as a restore does. All later events of the shard must be of
+/// the account's own stream.
+pub async fn forget_events_after(pool: &PgPool, account_id: AccountId, position: Position) {
+    let shard = Shard::of(account_id).number();
+    let mut tx = begin(pool).await;
+    // A trigger forbids the deletion otherwise.
+    sqlx::query("SET LOCAL session_replication_role = replica")
+        .execute(&mut *tx)
+        .await
+        .expect("triggers are off");
+    let deletion = sqlx::query("DELETE FROM event_store.events WHERE shard = $1 AND position > $2")
+        .bind(shard)
+        .bind(position)
+        .execute(&mut *tx)
+        .await
+        .expect("events are deleted");
+    let deleted = i64::try_from(deletion.rows_affected()).expect("few events");
+    sqlx::query("UPDATE event_store.log_shards SET head = $2 WHERE shard = $1")
+        .bind(shard)
+        .bind(position)
+        .execute(&mut *tx)
+        .await
+        .expect("the head is moved");
+    sqlx::query("UPDATE event_store.accounts SET version = version - $2 WHERE account_id = $1")
+        .bind(account_id.uuid())
+        .bind(deleted)
+        .execute(&mut *tx)
+        .await
+        .expect("the account is taken back");
+    tx.commit().await.expect("the log is taken back");
+}
+
 async fn begin(pool: &PgPool) -> PoolTransaction {
     let tx = PoolTransaction::begin(pool).await;
     tx.expect("a transaction begins")
@@ -115,6 +151,11 @@ impl Streams {
             Event::ApiKey(event) => {
                 self.credits = self.credits.pass();
                 write_key(tx, event, self.now).await;
+                (self.credits.version, Metadata::default())
+            }
+            Event::Webhook(event) => {
+                self.credits = self.credits.pass();
+                write_webhook(tx, event, self.now).await;
                 (self.credits.version, Metadata::default())
             }
             Event::Credits(event) => {
@@ -152,6 +193,32 @@ async fn write_key(tx: &mut PgConnection, event: &ApiKeyEvent, now: OffsetDateTi
         api_keys::update_in_tx(tx, &key.apply(event)).await
     };
     written.expect("the key is written");
+}
+
+/// Writes the row of a webhook. Only the webhooks of owners have events here.
+async fn write_webhook(tx: &mut PgConnection, event: &WebhookEvent, now: OffsetDateTime) {
+    let webhook_id = event.webhook_id();
+    let written = match event {
+        WebhookEvent::Created(created) => {
+            // From the beginning of the feed: tests want messages about the events before too.
+            let start = ShardPlace {
+                shard: Shard::of(created.account_id),
+                place: FeedPlace {
+                    position: 0,
+                    version: 0,
+                },
+            };
+            rows::insert_in_tx(tx, &Webhook::new(created, now), &[start]).await
+        }
+        WebhookEvent::Deleted(_) => rows::delete_in_tx(tx, webhook_id).await,
+        WebhookEvent::Changed(_) | WebhookEvent::SecretRotated(_) | WebhookEvent::Disabled(_) => {
+            let webhook = rows::get_in_tx(tx, webhook_id).await;
+            let webhook = webhook.expect("the webhook is read");
+            let webhook = webhook.expect("the webhook exists");
+            rows::update_in_tx(tx, &webhook.apply(event, now)).await
+        }
+    };
+    written.expect("the webhook is written");
 }
 
 /// Returns the metadata of an event of the account itself, which leads to this account.
@@ -227,7 +294,7 @@ async fn read_link(
         });
     events.fold(None, |link, (event, at)| match event {
         Event::Link(event) => Some(link_after(link, &event, at)),
-        Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => {
+        Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) | Event::Credits(_) => {
             panic!("the stream of a link has an event of another kind")
         }
     })

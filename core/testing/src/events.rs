@@ -11,13 +11,17 @@ use linkledger_core::{
     clock::{Clock as _, SystemClock, new_uuid},
     credits::{Credits, CreditsAdjusted, CreditsCharged, CreditsEvent, CreditsGranted},
     event::{CATALOGUE, Event},
-    id::{AccountId, EntryId, KeyId},
+    id::{AccountId, EntryId, KeyId, WebhookId},
     link::{
         Destination, DetailChanges, DisabledBy, Expiry, LinkCreated, LinkDeleted,
         LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDisabled, LinkEnabled,
         LinkEvent,
     },
     shard::{Position, Shard},
+    webhook::{
+        DisabledReason, SecretVersion, Webhook, WebhookChangeRequest, WebhookCreated,
+        WebhookDeleted, WebhookEvent, WebhookUrl,
+    },
 };
 use linkledger_event_store::{
     accounts::{self, ListedAccount},
@@ -64,7 +68,8 @@ fn account_changes(
         suspended(account_id, true),
         resumed(account_id),
     ];
-    own.into_iter().chain(keys).collect()
+    let webhooks = webhook_changes(account_id);
+    own.into_iter().chain(keys).chain(webhooks).collect()
 }
 
 /// Issues, changes, rotates and revokes keys.
@@ -95,6 +100,47 @@ fn key_changes(account_id: AccountId, key_id: KeyId, new_key_id: KeyId) -> Vec<E
         ApiKeyEvent::Revoked(revoked.expect("a valid key")),
     ];
     events.map(Event::ApiKey).into()
+}
+
+/// Creates two webhooks, changes, rotates and disables one of them, and deletes the other.
+fn webhook_changes(account_id: AccountId) -> Vec<Event> {
+    let now = SystemClock.now();
+    let [kept, dropped] = [(); 2].map(|()| WebhookCreated {
+        account_id,
+        webhook_id: WebhookId::from_uuid(new_uuid(now)),
+        url: WebhookUrl::stored("https://hooks.example/"),
+        types: vec!["link.created".to_owned()],
+        description: Some("test".to_owned()),
+        in_order: false,
+        all_accounts: false,
+        secret: SecretVersion {
+            master_key_id: "test".to_owned(),
+            generation: 1,
+        },
+    });
+    let webhook = Webhook::new(&kept, now);
+    let other = WebhookChangeRequest {
+        types: Some(Vec::new()),
+        description: ValueUpdate::Remove,
+        in_order: Some(true),
+        ..WebhookChangeRequest::default()
+    };
+    let changed = webhook.decide_change(&other).expect("other types");
+    let rotated = webhook.decide_rotate("test", now);
+    let disabled = webhook.decide_disable(DisabledReason::Unreachable);
+    let deleted = WebhookDeleted {
+        account_id,
+        webhook_id: dropped.webhook_id,
+    };
+    let events = [
+        WebhookEvent::Created(kept),
+        WebhookEvent::Changed(changed),
+        WebhookEvent::SecretRotated(rotated),
+        WebhookEvent::Disabled(disabled.expect("an enabled webhook")),
+        WebhookEvent::Created(dropped),
+        WebhookEvent::Deleted(deleted),
+    ];
+    events.map(Event::Webhook).into()
 }
 
 /// Appends links whose slugs begin with `name` and a grant, and returns changes of every type for the caller to
@@ -158,7 +204,8 @@ fn assert_every_type(changes: &[Event]) {
     assert_eq!(
         types,
         catalogue.collect(),
-        "LINK_CHANGES, account_changes or key_changes in core/testing/src/events.rs lack a type of event"
+        "LINK_CHANGES, account_changes, key_changes or webhook_changes in core/testing/src/events.rs lack a type of \
+         event"
     );
 }
 
@@ -284,6 +331,7 @@ fn credits_of(balance: i64) -> Credits {
     Credits {
         balance,
         version: 0,
+        ..Credits::default()
     }
 }
 

@@ -30,6 +30,7 @@ use linkledger_core::{
         CommandOutcome, CommitGroup, CreateResult, CreateTerms, DecisionInput, EVENTS_MAX,
         IdempotencyKey, KeyedCreate, LinkCommand, LoadedState, SlugReservation,
     },
+    credits::LowBalanceAt,
     envelope::Metadata,
     id::{AccountId, EventId, KeyId, LinkId},
     json::JsonObject,
@@ -49,7 +50,7 @@ use linkledger_http::link_request::LinkCreate;
 
 pub use self::later_release::{LaterEvent, append_later_event};
 pub use self::{
-    append_events::{append_events, created_account, link_after},
+    append_events::{append_events, created_account, forget_events_after, link_after},
     broker::{TestBroker, until_known},
     database::{ReplicatedDatabase, TestDatabase, flush_statistics},
     per_projection::{in_all, in_all_but},
@@ -154,6 +155,7 @@ pub async fn account_row(pool: &PgPool, account_id: AccountId, name: &str) {
         account_id,
         name: name.to_owned(),
         external_id: None,
+        low_balance_at: LowBalanceAt::NONE,
         status: AccountStatus::Active,
         created_at: SystemClock.now(),
     };

@@ -32,6 +32,8 @@ pub enum Secret {
     ConsistencyToken,
     /// A cursor of a list.
     Cursor,
+    /// The secret of a webhook.
+    WebhookSecret,
     /// The query of a destination.
     DestinationQuery,
     /// The address of the client of a click.
@@ -77,6 +79,10 @@ pub fn answer(headers: &HeaderMap, body: &[u8]) {
     let cursor = body["next_cursor"].as_str();
     if let Some(cursor) = cursor.filter(|cursor| cursor.len() >= SECRET_LENGTH_MIN) {
         secret(Secret::Cursor, cursor);
+    }
+    let of_webhook = body["secret"].as_str();
+    if let Some(text) = of_webhook.filter(|text| text.starts_with("whsec_")) {
+        secret(Secret::WebhookSecret, text);
     }
 }
 

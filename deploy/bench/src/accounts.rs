@@ -47,6 +47,7 @@ async fn create_one(pool: &PgPool, number: usize) -> anyhow::Result<LoadAccount>
     let new = NewAccount {
         name: name.clone(),
         external_id: None,
+        low_balance_at: None,
     };
     let account_id = account::create(&request, &new).await?.value.id;
     let wanted = IssueKey {

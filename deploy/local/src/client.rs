@@ -1,14 +1,16 @@
 //! The client of the HTTP API, for the import and for all commands. A call is retried with backoff,
 //! within the limits of a retry policy.
 //!
-//! Every call can be retried: a create carries an idempotency key, and a read or a deletion has the
+//! Nearly every call can be retried: a create carries an idempotency key, and a read or a deletion has the
 //! same result when it is done twice. A change of a link has the same result too, unless another
 //! client changed the link between the two attempts: then the retry overwrites the other change, and
-//! only `If-Match` prevents the loss.
+//! only `If-Match` prevents the loss. A test and a replay of a webhook have another effect each time:
+//! they are sent again only if the attempt before had none.
 
 pub(crate) mod batch;
 mod call;
 pub(crate) mod connection;
+pub(crate) mod keyed;
 mod refusal;
 mod retry;
 
@@ -140,7 +142,8 @@ impl ApiClient {
             let wait = self
                 .patience
                 .wait(attempts, begun.elapsed(), trouble.after, chance);
-            let Some(wait) = wait else {
+            let is_retryable = call.is_repeatable || !may_be_done;
+            let Some(wait) = wait.filter(|_| is_retryable) else {
                 return Err(match trouble.refusal.map(Box::new) {
                     Some(refusal) if !may_be_done => CallFailure::Refused(refusal),
                     refusal => CallFailure::NoAnswer {

@@ -27,6 +27,7 @@ use crate::{
     links::{self, LinksOptions},
     options::StackOptions,
     output, problem, stack,
+    webhooks::{self, WebhooksOptions},
 };
 
 /// Default log filter. The relay and the projector log every broker problem themselves, so the lines
@@ -45,7 +46,7 @@ const OPTION_BEFORE_COMMAND: &str = "options before a command belong to the stac
 ///
 /// Without a command, linkledger starts the whole stack: Postgres, a Kafka broker, the three
 /// services, and a demo account with credits and an API key. Ctrl-C stops the stack; the data stay
-/// in the data folder.
+/// in the data folder. Webhooks may go to receivers on this machine, unless `WEBHOOK_ALLOW_NETS` says otherwise.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub struct CommandLine {
@@ -78,6 +79,9 @@ enum LinkledgerCommand {
     /// Print the events of the account in their order, wait for new ones, and forward them to a receiver.
     #[command(after_help = EXIT_CODES)]
     Events(EventsOptions),
+    /// Create, list, change, test and delete webhooks, and retry their deliveries.
+    #[command(after_help = EXIT_CODES)]
+    Webhooks(WebhooksOptions),
     /// Fill an account of its own on the running stack with made-up links, and a week of made-up clicks up to now.
     /// Running it again adds only the clicks of the time in between.
     #[command(after_help = EXIT_CODES)]
@@ -113,6 +117,7 @@ impl LinkledgerCommand {
             Self::Clicks(clicks) => clicks.api.json,
             Self::Credits(credits) => credits.api.json,
             Self::Events(events) => events.api.json,
+            Self::Webhooks(webhooks) => webhooks.api.json,
             Self::Up(_)
             | Self::Import(_)
             | Self::Export(_)
@@ -161,6 +166,7 @@ async fn run_command_line() -> ExitCode {
             LinkledgerCommand::Clicks(clicks) => clicks::run(clicks).await,
             LinkledgerCommand::Credits(credits) => credits::run(credits).await,
             LinkledgerCommand::Events(events) => events::run(events).await,
+            LinkledgerCommand::Webhooks(webhooks) => webhooks::run(webhooks).await,
             LinkledgerCommand::Demo(demo) => demo::run(demo).await,
             LinkledgerCommand::Completions(completions) => completions::run(&completions),
         },

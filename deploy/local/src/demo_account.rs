@@ -85,6 +85,7 @@ impl DemoAccount {
         let new = NewAccount {
             name: name.clone(),
             external_id: None,
+            low_balance_at: None,
         };
         let account = account::create(request, &new).await?.value.id;
         if self.credits > 0 {

@@ -3,7 +3,6 @@
 
 mod forwarding;
 mod item;
-mod signature;
 
 use std::time::Duration;
 

@@ -21,7 +21,8 @@ Exit codes:
   6  refused: the request is not valid, or key, scope or credits do not allow it (other 4xx)
   7  unavailable: no connection, no answer in time, too many requests, or a failure of the
      service (429, 5xx); the request may have taken effect, so repeat the same command
-     (links create: with the --idempotency-key that the error names)
+     (links create, webhooks create, webhooks rotate-secret: with the --idempotency-key that
+     the error names; webhooks replay, webhooks test: look first, as the error says)
 Errors are on standard error; with --json as a problem document, and nothing else is there.";
 
 /// Reason for which a command ends without success; the number is its exit code.

@@ -23,3 +23,4 @@ mod paging;
 mod problem;
 mod stack;
 mod table;
+mod webhooks;

@@ -6,6 +6,7 @@ mod broker;
 mod database;
 mod service_environment;
 mod services;
+mod webhook_keys;
 
 use std::{
     fmt::Write as _,
@@ -35,6 +36,7 @@ use broker::{StackBroker, fixed_port};
 use database::StackDatabase;
 use service_environment::ServiceConfigs;
 use services::RunningServices;
+use webhook_keys::webhook_keys;
 
 /// The sockets at the ports that the options name, bound before anything is started.
 struct StackSockets {
@@ -143,6 +145,7 @@ async fn run(
         short_base_url: format!("http://{}", sockets.short_host.local_addr()?),
         link_price: options.link_price,
         rate_limit: options.rate_limit,
+        webhook_keys_file: webhook_keys(folder)?,
     };
     let clock = Arc::new(SystemClock);
     let kafka_port = sockets.kafka.take();
@@ -164,10 +167,7 @@ async fn run(
         if shutdown.is_cancelled() {
             return Ok(());
         }
-        let announced = environment
-            .write(folder)
-            .and_then(|()| welcome(&environment, folder, database))
-            .and_then(|text| say(&text));
+        let announced = announce(&environment, folder, database);
         if announced.is_err() {
             shutdown.cancel();
         }
@@ -184,6 +184,16 @@ async fn run(
             Err(error)
         }
     }
+}
+
+/// Writes the file with the environment of clients, and prints the welcome.
+fn announce(
+    environment: &EnvironmentFile,
+    folder: &DataFolder,
+    database: &StackDatabase,
+) -> anyhow::Result<()> {
+    environment.write(folder)?;
+    say(&welcome(environment, folder, database)?)
 }
 
 /// Collects the addresses and secrets with which other programs reach the stack.
@@ -212,6 +222,10 @@ fn environment(
             settings.kafka_fetch_wait_max_ms.to_string(),
         )
         .with("CLICKS", settings.clicks.clicks.to_string())
+        .with(
+            "WEBHOOK_KEYS_FILE",
+            settings.webhook_keys_file.display().to_string(),
+        )
         // Addresses for operators.
         .with(
             "COMMAND_METRICS_URL",
@@ -224,6 +238,10 @@ fn environment(
         .with(
             "QUERY_METRICS_URL",
             RunningServices::metrics_url(started.query_internal),
+        )
+        .with(
+            "WEBHOOKS_METRICS_URL",
+            RunningServices::metrics_url(started.webhooks_internal),
         );
     let clicks_topic = settings.clicks.clicks_topic.to_string();
     let environment = environment.with("KAFKA_CLICKS_TOPIC", clicks_topic);

@@ -7,15 +7,17 @@ import collections
 import itertools
 import statistics
 
-from . import log_rules, minima, outside_rules, read_rules, write_rules
+from . import log_rules, minima, outside_rules, read_rules, subscriber_rules, write_rules
 from .evidence import Evidence
 
-RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *outside_rules.RULES]
+RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *subscriber_rules.RULES,
+         *outside_rules.RULES]
 FINDINGS_SHOWN_MAX = 8
 # Operations whose first success after a fault the report times.
 RECOVERED = {"write": ("create", "patch"), "read": ("get",), "redirect": ("redirect",)}
 # Operations whose answers the report counts.
-REPORTED = ("create", "batch", "patch", "get", "redirect", "list", "credits", "delete", "operate")
+REPORTED = ("create", "batch", "patch", "get", "redirect", "list", "credits", "delete", "operate", "feed",
+            "webhook")
 
 
 def findings(evidence):
@@ -29,6 +31,8 @@ def report(evidence):
         statuses = [it.get("status", it.get("exit")) for it in evidence.of[op]]
         counts = {str(status): statuses.count(status) for status in sorted(set(statuses), key=str)}
         print(f"   {op}: {len(statuses)}, by answer {counts}")
+    for sentence in subscriber_rules.summary(evidence):
+        print(f"   {sentence}")
     for kind, faults, times in recoveries(evidence):
         lasted = sum(it["end"] - it["start"] for it in faults)
         until = ", ".join(f"a {what} {p50_and_max(seconds)}" for what, seconds in times.items())

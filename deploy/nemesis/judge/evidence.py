@@ -9,7 +9,7 @@ from .links import FOREVER, can_cause, next_state
 
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 # Events by which accounts and their keys are made before the run.
-SET_UP_EVENTS = ("AccountCreated", "ApiKeyIssued")
+SET_UP_EVENTS = ("AccountCreated", "ApiKeyIssued", "WebhookCreated")
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
 # A line of the console consumer's log, which it prints between or inside of records.
 CONSUMER_LOG = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} (?:WARN|ERROR|INFO) [^\n]*\n")

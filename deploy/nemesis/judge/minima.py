@@ -6,6 +6,7 @@ from typing import NamedTuple
 from .evidence import code
 from .links import DETAILS
 from .read_rules import may_be_suspended, redirect_versions
+from .subscriber_rules import ACCEPTED
 
 # Without so many minutes and faults of processes behind nginx, a run need not have a retry by nginx.
 RETRIES_MINUTES_MIN, RETRIES_FAULTS_MIN = 10, 5
@@ -66,6 +67,14 @@ def requests_that_nginx_retried(evidence):
     return sum(it["is_retried"] for it in evidence.operations)
 
 
+def accepted_messages(evidence):
+    return sum(it["answer"] in ACCEPTED for it in of_clients(evidence, "message"))
+
+
+def messages_not_accepted(evidence):
+    return sum(it["answer"] not in ACCEPTED for it in of_clients(evidence, "message"))
+
+
 def minutes(evidence):
     """Returns the duration of the clients' requests."""
     times = [(it["start"], it["end"]) for op in ("create", "get", "redirect") for it in of_clients(evidence, op)]
@@ -104,6 +113,9 @@ MINIMA = [
     Minimum("redirects after an expiry", 0.25, redirects_after_an_expiry),
     Minimum("pages of filtered lists", 0.5, filtered_lists),
     Minimum("pages of lists with state=expired", 0.1, lists_of_expired),
+    Minimum("pages of feeds", 2.5, succeeded("feed", 200)),
+    Minimum("messages that receivers accepted", 5, accepted_messages),
+    Minimum("messages that receivers did not accept", 0.25, messages_not_accepted),
     Minimum("requests that nginx retried", 0.1, requests_that_nginx_retried, minutes_of_retries),
 ]
 

@@ -24,6 +24,13 @@ ANSWERS = {
     "list": {(200, None), SUSPENDED, BEHIND},
     "credits": {(200, None), BEHIND},
     "clicks": {(200, None)},
+    "feed": {(200, None), SUSPENDED},
+    "webhook": {(201, None), SUSPENDED, (409, "idempotency_key_in_use")},
+    "webhook-state": {(200, None), SUSPENDED},
+    "webhook-deliveries": {(200, None), SUSPENDED},
+    # Of the deliveries that were accepted only the newest are kept.
+    "webhook-retry": {(202, None), (404, "delivery_not_found"), SUSPENDED},
+    "webhook-test": {(202, None), SUSPENDED},
 }
 # Time before a kill in which a click may not be a record yet.
 UNPUBLISHED_S_MAX = 1

@@ -6,6 +6,7 @@ use linkledger_core::{
     account::{Account, AccountStatus},
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
+    credits::LowBalanceAt,
     event::Event,
     id::AccountId,
     link::LinkCreated,
@@ -139,6 +140,7 @@ impl Fixture {
             account_id,
             name: name.to_owned(),
             external_id: None,
+            low_balance_at: LowBalanceAt::NONE,
             status: AccountStatus::Active,
             created_at: SystemClock.now(),
         };

@@ -102,7 +102,8 @@ impl Tables {
                     tables.stopped_accounts.remove(&event.account_id.uuid());
                 }
                 Event::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
-                | Event::ApiKey(_) => {}
+                | Event::ApiKey(_)
+                | Event::Webhook(_) => {}
             }
         }
         tables

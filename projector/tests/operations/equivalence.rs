@@ -7,7 +7,10 @@ use linkledger_core::{
     api_key::{ApiKeyEvent, ApiKeyIssued},
     clock::{Clock as _, SystemClock, new_uuid},
     cloud_event::PublishedEvent,
-    credits::{ChargeReason, Credits, CreditsCharged, CreditsEvent, CreditsGranted, GrantRequest},
+    credits::{
+        ChargeReason, Credits, CreditsCharged, CreditsEvent, CreditsGranted, GrantRequest,
+        LowBalanceAt,
+    },
     event::Event,
     id::{AccountId, EntryId, KeyId},
     json::JsonObject,
@@ -90,6 +93,7 @@ impl Owner {
             account_id,
             name: "owner".to_owned(),
             external_id: None,
+            low_balance_at: LowBalanceAt::NONE,
         };
         Self {
             account_id,
@@ -98,6 +102,7 @@ impl Owner {
             credits: Credits {
                 balance: 1_000_000,
                 version: 1,
+                ..Credits::default()
             },
         }
     }
@@ -114,6 +119,7 @@ impl Owner {
             self.credits = Credits {
                 balance: self.credits.balance - 1,
                 version: self.credits.version + 1,
+                ..Credits::default()
             };
         } else if let Some(event) = self.decide(&request) {
             self.apply(&event);
@@ -198,6 +204,7 @@ impl Owner {
             link_id: link.link_id,
             key_id: KeyId::from_uuid(new_uuid(SystemClock.now())),
             reason: ChargeReason::LinkCreated,
+            low_balance: None,
         };
         let refunded = self
             .credits
@@ -238,7 +245,7 @@ impl Owner {
                 self.account = self.account.clone().apply(event);
                 self.credits = self.credits.pass();
             }
-            Event::ApiKey(_) => self.credits = self.credits.pass(),
+            Event::ApiKey(_) | Event::Webhook(_) => self.credits = self.credits.pass(),
             Event::Credits(event) => self.credits = self.credits.apply(event),
         }
     }

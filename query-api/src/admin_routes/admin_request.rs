@@ -20,7 +20,7 @@ use super::AdminState;
 use crate::paging::Paginator;
 
 /// Owner of the lists of the whole service: no account has this id.
-const NO_ACCOUNT: AccountId = AccountId::from_uuid(Uuid::nil());
+pub(crate) const NO_ACCOUNT: AccountId = AccountId::from_uuid(Uuid::nil());
 
 /// Request with an admin key that may read.
 pub(crate) struct AdminRequest {

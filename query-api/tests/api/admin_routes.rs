@@ -94,7 +94,8 @@ impl Fixture {
     async fn account(&self, name: &str, external_id: Option<&str>) -> AccountId {
         let account_id = testing::account(self.pool(), 7).await;
         sqlx::query(
-            "UPDATE event_store.accounts SET name = $2, external_id = $3, created_at = $4
+            "UPDATE event_store.accounts
+             SET name = $2, external_id = $3, created_at = $4, low_balance_at = '{10,100}'
              WHERE account_id = $1",
         )
         .bind(account_id.uuid())
@@ -126,7 +127,9 @@ impl Fixture {
         let credits = locked.get_mut(&account_id).unwrap();
         *credits = match &event {
             Event::Credits(event) => credits.apply(event),
-            Event::Link(_) | Event::Account(_) | Event::ApiKey(_) => credits.pass(),
+            Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) => {
+                credits.pass()
+            }
         };
         let new_event = NewEvent {
             event_id: EventId::from_uuid(new_uuid(AT)),
@@ -148,7 +151,7 @@ impl Fixture {
     }
 }
 
-async fn admin_key(pool: &PgPool, scopes: &[AdminScope]) -> AdminKey {
+pub(crate) async fn admin_key(pool: &PgPool, scopes: &[AdminScope]) -> AdminKey {
     let secret = AdminKey::generate();
     let now = SystemClock.now();
     let key = NewAdminKey {
@@ -184,7 +187,7 @@ fn renamed(account_id: AccountId) -> Event {
         account_id,
         changes: AccountChanges {
             name: Some(name),
-            external_id: None,
+            ..AccountChanges::default()
         },
     }))
 }
@@ -199,6 +202,7 @@ async fn account_is_read_by_both_ids() {
     let account_id = fixture.account("Example Ltd", Some("crm/7")).await;
     let expected = json!({
         "id": account_id, "external_id": "crm/7", "name": "Example Ltd", "state": "active", "balance": 7,
+        "low_balance_at": [10, 100],
         "created_at": "2026-11-20T09:51:00.123Z",
     });
     let paths = [
@@ -417,6 +421,7 @@ fn charge_for_link(account_id: AccountId) -> CreditsEvent {
         link_id: unused_link_id(),
         key_id: KEY.parse().unwrap(),
         reason: ChargeReason::LinkCreated,
+        low_balance: None,
     })
 }
 

@@ -125,9 +125,11 @@ async fn feed_has_every_event_of_the_account_once_in_order() {
             let found = all_items(&service, caller, &format!("limit={limit}")).await;
             assert_eq!(found, expected, "{limit}");
         }
-        let body = service.get(caller, FEED).await.body;
-        for member in ["reason", "reference", "fingerprint", "actor", "metadata"] {
-            assert!(!body.contains(&format!("\"{member}\"")), "{member}");
+        let by_operators = expected.iter().filter(|it| it["type"] != "WebhookDisabled");
+        for item in by_operators.map(Value::to_string) {
+            for member in ["reason", "reference", "fingerprint", "actor", "metadata"] {
+                assert!(!item.contains(&format!("\"{member}\"")), "{item}");
+            }
         }
     }
 }

@@ -41,3 +41,4 @@ mod tags;
 mod telemetry;
 mod two_servers;
 mod two_tenants;
+mod webhooks;

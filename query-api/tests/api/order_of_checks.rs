@@ -45,7 +45,7 @@ const FAULTS: [Fault; 12] = [
 ];
 
 impl Fault {
-    fn code(self) -> Code {
+    fn code(self, route: &str) -> Code {
         match self {
             Self::Host | Self::Token => Code::InvalidHeader,
             Self::ForeignHost => Code::HostNotServed,
@@ -57,6 +57,7 @@ impl Fault {
             Self::Account => Code::AccountSuspended,
             Self::Query => Code::InvalidParameter,
             Self::Accept => Code::NotAcceptable,
+            Self::Existence if route.contains("{webhook_id}") => Code::WebhookNotFound,
             Self::Existence => Code::LinkNotFound,
         }
     }
@@ -137,7 +138,10 @@ impl Fixture {
             "{}{}{}{}",
             either(Fault::ForeignHost, "http://evil.example", ""),
             either(Fault::Path, "/v2", ""),
-            route.replace("{id}", link_id),
+            route
+                .replace("{id}", link_id)
+                .replace("{webhook_id}", "whe_00000000000000000000000000")
+                .replace("{delivery_id}", "dlv_00000000000000000000000000"),
             either(Fault::Query, "?x=1", "")
         );
         let caller = if has(Fault::Account) {
@@ -174,8 +178,8 @@ impl Fixture {
 fn faults_of(route: &ReadRoute) -> Vec<Fault> {
     let can_have = |fault: &Fault| {
         let is_served = *fault == Fault::Account && route.serves_suspended_accounts();
-        // Only a single link can be missing.
-        let is_there = *fault == Fault::Existence && !route.path.contains("{id}");
+        // Only a single link or webhook can be missing.
+        let is_there = *fault == Fault::Existence && !route.path.contains('{');
         !is_served && !is_there
     };
     FAULTS.into_iter().filter(can_have).collect()
@@ -187,7 +191,7 @@ async fn first_of_two_faults_is_reported() {
     for read_route in read_routes() {
         let (route, faults) = (read_route.path, faults_of(&read_route));
         for (first, fault) in faults.iter().enumerate() {
-            let code = fault.code();
+            let code = fault.code(route);
             for other in &faults[first..] {
                 let answer = fixture.answer(route, &[*fault, *other]).await;
                 assert_eq!(

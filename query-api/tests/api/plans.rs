@@ -201,6 +201,10 @@ async fn use_every_statement(service: &TestService, caller: &TestCaller, invisib
         (format!("/v1/links/{invisible}?at=2026-11-20"), 404),
         (format!("/v1/links/{}", unused_link_id()), 404),
         (format!("/v1/links/{}/history", unused_link_id()), 404),
+        (
+            "/v1/webhooks/whe_00000000000000000000000000/deliveries".to_owned(),
+            404,
+        ),
         ("/v1/events?from=now".to_owned(), 200),
         (
             "/v1/events?from=2026-11-20&types=LinkDeleted".to_owned(),

@@ -20,7 +20,7 @@ use linkledger_core::{
     id::AccountId,
 };
 use linkledger_http::{authentication::KEYS_CACHED_MAX, route_table};
-use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, routes::openapi, start};
+use linkledger_query_api::{ClickSettings, QueryApiConfig, ShortHost, openapi, start};
 use linkledger_service::{
     databases::DatabaseSettings,
     internal_listener::AdminAllowedHosts,
@@ -316,18 +316,17 @@ pub(crate) fn read_routes() -> Vec<ReadRoute> {
     routes.collect()
 }
 
-/// Returns the paths of all routes that read, for the link with the given id.
+/// Returns the paths of all routes that read, for the link with the given id; without those of a single webhook.
 pub(crate) fn read_paths(link_id: &str) -> Vec<String> {
     let routes = read_routes().into_iter();
-    routes
-        .map(|route| route.path.replace("{id}", link_id))
-        .collect()
+    let paths = routes.map(|route| route.path.replace("{id}", link_id));
+    paths.filter(|path| !path.contains('{')).collect()
 }
 
-/// Returns the paths of the routes that read without the id of a link.
+/// Returns the paths of the routes that read without the id of a link or a webhook.
 pub(crate) fn paths_without_id() -> Vec<&'static str> {
     let paths = read_routes().into_iter().map(|route| route.path);
-    paths.filter(|path| !path.contains("{id}")).collect()
+    paths.filter(|path| !path.contains('{')).collect()
 }
 
 async fn call(

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use linkledger_testing::TestDatabase;
 
 /// Files with the statements that the services run for clients.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "query-api/src",
     "command-api/src/command_handler",
     "command-api/src/command_handler.rs",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 14] = [
     "core/event-store/src/log/feed.rs",
     "core/event-store/src/log/links.rs",
     "core/event-store/src/slugs.rs",
+    "core/event-store/src/webhooks/rows.rs",
 ];
 
 /// Functions whose statements have no condition on the account, each with the reason.
@@ -40,6 +41,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("feed::read_page", "event_store.events", "the account's own stream, and events whose account the query around compares"),
     ("feed::end_place", "event_store.events", "the end of the account's own stream"),
     ("feed::place_at", "event_store.events", "times of the shard, and the account's own stream"),
+    ("feed::place_after", "event_store.events", "the account's own stream"),
+    ("feed::positions_at", "event_store.events", "for operators: times of all shards"),
     ("feed::accounts_between", "event_store.events", "whose requests need not wait longer; nobody sees it"),
     ("links::find_owner", "event_store.events", "for operators: whose link it is"),
     ("links::last_link_events", "event_store.events", "one event; the query around it drops those of other accounts"),
@@ -47,6 +50,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("idempotency::find_creates_in_tx", "event_store.events", "the charge right after the link that was asked for by the account"),
     ("links::link_extents", "event_store.events", "the end of the stream whose beginning is asked for by the account"),
     ("slugs::find_holders", "event_store.events", "who follows a link has no account"),
+    ("rows::delete_in_tx", "event_store.webhooks", "of a webhook that was read, whose account is locked"),
+    ("rows::enabled", "event_store.webhooks", "for the dispatcher: all webhooks"),
+    ("rows::get", "event_store.webhooks", "whose account the caller compares"),
+    ("rows::get_in_tx", "event_store.webhooks", "whose account the caller compares"),
+    ("rows::list_of_operators", "event_store.webhooks", "for operators: their own webhooks"),
+    ("rows::read_each", "event_store.webhooks", "for operators: an audit of all webhooks"),
     ("redirects::find_each", "read_model.redirects", "who follows a link has no account"),
     ("redirects::find_each", "read_model.stopped_accounts", "whether the owner of the link that is followed is stopped"),
     ("redirects::changes_after", "read_model.redirect_changes", "what caches of all accounts forget"),
@@ -64,6 +73,7 @@ fn statements(source: &str) -> Vec<(String, String)> {
         "query_scalar!(",
         "query_events!(",
         "query_link_arrays!(",
+        "query_webhooks!(",
         "page_of_links!(",
         "page_of_rows!(",
     ];

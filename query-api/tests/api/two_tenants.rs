@@ -19,6 +19,7 @@ use crate::{
         unused_link_id,
     },
     service::{Answer, TestCaller, TestService, paths_without_id, read_paths, token_of},
+    webhooks::insert_webhook,
 };
 
 const LISTS: [&str; 3] = ["/v1/links", "/v1/credits/entries", "/v1/tags"];
@@ -50,6 +51,7 @@ impl Tenants {
             insert_entry(service.pool(), owner.account_id, entry).await;
         }
         insert_clicks(service.pool(), owner.account_id, &links[0]).await;
+        insert_webhook(service.pool(), owner.account_id, false).await;
         for projection in Projection::ALL.map(Projection::name) {
             let position = links[1].position;
             set_checkpoint(service.pool(), projection, owner.account_id, position).await;

@@ -5,6 +5,7 @@ use linkledger_core::{
     account::{self as core_account, AccountChangeRequest},
     change::ValueUpdate,
     clock::Clock,
+    credits::{InvalidLowBalanceAt, LowBalanceAt},
     id::AccountId,
 };
 use linkledger_http::admin_views::AccountView;
@@ -27,7 +28,7 @@ pub enum AccountSubcommand {
         #[command(flatten)]
         options: AdminCommandOptions,
     },
-    /// Change name or external id of an account. Safe to repeat.
+    /// Change name, external id or thresholds of an account. Safe to repeat.
     Change(Authored<AccountChangeArguments>),
     /// Refuse the API calls of an account, within 5 seconds. The links of the account still redirect,
     /// unless --stop-redirects is given. Safe to repeat.
@@ -71,6 +72,13 @@ pub struct AccountChangeOptions {
     /// Take the id in your system away.
     #[arg(long, conflicts_with = "external_id")]
     pub no_external_id: bool,
+    /// New thresholds, instead of all earlier ones: up to 5 balances in credits, such as 10,100. A charge that crosses
+    /// one downwards is a message credits.low to webhooks.
+    #[arg(long, value_name = "CREDITS,…", value_parser = parse_low_balance_at)]
+    pub low_balance_at: Option<LowBalanceAt>,
+    /// Take all thresholds away.
+    #[arg(long, conflicts_with = "low_balance_at")]
+    pub no_low_balance_at: bool,
 }
 
 /// Account to change, and its changes.
@@ -118,7 +126,11 @@ async fn run_change(
     let AccountView { id, name, .. } = &changed.value;
     let external_id = changed.value.external_id.as_deref().unwrap_or("none");
     let note = changed.note();
-    let text = format!("Account {id} has the name {name} and the external id {external_id}{note}.");
+    let thresholds = thresholds_text(&changed.value);
+    let text = format!(
+        "Account {id} has the name {name}, the external id {external_id} and the low-balance thresholds \
+         {thresholds}{note}."
+    );
     print_done(&command.options, &request, &changed, &text)
 }
 
@@ -150,6 +162,11 @@ impl AccountChangeOptions {
         AccountChangeRequest {
             name: self.name.clone(),
             external_id,
+            low_balance_at: if self.no_low_balance_at {
+                Some(LowBalanceAt::NONE)
+            } else {
+                self.low_balance_at
+            },
         }
     }
 }
@@ -180,6 +197,25 @@ pub(super) fn state_and_links(account: &AccountView) -> &'static str {
         ("suspended", false) => "suspended; its links still redirect",
         _ => "active",
     }
+}
+
+/// Returns the thresholds of an account as text.
+pub(super) fn thresholds_text(account: &AccountView) -> String {
+    let thresholds = account.low_balance_at.as_slice().iter();
+    let thresholds: Vec<String> = thresholds.map(i64::to_string).collect();
+    if thresholds.is_empty() {
+        return "none".to_owned();
+    }
+    thresholds.join(", ")
+}
+
+/// Parses thresholds, separated by commas.
+pub(super) fn parse_low_balance_at(text: &str) -> Result<LowBalanceAt, String> {
+    let thresholds = text.split(',').map(|threshold| threshold.trim().parse());
+    let thresholds: Option<Vec<i64>> = thresholds.map(Result::ok).collect();
+    let thresholds = thresholds.ok_or(InvalidLowBalanceAt::OutOfRange);
+    let thresholds = thresholds.and_then(LowBalanceAt::of);
+    thresholds.map_err(|error| format!("{error}; separate several by commas"))
 }
 
 /// Parses the id of an account in the seller's system.

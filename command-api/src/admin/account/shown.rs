@@ -12,7 +12,7 @@ use linkledger_service::{number_format::counted, operator::parse_text};
 use serde::Serialize;
 use sqlx::PgPool;
 
-use super::command::{parse_external_id, state_and_links};
+use super::command::{parse_external_id, state_and_links, thresholds_text};
 use crate::admin::{AdminCommandOptions, AdminError, AdminRefusal, print};
 
 /// Arguments of `account list`.
@@ -129,6 +129,7 @@ impl ShownAccount {
             ("External id", external_id.to_owned()),
             ("State", state_and_links(account).to_owned()),
             ("Balance", counted(account.balance.unsigned_abs(), "credit")),
+            ("Low balance", thresholds_text(account)),
             (
                 "Keys",
                 format!("{} valid, {} issued", self.valid_keys, self.issued_keys),

@@ -53,6 +53,8 @@ struct Verified {
     accounts: usize,
     /// API keys, the revoked ones included.
     keys: usize,
+    /// Webhooks, without the deleted ones.
+    webhooks: usize,
     segments: usize,
     /// Number of events after the last segments, over all checked shards.
     unsealed_events: Position,
@@ -84,12 +86,13 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
     })
     .await;
     bar.finish_and_clear();
-    let (mut links, mut accounts, mut keys) = (0, 0, 0);
+    let (mut links, mut accounts, mut keys, mut webhooks) = (0, 0, 0, 0);
     let mut findings = Vec::new();
     for report in reports? {
         links += report.links;
         accounts += report.accounts;
         keys += report.keys;
+        webhooks += report.webhooks;
         findings.push(report.findings);
     }
     let (finding_count, findings) = Findings::total(findings);
@@ -99,6 +102,7 @@ pub(super) async fn run(verify: Verify) -> anyhow::Result<()> {
         links,
         accounts,
         keys,
+        webhooks,
         segments,
         unsealed_events,
         seconds: begun.elapsed().as_secs_f64(),
@@ -184,13 +188,15 @@ impl Verified {
             links,
             accounts,
             keys,
+            webhooks,
             segments,
             unsealed_events,
             ..
         } = self;
         lines.push(format!(
             "verified in {:.1} s ({} events/s): events {events}, links {links}, accounts \
-             {accounts}, API keys {keys}, sealed segments {segments}, events not sealed yet {unsealed_events}; {}",
+             {accounts}, API keys {keys}, webhooks {webhooks}, sealed segments {segments}, events not sealed yet \
+             {unsealed_events}; {}",
             took.as_secs_f64(),
             per_second(*events, took),
             match self.finding_count {

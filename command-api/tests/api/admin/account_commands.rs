@@ -22,6 +22,7 @@ fn new(name: &str, external_id: Option<&str>) -> NewAccount {
     NewAccount {
         name: name.to_owned(),
         external_id: external_id.map(str::to_owned),
+        low_balance_at: None,
     }
 }
 
@@ -38,7 +39,7 @@ async fn account_is_created_once_per_key() {
     let first = run_json(url, &create("Acme", &once));
     let expected = json!({
         "id": first["id"], "external_id": "customers/7", "name": "Acme", "state": "active",
-        "balance": 0, "created_at": first["created_at"],
+        "balance": 0, "low_balance_at": [], "created_at": first["created_at"],
         "changed": true, "replayed": false, "idempotency_key": "shop 7",
     });
     assert_eq!(first, expected);
@@ -128,7 +129,7 @@ async fn parallel_upserts_create_one_account() {
         let request = request(pool);
         let name = format!("Acme {}", number % 2);
         async move {
-            account::upsert(&request, "customers/7", &name)
+            account::upsert(&request, "customers/7", &name, None)
                 .await
                 .unwrap()
         }
@@ -138,11 +139,11 @@ async fn parallel_upserts_create_one_account() {
     assert_eq!(ids.len(), 1);
     assert_eq!(upserted.iter().filter(|(_, created)| *created).count(), 1);
     let request = request(pool);
-    let (renamed, created) = account::upsert(&request, "customers/7", "Last")
+    let (renamed, created) = account::upsert(&request, "customers/7", "Last", None)
         .await
         .unwrap();
     assert_eq!((renamed.value.name.as_str(), created), ("Last", false));
-    let (same, _) = account::upsert(&request, "customers/7", "Last")
+    let (same, _) = account::upsert(&request, "customers/7", "Last", None)
         .await
         .unwrap();
     assert_eq!((same.value.name.as_str(), same.position), ("Last", None));
@@ -189,6 +190,44 @@ async fn account_is_changed_and_changes_are_recorded() {
 }
 
 #[tokio::test]
+async fn thresholds_are_given_and_taken_away() {
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let created = run_json(url, &create("Acme", &["--low-balance-at", "100, 10,100"]));
+    assert_eq!(created["low_balance_at"], json!([10, 100]));
+    let account = text(&created["id"]);
+    let recorded = events(database.pool(), "AccountCreated").await;
+    assert_eq!(recorded[0].0["low_balance_at"], json!([10, 100]));
+    let change = |further: &[&str]| {
+        let base = ["account", "change", "--account", account];
+        run_json(url, &[&base[..], further].concat())
+    };
+    let changed = change(&["--low-balance-at", "7"]);
+    assert_eq!(changed["low_balance_at"], json!([7]));
+    assert_eq!(change(&["--low-balance-at", "7"])["changed"], false);
+    assert_eq!(change(&["--name", "Shop"])["low_balance_at"], json!([7]));
+    let shown = cli::run(url, &["account", "show", account]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("Low balance 7\n"), "{shown}");
+    let removed = change(&["--no-low-balance-at"]);
+    assert_eq!(removed["low_balance_at"], json!([]));
+    let recorded = payloads(database.pool(), "AccountChanged").await;
+    let of_thresholds = recorded
+        .iter()
+        .map(|it| it["changes"]["low_balance_at"].clone());
+    let expected = [
+        json!({ "from": [10, 100], "to": [7] }),
+        Value::Null,
+        json!({ "from": [7], "to": [] }),
+    ];
+    assert_eq!(of_thresholds.collect::<Vec<_>>(), expected);
+    for wrong in ["0", "x", "", "1,2,3,4,5,6"] {
+        let refused = cli::run(url, &create("Acme", &["--low-balance-at", wrong]));
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn external_id_of_another_account_is_refused() {
     let database = TestDatabase::create().await;
     let pool = database.pool();
@@ -199,6 +238,7 @@ async fn external_id_of_another_account_is_refused() {
     let wanted = AccountChangeRequest {
         name: Some("Other".to_owned()),
         external_id: ValueUpdate::Set("customers/7".to_owned()),
+        low_balance_at: None,
     };
     let refused = account::change(&request, other, &wanted).await.unwrap_err();
     let is_taken = matches!(

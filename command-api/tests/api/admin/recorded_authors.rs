@@ -139,6 +139,7 @@ async fn request_with_admin_key_names_the_key() {
     let new = NewAccount {
         name: "Acme".to_owned(),
         external_id: None,
+        low_balance_at: None,
     };
     account::create(&request, &new).await.unwrap();
     let (_, metadata) = &events(database.pool(), "AccountCreated").await[0];

@@ -21,7 +21,7 @@ async fn account_is_created_once_per_key() {
     let created_at = account["created_at"].clone();
     let expected = json!({
         "id": id, "name": "Example Ltd", "external_id": "customers/4711", "state": "active",
-        "balance": 0, "created_at": created_at,
+        "balance": 0, "low_balance_at": [], "created_at": created_at,
     });
     assert_eq!(account, expected);
 

@@ -79,6 +79,24 @@ fn of_accounts(Subjects { account, .. }: &Subjects) -> Vec<Pair> {
             json!({ "external_id": null }),
         ),
         Pair::new(
+            "account create --name Mall --low-balance-at 100,10".to_owned(),
+            "POST",
+            ACCOUNTS.to_owned(),
+            json!({ "name": "Mall", "low_balance_at": [100, 10] }),
+        ),
+        Pair::new(
+            format!("{change} --low-balance-at 10,100"),
+            "PATCH",
+            path.clone(),
+            json!({ "low_balance_at": [10, 100] }),
+        ),
+        Pair::new(
+            format!("{change} --no-low-balance-at"),
+            "PATCH",
+            path.clone(),
+            json!({ "low_balance_at": [] }),
+        ),
+        Pair::new(
             format!("account suspend {reason} --stop-redirects"),
             "POST",
             format!("{path}/suspend"),

@@ -43,7 +43,8 @@ impl AdminApp {
     pub(super) async fn send(&self, request: Request<Body>) -> Answer {
         let answer = send(&self.app.admin, request).await;
         let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
-        if let Some(secret) = body["secret"].as_str() {
+        let secret = body["secret"].as_str();
+        if let Some(secret) = secret.filter(|secret| secret.starts_with("llk_")) {
             record::secret(record::Secret::ApiKey, secret);
         }
         answer

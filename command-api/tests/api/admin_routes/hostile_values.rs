@@ -37,27 +37,40 @@ async fn all_errors_of_an_account_are_reported() {
         (
             "POST",
             ACCOUNTS.to_owned(),
-            json!({ "external_id": "a b", "id": "x", "Name": "x" }),
+            json!({
+                "external_id": "a b", "id": "x", "Name": "x", "low_balance_at": [0, 1.5, "7", 7],
+            }),
             &[
                 "#/Name unknown_field",
                 "#/external_id external_id_invalid",
                 "#/id unknown_field",
+                "#/low_balance_at/0 threshold_invalid",
+                "#/low_balance_at/1 threshold_invalid",
+                "#/low_balance_at/2 wrong_type",
                 "#/name required",
             ],
         ),
         (
             "PUT",
             format!("{ACCOUNTS}/by-external-id/x"),
-            json!({ "name": null, "external_id": "x" }),
-            &["#/external_id unknown_field", "#/name null_not_allowed"],
+            json!({ "name": null, "external_id": "x", "low_balance_at": [1, 2, 3, 4, 5, 6] }),
+            &[
+                "#/external_id unknown_field",
+                "#/low_balance_at too_many_thresholds",
+                "#/name null_not_allowed",
+            ],
         ),
         (
             "PATCH",
             account.clone(),
-            json!({ "name": null, "external_id": 7, "balance": 5, "state": "active" }),
+            json!({
+                "name": null, "external_id": 7, "balance": 5, "state": "active",
+                "low_balance_at": null,
+            }),
             &[
                 "#/balance field_not_mutable",
                 "#/external_id wrong_type",
+                "#/low_balance_at null_not_allowed",
                 "#/name null_not_allowed",
                 "#/state field_not_mutable",
             ],

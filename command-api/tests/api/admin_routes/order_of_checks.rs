@@ -66,7 +66,7 @@ impl Route {
         ];
         let of_key = [Fault::IdempotencyKey, Fault::UsedKey];
         let is_possible = |fault: &Fault| {
-            (self.method != "DELETE" || !of_body.contains(fault))
+            (self.takes_body() || !of_body.contains(fault))
                 && (self.takes_key() || !of_key.contains(fault))
                 && (self.unknown.is_some() || *fault != Fault::Existence)
                 && (self.conflict.is_some() || *fault != Fault::Conflict)

@@ -10,6 +10,8 @@ use crate::support::{create, destination, fresh_key, send};
 /// Id of nothing, without its prefix.
 const UNKNOWN: &str = "01h455vb4pex5vsknk084sn02q";
 
+const WEBHOOKS: &str = "/admin/v1/webhooks";
+
 /// A route, with a valid request.
 pub(super) struct Route {
     pub(super) method: &'static str,
@@ -17,6 +19,7 @@ pub(super) struct Route {
     /// Path to what does not exist, and the code; `None` if the request makes it.
     pub(super) unknown: Option<(String, Code)>,
     pub(super) scope: AdminScope,
+    /// Body; null for a route that takes none.
     pub(super) body: Value,
     /// True for a POST that needs no idempotency key, since it can be repeated.
     pub(super) is_repeatable: bool,
@@ -77,6 +80,11 @@ impl Route {
         self.method == "POST" && !self.is_repeatable
     }
 
+    /// Returns true if the request has a body that counts.
+    pub(super) fn takes_body(&self) -> bool {
+        self.method != "DELETE" && !self.body.is_null()
+    }
+
     fn with_conflict(self, members: Value, code: Code) -> Self {
         let conflict = Some((members, code));
         Self { conflict, ..self }
@@ -119,7 +127,45 @@ pub(super) async fn routes(admin: &AdminApp) -> Vec<Route> {
     let created = created.json();
     let link = text(&created["id"]);
     routes.extend(["disable", "enable"].map(|operation| Route::of_link(link, operation)));
+    routes.extend(of_webhooks(admin).await);
     routes
+}
+
+/// Creates a webhook and a delivery, and returns the routes of webhooks.
+async fn of_webhooks(admin: &AdminApp) -> Vec<Route> {
+    let url = json!({ "url": "https://example.com/hooks" });
+    let webhook = admin.done("POST", WEBHOOKS, &url).await;
+    let webhook = format!("{WEBHOOKS}/{}", text(&webhook["id"]));
+    let tested = admin
+        .done("POST", &format!("{webhook}/test"), &json!({}))
+        .await;
+    let retry = format!("/deliveries/{}/retry", text(&tested["id"]));
+    let of_webhook = |method, operation: &str, body| Route {
+        method,
+        path: format!("{webhook}{operation}"),
+        unknown: Some((
+            format!("{WEBHOOKS}/whe_{UNKNOWN}{operation}"),
+            Code::WebhookNotFound,
+        )),
+        scope: AdminScope::Webhooks,
+        body,
+        is_repeatable: true,
+        conflict: None,
+    };
+    let from = json!({ "from": "2026-11-20T09:00:00Z" });
+    vec![
+        Route {
+            path: WEBHOOKS.to_owned(),
+            unknown: None,
+            ..of_webhook("POST", "", url)
+        },
+        of_webhook("PATCH", "", json!({ "enabled": true })),
+        of_webhook("POST", "/rotate-secret", json!({})),
+        of_webhook("POST", "/replay", from),
+        of_webhook("POST", "/test", Value::Null),
+        of_webhook("POST", &retry, Value::Null),
+        of_webhook("DELETE", "", Value::Null),
+    ]
 }
 
 /// Returns the id of the entry of the only charge.

@@ -153,6 +153,28 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         )],
     ),
     (
+        "DELETE FROM event_store.log_segments;
+         $set payload = (payload::jsonb || '{\"low_balance\": 999}')::json $at = 6",
+        // The account has no thresholds.
+        &[(Some(6), ": low_balance is 999 instead of absent")],
+    ),
+    (
+        "DELETE FROM event_store.log_segments;
+         $set payload = (payload::jsonb || '{\"low_balance_at\": [999]}')::json $at = 1",
+        // The balance falls from 999 to 998 at position 6.
+        &[
+            (Some(1), "come to: low_balance_at"),
+            (Some(6), ": low_balance is absent instead of 999"),
+            (Some(17), "come to: low_balance_at"),
+            (Some(18), "come to: low_balance_at"),
+            (
+                Some(19),
+                ": its row at version 11 is not what its events come to: low_balance_at",
+            ),
+            (Some(19), "come to: low_balance_at"),
+        ],
+    ),
+    (
         "$set type = 'AccountLost' $at = 18",
         &[(
             Some(18),
@@ -352,6 +374,13 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         )],
     ),
     (
+        "UPDATE event_store.accounts SET low_balance_at = '{10}' WHERE account_id = $account",
+        &[(
+            Some(19),
+            ": its row at version 11 is not what its events come to: low_balance_at",
+        )],
+    ),
+    (
         "UPDATE event_store.accounts SET creation_key = 'x' WHERE account_id = $account",
         &[(Some(19), ": its row has another creation_key than")],
     ),
@@ -359,6 +388,14 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
         "INSERT INTO event_store.api_keys
              (key_id, account_id, sha256, prefix, name, scopes, created_at)
          VALUES (gen_random_uuid(), $account, '', 'llk_made', 'made up', '{}', now())",
+        &[(None, ") that no event explains")],
+    ),
+    (
+        "INSERT INTO event_store.webhooks
+             (webhook_id, account_id, url, types, enabled, in_order, all_accounts, secret_key_id,
+              secret_generation, created_at, updated_at)
+         VALUES (gen_random_uuid(), $account, 'https://hooks.example/', '{}', true, false, false,
+                 'made-up', 1, now(), now())",
         &[(None, ") that no event explains")],
     ),
     (

@@ -1,5 +1,5 @@
 //! Entries of ledgers, which are events of accounts' credits, and the events that reverse them: refunds of charges
-//! and revocations of grants.
+//! and revocations of grants. Also the look-up of any event by its id.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use super::{EventRow, query_events};
 use crate::transaction::PoolTransaction;
 use linkledger_core::{
     envelope::RecordedEvent,
-    id::{AccountId, EntryId, LinkId},
+    id::{AccountId, EntryId, EventId, LinkId},
     shard::Shard,
 };
 
@@ -40,6 +40,26 @@ pub async fn find_entry(
         Shard::of(account_id).number(),
         account_id.uuid(),
         entry_id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    tx.rollback().await?;
+    row.map(EventRow::into_event).transpose()
+}
+
+/// Finds an event by its id, in all shards.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn find_event(pool: &PgPool, event_id: EventId) -> sqlx::Result<Option<RecordedEvent>> {
+    let mut tx = PoolTransaction::begin(pool).await?;
+    sqlx::raw_sql(SET_BITMAPS).execute(&mut *tx).await?;
+    let row = query_events!(
+        r#"FROM (
+            SELECT * FROM event_store.events WHERE event_id = $1 LIMIT 1
+        ) AS e
+        "#,
+        event_id.uuid()
     )
     .fetch_optional(&mut *tx)
     .await?;

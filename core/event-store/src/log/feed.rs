@@ -4,10 +4,10 @@
 //! which is in the own stream, and the other events of links have an index of their own. All is read in one
 //! statement, so that a page lacks nothing that was committed before one of its events.
 
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::{EventRow, RecordedEvent, query_events};
+use super::{EventRow, PerShard, RecordedEvent, per_shard, query_events};
 use linkledger_core::{
     id::AccountId,
     shard::{Position, Shard},
@@ -127,7 +127,10 @@ fn page_of(after: FeedPlace, limit: i64, events: Vec<RecordedEvent>) -> FeedPage
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn end_place(pool: &PgPool, account_id: AccountId) -> sqlx::Result<FeedPlace> {
+pub async fn end_place(
+    executor: impl PgExecutor<'_>,
+    account_id: AccountId,
+) -> sqlx::Result<FeedPlace> {
     sqlx::query_as!(
         FeedPlace,
         r#"
@@ -143,7 +146,7 @@ pub async fn end_place(pool: &PgPool, account_id: AccountId) -> sqlx::Result<Fee
         Shard::of(account_id).number(),
         account_id.uuid()
     )
-    .fetch_one(pool)
+    .fetch_one(executor)
     .await
 }
 
@@ -204,6 +207,84 @@ pub async fn place_at(
     )
     .fetch_one(pool)
     .await
+}
+
+/// Returns the place after all events of the account up to a position of its shard.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn place_after(
+    pool: &PgPool,
+    account_id: AccountId,
+    position: Position,
+) -> sqlx::Result<FeedPlace> {
+    let version = sqlx::query_scalar!(
+        r#"
+        -- Each step halves what is left, as for the place at an instant.
+        WITH RECURSIVE versions AS (
+            SELECT 0::bigint AS low, coalesce((
+                SELECT version FROM event_store.events
+                WHERE shard = $1 AND stream_id = $2
+                ORDER BY version DESC
+                LIMIT 1
+            ), 0) AS high
+            UNION ALL
+            SELECT CASE WHEN e.position <= $3 THEN e.version ELSE low END,
+                   CASE WHEN e.position <= $3 THEN high ELSE e.version - 1 END
+            FROM versions CROSS JOIN LATERAL (
+                SELECT position, version FROM event_store.events
+                WHERE shard = $1 AND stream_id = $2 AND version >= (low + high + 1) / 2
+                ORDER BY version
+                LIMIT 1
+            ) AS e
+            WHERE low < high
+        )
+        SELECT max(low) AS "version!" FROM versions
+        "#,
+        Shard::of(account_id).number(),
+        account_id.uuid(),
+        position
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(FeedPlace { position, version })
+}
+
+/// Returns the position before the first event of each shard that was recorded at an instant or later, in the order
+/// of the shards. Around the instant it is as exact as [`place_at`].
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn positions_at(
+    pool: &PgPool,
+    instant: OffsetDateTime,
+) -> sqlx::Result<PerShard<Position>> {
+    let rows = sqlx::query!(
+        r#"
+        -- Each step halves what is left: the place is at `low` at least, and at `high` at most.
+        WITH RECURSIVE positions AS (
+            SELECT shard, 0::bigint AS low, head AS high FROM event_store.log_shards
+            UNION ALL
+            SELECT positions.shard,
+                   CASE WHEN e.recorded_at < $1 THEN e.position ELSE low END,
+                   CASE WHEN e.recorded_at < $1 THEN high ELSE e.position - 1 END
+            FROM positions CROSS JOIN LATERAL (
+                SELECT position, recorded_at FROM event_store.events
+                WHERE shard = positions.shard AND position >= (low + high + 1) / 2
+                ORDER BY position
+                LIMIT 1
+            ) AS e
+            WHERE low < high
+        )
+        SELECT shard AS "shard!", max(low) AS "position!"
+        FROM positions
+        GROUP BY shard
+        "#,
+        instant
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(per_shard(rows.iter().map(|row| (row.shard, row.position))))
 }
 
 /// Returns the accounts with events at the positions of a shard after `after`, up to `up_to`.

@@ -1,6 +1,6 @@
 //! Schemas of the bodies of requests to the admin API.
 
-use linkledger_core::account::TEXT_LENGTH_MAX;
+use linkledger_core::field::TEXT_LENGTH_MAX;
 use utoipa::openapi::{
     ObjectBuilder, RefOr, Schema,
     schema::{AdditionalProperties, Type},

@@ -36,7 +36,7 @@ listed! {
         /// The idempotency key is malformed, or occurs more than once.
         IdempotencyKeyInvalid = (400, "idempotency_key_invalid", "The Idempotency-Key is not valid",
             "The header Idempotency-Key does not have the form that the operation needs, or occurs more than once. Nothing was done.",
-            "Send one key: to create a link, a UUID with 36 characters, such as 0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0; to the admin API, 1 to 128 printable ASCII characters, such as invoice-2026-11-4711."),
+            "Send one key: to create a link, a UUID with 36 characters, such as 0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0, also for a webhook; to the admin API, 1 to 128 printable ASCII characters, such as invoice-2026-11-4711."),
         /// A header is missing, doubled or malformed.
         InvalidHeader = (400, "invalid_header", "A header is not valid",
             "A header is missing, doubled or malformed. The member errors names the header.",
@@ -93,6 +93,14 @@ listed! {
         EntryNotFound = (404, "entry_not_found", "There is no such entry",
             "The ledger of the account has no entry with this id, or its entry is of a type to which the request does not apply: a refund gives back a charge, a revocation takes back a grant.",
             "Check the id and the account. Ids are matched exactly, in lower case."),
+        /// There is no such webhook.
+        WebhookNotFound = (404, "webhook_not_found", "There is no such webhook",
+            "The webhook does not exist: it was never created, was deleted, or belongs to another account.",
+            "Check the id, which begins with whe_, and the API key. Ids are matched exactly, in lower case."),
+        /// The webhook has no such delivery.
+        DeliveryNotFound = (404, "delivery_not_found", "There is no such delivery",
+            "The webhook has no delivery with this id. Of the successful deliveries only the newest are kept.",
+            "Check the id, which begins with dlv_, and the webhook. Ids are matched exactly, in lower case."),
         /// The path does not support the method.
         MethodNotAllowed = (405, "method_not_allowed", "The method is not allowed here",
             "The path exists but does not support the method.",
@@ -121,6 +129,18 @@ listed! {
         KeyNotValid = (409, "key_not_valid", "The API key is not valid any more",
             "The API key has expired, or was revoked or rotated, so it cannot be changed or rotated. Nothing was done.",
             "Issue a new key."),
+        /// The account has as many webhooks as it may have.
+        WebhookLimitReached = (409, "webhook_limit_reached", "There are too many webhooks",
+            "The account has as many webhooks as it may have, enabled or not. Nothing was done.",
+            "Delete a webhook, or change one: a webhook can receive messages of all types."),
+        /// A replay of the webhook is running.
+        ReplayInProgress = (409, "replay_in_progress", "A replay is running",
+            "A replay of this webhook is still running. Nothing was done.",
+            "Wait until is_replaying of the webhook is false, then retry the request."),
+        /// The webhook is disabled.
+        WebhookDisabled = (409, "webhook_disabled", "The webhook is disabled",
+            "The webhook is disabled, so a replay would send nothing. Nothing was done.",
+            "Enable the webhook, then retry the request."),
         /// The log was restored from a backup since the cursor was made.
         LogRestored = (409, "log_restored", "The log was restored from a backup",
             "The service was restored from a backup after the cursor was made. Events that you have read may be lost, and others may have their places.",
@@ -185,6 +205,10 @@ listed! {
         StorageUnavailable = (503, "storage_unavailable", "The storage is unavailable",
             "The database does not answer. Nothing was done.",
             "Retry after the seconds in Retry-After, with the same Idempotency-Key if the request has one."),
+        /// The installation has no keys for the secrets of webhooks.
+        WebhooksOff = (503, "webhooks_off", "Webhooks are switched off",
+            "This installation has no master keys, from which the secrets of webhooks are derived, or no longer the one of this secret. Nothing was done.",
+            "If the detail names a master key, rotate the secret. Otherwise ask the operator, who names a file with master keys in WEBHOOK_KEYS_FILE."),
         /// The read model lags and does not contain the required change.
         ReadModelBehind = (503, "read_model_behind", "The read model lags",
             "The read model lags: it does not yet contain what this read must reflect, such as the write that the Consistency-Token names. What was answered with success stays committed.",

@@ -49,6 +49,8 @@ impl Problem {
             Code::AccountNotFound => Self::account_not_found(),
             Code::KeyNotFound => Self::key_not_found(),
             Code::EntryNotFound => Self::entry_not_found(),
+            Code::WebhookNotFound => Self::webhook_not_found(),
+            Code::DeliveryNotFound => Self::delivery_not_found(),
             Code::MethodNotAllowed => Self::method_not_allowed("GET, HEAD, POST, OPTIONS"),
             Code::NotAcceptable => Self::not_acceptable(&["application/json"]),
             Code::SlugTaken => Self::slug_taken(&Slug::example()),
@@ -56,6 +58,11 @@ impl Problem {
             Code::AlreadyRefunded => Self::already_refunded(),
             Code::AlreadyRevoked => Self::already_revoked(),
             Code::KeyNotValid => Self::key_not_valid("was revoked"),
+            Code::WebhookLimitReached => {
+                Self::webhook_limit_reached(linkledger_core::webhook::WEBHOOKS_OF_ACCOUNT_MAX)
+            }
+            Code::ReplayInProgress => Self::replay_in_progress(),
+            Code::WebhookDisabled => Self::webhook_disabled(),
             Code::LogRestored => Self::log_restored(),
             Code::IdempotencyKeyInUse => Self::idempotency_key_in_use(),
             Code::ShortLinkGone => Self::short_link_gone(),
@@ -75,6 +82,7 @@ impl Problem {
             Code::InternalError => Self::internal(),
             Code::Overloaded => Self::overloaded(),
             Code::StorageUnavailable => Self::storage_unavailable(),
+            Code::WebhooksOff => Self::webhooks_off(),
             Code::ReadModelBehind => Self::read_model_behind(),
             Code::DeadlineExceeded => Self::deadline_exceeded(),
         }

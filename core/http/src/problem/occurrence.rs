@@ -222,6 +222,18 @@ impl Problem {
         Self::new(Code::EntryNotFound, detail)
     }
 
+    /// Returns the same problem for a malformed id, an unknown id and the id of another account's webhook.
+    pub fn webhook_not_found() -> Self {
+        let detail = "Check the id; there is no such webhook.";
+        Self::new(Code::WebhookNotFound, detail)
+    }
+
+    /// Returns the same problem for a malformed id and an unknown id of a delivery.
+    pub fn delivery_not_found() -> Self {
+        let detail = "Check the id; the webhook has no such delivery.";
+        Self::new(Code::DeliveryNotFound, detail)
+    }
+
     /// Returns the problem of a path that allows other methods.
     pub fn method_not_allowed(allow: &str) -> Self {
         Self::new(Code::MethodNotAllowed, format!("Use one of: {allow}."))
@@ -283,6 +295,39 @@ impl Problem {
     pub fn key_not_valid(because: &str) -> Self {
         let detail = format!("The API key {because}; issue a new key.");
         Self::new(Code::KeyNotValid, detail)
+    }
+
+    /// Returns the problem of one webhook too many.
+    pub fn webhook_limit_reached(count_max: usize) -> Self {
+        let detail =
+            format!("There are {count_max} webhooks, the most there may be; delete one first.");
+        Self::new(Code::WebhookLimitReached, detail)
+    }
+
+    /// Returns the problem of a replay while another one runs.
+    pub fn replay_in_progress() -> Self {
+        let detail = "A replay of this webhook is running; wait until is_replaying is false.";
+        Self::new(Code::ReplayInProgress, detail)
+    }
+
+    /// Returns the problem of a message that a disabled webhook would not send.
+    pub fn webhook_disabled() -> Self {
+        let detail = "This webhook is disabled, and sends nothing; enable it first.";
+        Self::new(Code::WebhookDisabled, detail)
+    }
+
+    /// Returns the problem of an installation without master keys.
+    pub fn webhooks_off() -> Self {
+        let detail = "This installation has no master keys for webhooks; contact the operator.";
+        Self::new(Code::WebhooksOff, detail)
+    }
+
+    /// Returns the problem of a secret whose master key was removed.
+    pub fn master_key_missing(master_key_id: &str) -> Self {
+        let detail = format!(
+            "The master key `{master_key_id}` of this secret is not in WEBHOOK_KEYS_FILE: rotate the secret."
+        );
+        Self::new(Code::WebhooksOff, detail)
     }
 
     /// Returns the problem of a cursor that was made before the log was restored from a backup.

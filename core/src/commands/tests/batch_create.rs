@@ -16,7 +16,7 @@ fn batch(mode: BatchMode, creates: impl IntoIterator<Item = LinkCommand>) -> Lin
     })
 }
 
-fn atomic(creates: impl IntoIterator<Item = LinkCommand>) -> LinkCommand {
+pub(super) fn atomic(creates: impl IntoIterator<Item = LinkCommand>) -> LinkCommand {
     batch(BatchMode::Atomic, creates)
 }
 

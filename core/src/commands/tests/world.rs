@@ -1,7 +1,10 @@
 //! A database in memory, with the state that commands read.
 
 use super::*;
-use crate::link::{ExistingLink, LinkEvent};
+use crate::{
+    credits::LowBalanceAt,
+    link::{ExistingLink, LinkEvent},
+};
 
 /// The state of the database that commands read.
 #[derive(Clone, Default)]
@@ -33,6 +36,7 @@ impl World {
         let credits = |balance: &i64| Credits {
             balance: *balance,
             version: 0,
+            ..Credits::default()
         };
         let accounts = (0_u8..).zip(balances);
         Self {
@@ -41,6 +45,28 @@ impl World {
                 .collect(),
             ..Self::default()
         }
+    }
+
+    /// Gives the thresholds to all accounts.
+    pub(super) fn with_thresholds(mut self, thresholds: &[i64]) -> Self {
+        for credits in self.credits.values_mut() {
+            credits.low_balance_at = LowBalanceAt::of(thresholds.to_vec()).unwrap();
+        }
+        self
+    }
+
+    /// Returns the crossed thresholds of the charges of an account, in the order of the log.
+    pub(super) fn crossed(&self, account_id: AccountId) -> Vec<i64> {
+        let of_account = self.log.iter().filter(|it| it.account_id == account_id);
+        let charges = of_account.filter_map(|it| match &it.event {
+            Event::Credits(CreditsEvent::Charged(charged)) => Some(charged),
+            Event::Link(_)
+            | Event::Account(_)
+            | Event::ApiKey(_)
+            | Event::Webhook(_)
+            | Event::Credits(_) => None,
+        });
+        charges.filter_map(|charged| charged.low_balance).collect()
     }
 
     /// Runs and "commits" the commands as one commit group.
@@ -191,7 +217,11 @@ impl World {
     pub(super) fn fold(&self, link_id: LinkId) -> Option<ExistingLink> {
         let events = self.log.iter().filter_map(|it| match &it.event {
             Event::Link(event) if event.link_id() == link_id => Some((event, it.recorded_at)),
-            Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => None,
+            Event::Link(_)
+            | Event::Account(_)
+            | Event::ApiKey(_)
+            | Event::Webhook(_)
+            | Event::Credits(_) => None,
         });
         events.fold(None, |link: Option<ExistingLink>, (event, at)| {
             if let LinkEvent::Created(created) = event {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::credits::CreditsEvent;
+use crate::credits::{CreditsEvent, LowBalanceAt};
 
 const ACCOUNT: AccountId = AccountId::from_uuid(Uuid::from_u128(7));
 
@@ -58,6 +58,7 @@ fn given(balance: i64) -> Credits {
     Credits {
         balance,
         version: 3,
+        ..Credits::default()
     }
 }
 
@@ -68,7 +69,8 @@ fn charge_lowers_the_balance() {
         given(5).apply(&event),
         Credits {
             balance: 3,
-            version: 4
+            version: 4,
+            ..Credits::default()
         }
     );
 }
@@ -100,7 +102,8 @@ fn grant_raises_the_balance() {
         given(5).apply(&event),
         Credits {
             balance: 15,
-            version: 4
+            version: 4,
+            ..Credits::default()
         }
     );
 }
@@ -123,7 +126,8 @@ fn adjustment_raises_or_lowers_balance_to_zero() {
             given(5).apply(&event),
             Credits {
                 balance,
-                version: 4
+                version: 4,
+                ..Credits::default()
             }
         );
     }
@@ -166,6 +170,7 @@ fn balance_is_set_by_one_adjustment() {
         let expected = Credits {
             balance,
             version: 4,
+            ..Credits::default()
         };
         assert_eq!(given(5).apply(&event), expected);
     }
@@ -200,10 +205,40 @@ fn revocation_takes_what_is_left_of_the_balance() {
 }
 
 #[test]
+fn charge_names_the_lowest_threshold_that_it_crosses() {
+    let credits = Credits {
+        low_balance_at: LowBalanceAt::of(vec![2, 4]).unwrap(),
+        ..given(5)
+    };
+    for (price, crossed) in [
+        (0, None),
+        (1, None),
+        (2, Some(4)),
+        (3, Some(4)),
+        (5, Some(2)),
+    ] {
+        let event = charge(credits, price).unwrap();
+        assert_eq!(crossed_threshold(&event), crossed, "{price}");
+        assert_eq!(credits.apply(&event).low_balance_at, credits.low_balance_at);
+    }
+}
+
+fn crossed_threshold(event: &CreditsEvent) -> Option<i64> {
+    match event {
+        CreditsEvent::Charged(charged) => charged.low_balance,
+        CreditsEvent::Granted(_)
+        | CreditsEvent::Adjusted(_)
+        | CreditsEvent::Refunded(_)
+        | CreditsEvent::Revoked(_) => None,
+    }
+}
+
+#[test]
 fn other_events_of_the_stream_keep_balance() {
     let expected = Credits {
         balance: 5,
         version: 4,
+        ..Credits::default()
     };
     assert_eq!(given(5).pass(), expected);
 }
@@ -236,6 +271,41 @@ proptest! {
             }
             prop_assert!(credits.balance >= 0);
         }
-        prop_assert_eq!(credits, Credits { balance: sum, version: events });
+        prop_assert_eq!((credits.balance, credits.version), (sum, events));
+    }
+
+    /// The model looks at every single credit on its way down: a threshold is crossed by the step from it.
+    #[test]
+    fn each_crossing_by_a_charge_is_recorded_once(
+        thresholds in prop::collection::vec(1_i64..60, 0..=5),
+        commands in prop::collection::vec((0..6, 0_i64..40), 0..80),
+    ) {
+        let low_balance_at = LowBalanceAt::of(thresholds).unwrap();
+        let mut credits = Credits { low_balance_at, ..Credits::default() };
+        let (mut recorded, mut expected) = (0, 0);
+        for (kind, amount) in commands {
+            let earlier_charge = charge(given(100), amount).unwrap();
+            let earlier_grant = grant(given(0), amount + 1).unwrap();
+            let event = match kind {
+                0 => grant(credits, amount).ok(),
+                1 => adjust(credits, 20 - amount).ok(),
+                2 => refund(credits, &earlier_charge).ok(),
+                3 => Some(revoke(credits, &earlier_grant)),
+                _ => charge(credits, amount).ok(),
+            };
+            let Some(event) = event else { continue };
+            let after = credits.apply(&event);
+            let steps = after.balance + 1..=credits.balance;
+            let is_crossing = matches!(event, CreditsEvent::Charged(_))
+                && steps.clone().any(|balance| low_balance_at.as_slice().contains(&balance));
+            if let Some(threshold) = crossed_threshold(&event) {
+                recorded += 1;
+                let mut crossed = steps.filter(|it| low_balance_at.as_slice().contains(it));
+                prop_assert_eq!(crossed.next(), Some(threshold), "the lowest");
+            }
+            expected += i32::from(is_crossing);
+            credits = after;
+        }
+        prop_assert_eq!(recorded, expected);
     }
 }

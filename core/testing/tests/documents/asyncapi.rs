@@ -192,7 +192,11 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
         serde_json::from_value(example["account_id"].clone()).expect("an id");
     let link = match &event {
         Event::Link(event) if has_state(event_type) => Some(state_after(event)),
-        Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => None,
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Credits(_) => None,
     };
     PublishedEvent::new(
         RecordedEvent {

@@ -1,6 +1,7 @@
 use linkledger_core::{
     account::{Account, AccountState, AccountStatus},
     clock::{Clock as _, SystemClock},
+    credits::LowBalanceAt,
     id::AccountId,
 };
 use linkledger_event_store::{
@@ -22,6 +23,7 @@ fn account(name: &str, external_id: Option<&str>) -> Account {
         account_id: testing::new_account_id(),
         name: name.to_owned(),
         external_id: external_id.map(str::to_owned),
+        low_balance_at: LowBalanceAt::of(vec![100, 10]).unwrap(),
         status: AccountStatus::Active,
         created_at: SystemClock.now(),
     }
@@ -44,6 +46,7 @@ async fn account_is_read_as_it_was_written() {
     assert_eq!(read.unwrap(), account);
     account.name = "Example plc".to_owned();
     account.external_id = None;
+    account.low_balance_at = LowBalanceAt::NONE;
     account.status = AccountStatus::Suspended {
         stop_redirects: true,
     };

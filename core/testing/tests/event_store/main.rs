@@ -1,4 +1,4 @@
-//! The event store on a real Postgres: accounts, keys, entries of ledgers, and feeds.
+//! The event store on a real Postgres: accounts, keys, entries of ledgers, feeds, and webhooks.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod accounts;
@@ -7,6 +7,7 @@ mod api_keys;
 mod effects;
 mod entries;
 mod feed;
+mod webhooks;
 
 /// Returns the name of the constraint that a statement violated.
 fn violated<T: std::fmt::Debug>(result: sqlx::Result<T>) -> String {

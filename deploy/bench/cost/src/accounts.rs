@@ -6,6 +6,7 @@ use linkledger_core::{
     account::{Account as StoredAccount, AccountStatus},
     api_key::{ApiKey, KeyState, Scope},
     clock::{Clock as _, SystemClock, new_uuid},
+    credits::LowBalanceAt,
     id::{AccountId, KeyId},
     shard::Shard,
 };
@@ -53,6 +54,7 @@ async fn create_one(pool: &PgPool, account_id: AccountId, keys: usize) -> anyhow
         account_id,
         name: "cost".to_owned(),
         external_id: None,
+        low_balance_at: LowBalanceAt::NONE,
         status: AccountStatus::Active,
         created_at: SystemClock.now(),
     };

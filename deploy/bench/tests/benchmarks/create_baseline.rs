@@ -18,6 +18,7 @@ use linkledger_http::authentication::KEYS_CACHED_MAX;
 use linkledger_service::{
     internal_listener::AdminAllowedHosts,
     lifecycle::{self, Tasks},
+    webhook_config::WebhookConfig,
 };
 use linkledger_testing::TestBroker;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -90,6 +91,7 @@ async fn create_by_service(url: &str, accounts: &[LoadAccount]) {
         instance_id: None,
         api_keys_cached_max: KEYS_CACHED_MAX,
         admin_allowed_hosts: AdminAllowedHosts::default(),
+        webhooks: WebhookConfig::default(),
     };
     let mut tasks = Tasks::new(CancellationToken::new());
     let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::batch::BatchMode;
 
-/// A request to the API that can be sent more than once.
+/// A request to the API.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiCall {
     pub(super) method: Method,
@@ -17,6 +17,8 @@ pub(crate) struct ApiCall {
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Option<Value>,
+    /// False if a repetition of the request has a second effect.
+    pub(super) is_repeatable: bool,
     /// The only status that means success.
     pub(super) expected: StatusCode,
 }
@@ -29,12 +31,21 @@ impl ApiCall {
             query: Vec::new(),
             headers: Vec::new(),
             body: None,
+            is_repeatable: true,
             expected,
         }
     }
 
     pub(crate) fn get(path: &[&str]) -> Self {
         Self::new(Method::GET, path, StatusCode::OK)
+    }
+
+    /// Makes a call that is sent again only if no attempt before may have taken effect.
+    pub(crate) fn unrepeatable(method: Method, path: &[&str], expected: StatusCode) -> Self {
+        Self {
+            is_repeatable: false,
+            ..Self::new(method, path, expected)
+        }
     }
 
     /// Makes the call that creates a link. However often the call is sent, the service creates one

@@ -44,6 +44,15 @@ impl CallFailure {
         )
     }
 
+    /// Adds advice on a call that may have taken effect.
+    pub(crate) fn advise_if_unknown(self, text: &str) -> Self {
+        if self.is_unknown_outcome() {
+            self.advise(text)
+        } else {
+            self
+        }
+    }
+
     /// Adds advice on a call without an answer.
     pub(crate) fn advise(mut self, text: &str) -> Self {
         match &mut self {

@@ -14,6 +14,9 @@ const DELAY_MIN: Duration = Duration::from_millis(200);
 /// Longest delay between two attempts, unless the service asks for a longer delay.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
+/// Code of a 503 that lasts: the operator must change a setting, or the owner rotate a secret.
+const WEBHOOKS_OFF: &str = "webhooks_off";
+
 /// Retry policy: limits of one call, attempts and waits together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetryPolicy {
@@ -99,8 +102,9 @@ pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome
             refusal,
         });
     }
+    let is_final = status.is_client_error() || code == Some(WEBHOOKS_OFF);
     match refusal {
-        Some(refusal) if status.is_client_error() => AttemptOutcome::Refused(refusal),
+        Some(refusal) if is_final => AttemptOutcome::Refused(refusal),
         _ => AttemptOutcome::NotTheApi(status),
     }
 }
@@ -108,7 +112,8 @@ pub(super) fn judge(expected: StatusCode, answer: ApiResponse) -> AttemptOutcome
 /// Returns true if a request, or an item of a batch, with this outcome is sent again.
 pub(super) fn is_retried(status: StatusCode, code: Option<&str>) -> bool {
     let is_in_use = status == StatusCode::CONFLICT && code == Some("idempotency_key_in_use");
-    is_in_use || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+    let is_passing = status.is_server_error() && code != Some(WEBHOOKS_OFF);
+    is_in_use || status == StatusCode::TOO_MANY_REQUESTS || is_passing
 }
 
 fn reason(status: StatusCode, refusal: Option<&ApiRefusal>) -> String {
@@ -174,6 +179,8 @@ mod tests {
         for status in [400, 401, 402, 403, 404, 405, 409, 412, 413, 422] {
             assert_eq!(judged(status, &[], &problem("x")), "refused: x", "{status}");
         }
+        let off = judged(503, &[], &problem("webhooks_off"));
+        assert_eq!(off, "refused: webhooks_off");
     }
 
     #[test]

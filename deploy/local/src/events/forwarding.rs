@@ -8,13 +8,14 @@ use clap::Args;
 use linkledger_core::{
     clock::{Clock as _, SystemClock},
     config::Secret,
+    webhook::WebhookSecret,
 };
 use reqwest::{header::CONTENT_TYPE, redirect};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::{item::FeedEvent, signature::WebhookSecret};
+use super::item::FeedEvent;
 use crate::{
     client::for_address,
     output::{WrongUse, note},
@@ -125,7 +126,10 @@ impl EventReceiver {
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-id", id)
             .header("webhook-timestamp", timestamp)
-            .header("webhook-signature", self.secret.sign(id, timestamp, body))
+            .header(
+                "webhook-signature",
+                self.secret.signature(id, timestamp, body),
+            )
             .body(body.to_owned());
         match request.send().await {
             Ok(answer) if answer.status().is_success() => Ok(()),

@@ -28,8 +28,8 @@ pub(super) struct FeedEvent<'a> {
 }
 
 impl FeedEvent<'_> {
-    /// Returns the event as one line: time, type, id of the link or API key, and the other members of the payload
-    /// except the account, which all events share.
+    /// Returns the event as one line: time, type, id of the link, API key or webhook, and the other members of the
+    /// payload except the account, which all events share.
     ///
     /// # Errors
     /// Returns an error if the payload is no JSON object, or has changes that are no objects.
@@ -37,6 +37,7 @@ impl FeedEvent<'_> {
         let mut data: BTreeMap<String, Value> = serde_json::from_str(self.data.get())?;
         data.remove("account_id");
         let id = data.remove("link_id").or_else(|| data.remove("key_id"));
+        let id = id.or_else(|| data.remove("webhook_id"));
         let id = id.as_ref().map_or_else(|| "-".to_owned(), value_text);
         let mut details = Vec::new();
         for (name, value) in data {

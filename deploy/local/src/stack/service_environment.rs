@@ -5,14 +5,17 @@ use std::{collections::BTreeSet, env};
 
 use clap::{Arg, Args, Command, builder::Resettable, error::ContextKind, error::ContextValue};
 use linkledger_command_api::config::{CommandApiConfig, CommandApiSettings};
-use linkledger_projector::config::{Config as ProjectorConfig, ProjectorSettings};
+use linkledger_projector::{
+    config::{Config as ProjectorConfig, ProjectorSettings},
+    webhooks::config::{WebhooksConfig, WebhooksSettings},
+};
 use linkledger_query_api::{QueryApiConfig, QueryApiSettings};
 use linkledger_service::settings;
 
 use crate::{environment::EnvironmentFile, options::StackOptions, output::WrongUse};
 
 /// Settings of the services that the stack decides, by its options, its servers and its ports.
-const DECIDED: [&str; 18] = [
+const DECIDED: [&str; 19] = [
     "ALLOW_UNSAFE_POSTGRES",
     "BASE_URL",
     "DATABASE_URL",
@@ -31,10 +34,15 @@ const DECIDED: [&str; 18] = [
     "RELAY_BATCH_INTERVAL_MS",
     "RELAY_DATABASE_URL",
     "SHORT_BASE_URL",
+    "WEBHOOK_KEYS_FILE",
 ];
 
-/// Defaults of the stack that differ from those of the services: memory for a million links.
-const DEFAULTS: [(&str, &str); 1] = [("REDIRECT_CACHE_MIB", "256")];
+/// Defaults of the stack that differ from those of the services: memory for a million links, and webhooks to receivers
+/// on this machine.
+const DEFAULTS: [(&str, &str); 2] = [
+    ("REDIRECT_CACHE_MIB", "256"),
+    ("WEBHOOK_ALLOW_NETS", "127.0.0.0/8,::1/128"),
+];
 
 /// Value of a required setting until the stack decides the value. Not `-`, which reads standard input.
 const UNDECIDED: &str = "undecided";
@@ -47,6 +55,8 @@ pub(super) struct ServiceConfigs {
     pub(super) command_api: CommandApiConfig,
     pub(super) projector: ProjectorConfig,
     pub(super) query_api: QueryApiConfig,
+    /// Settings of the dispatcher of webhooks.
+    pub(super) webhooks: WebhooksConfig,
 }
 
 impl ServiceConfigs {
@@ -59,6 +69,7 @@ impl ServiceConfigs {
             command_api: parse("command-api")?,
             projector: parse("projector")?,
             query_api: parse("query-api")?,
+            webhooks: parse("webhooks")?,
         })
     }
 }
@@ -108,11 +119,13 @@ fn ignored(options: &BTreeSet<String>) -> BTreeSet<String> {
         ))),
         names(&ProjectorSettings::augment_args(Command::new("projector"))),
         names(&QueryApiSettings::augment_args(Command::new("query-api"))),
+        names(&WebhooksSettings::augment_args(Command::new("webhooks"))),
     ];
     let applied = [
         names(&applied::<CommandApiConfig>("command-api")),
         names(&applied::<ProjectorConfig>("projector")),
         names(&applied::<QueryApiConfig>("query-api")),
+        names(&applied::<WebhooksConfig>("webhooks")),
     ];
     let applied: BTreeSet<String> = applied.into_iter().flatten().collect();
     let is_ignored = |name: &String| {
@@ -215,6 +228,7 @@ mod tests {
             "GEOIP_DATABASE",
             "KAFKA_CA_FILE",
             "RUST_LOG",
+            "WEBHOOK_ALLOW_NETS",
         ] {
             assert!(!ignored.contains(applied), "{applied}");
         }

@@ -1,7 +1,9 @@
-//! The three services inside the process of the stack, each with an internal listener on a free port.
+//! The three services and the dispatcher of webhooks inside the process of the stack, each with an internal listener on
+//! a free port.
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +13,10 @@ use linkledger_command_api::{
     config::{CommandApiConfig, DatabaseConfig},
 };
 use linkledger_core::clock::Clock;
-use linkledger_projector as projector;
+use linkledger_projector::{
+    self as projector,
+    webhooks::config::{LogDatabase, WebhooksConfig},
+};
 use linkledger_query_api as query_api;
 use linkledger_service::{
     databases::DatabaseSettings,
@@ -19,6 +24,7 @@ use linkledger_service::{
     kafka_config::{ClicksConfig, KafkaConfig},
     lifecycle::{self, Tasks, listen},
     metrics_recorder::MetricsRecorder,
+    webhook_config::WebhookConfig,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +48,8 @@ pub(super) struct ServiceSettings {
     pub(super) short_base_url: String,
     pub(super) link_price: i64,
     pub(super) rate_limit: u32,
+    /// File with the master key of webhooks.
+    pub(super) webhook_keys_file: PathBuf,
 }
 
 /// Settings of the relay that depend on the broker.
@@ -70,9 +78,10 @@ pub(super) struct RunningServices {
     pub(super) command_internal: SocketAddr,
     pub(super) projector_internal: SocketAddr,
     pub(super) query_internal: SocketAddr,
+    pub(super) webhooks_internal: SocketAddr,
     /// Listener of operators: their console, and the admin API of all services.
     pub(super) admin: SocketAddr,
-    readiness: [Readiness; 3],
+    readiness: [Readiness; 4],
 }
 
 /// Starts the services and their listeners as members of `tasks`.
@@ -90,12 +99,14 @@ pub(super) async fn start(
     let command_api =
         command_api::start(settings.command_api()?, Arc::clone(&clock), tasks).await?;
     let query_api = query_api::start(settings.query_api()?, clock, tasks).await?;
+    let webhooks = projector::start_webhooks(settings.dispatcher(), tasks).await?;
     let readiness = [
         projector.readiness,
         command_api.readiness,
         query_api.readiness,
+        webhooks,
     ];
-    let [projector_ready, command_ready, query_ready] = readiness.clone();
+    let [projector_ready, command_ready, query_ready, webhooks_ready] = readiness.clone();
     let mut internal = InternalListeners {
         tasks: &mut *tasks,
         recorder: &recorder,
@@ -105,6 +116,7 @@ pub(super) async fn start(
         command_internal: internal.serve(command_ready).await?,
         projector_internal: internal.serve(projector_ready).await?,
         query_internal: internal.serve(query_ready).await?,
+        webhooks_internal: internal.serve(webhooks_ready).await?,
         admin: sockets.admin.local_addr()?,
         readiness,
     };
@@ -161,8 +173,30 @@ impl ServiceSettings {
             // A fixed name, since one stack uses a database: after a restart the stack renews its
             // own leases at once, and need not wait until they expire.
             instance_id: Some("local stack".to_owned()),
+            webhooks: self.webhooks(),
             ..self.configs.command_api.clone()
         })
+    }
+
+    /// Returns the settings of webhooks, with the key of the data folder.
+    fn webhooks(&self) -> WebhookConfig {
+        WebhookConfig {
+            keys_file: Some(self.webhook_keys_file.clone()),
+            ..self.configs.webhooks.webhooks.clone()
+        }
+    }
+
+    /// Returns the settings of the dispatcher of webhooks.
+    fn dispatcher(&self) -> WebhooksConfig {
+        WebhooksConfig {
+            database: LogDatabase {
+                database_url: self.database_url.clone().into(),
+                log_database_url: None,
+            },
+            allow_unsafe_postgres: self.allow_unsafe_postgres,
+            webhooks: self.webhooks(),
+            ..self.configs.webhooks.clone()
+        }
     }
 
     fn projector(&self) -> anyhow::Result<projector::Config> {
@@ -202,7 +236,7 @@ impl RunningServices {
         format!("http://{internal}/metrics")
     }
 
-    /// Waits until all three services are ready for requests, or until the shutdown.
+    /// Waits until all services are ready, or until the shutdown.
     pub(super) async fn until_ready_or_shutdown(&self, shutdown: &CancellationToken) {
         let mut next_warning = Instant::now() + SLOW_START;
         while !shutdown.is_cancelled() && !self.readiness.iter().all(Readiness::is_ready) {

@@ -18,13 +18,15 @@ fn service<Config: Args, Listen: Args>(name: &'static str) -> Command {
     Listen::augment_args(Config::augment_args(Command::new(name)))
 }
 
-fn programs() -> [Command; 4] {
+fn programs() -> [Command; 5] {
     use linkledger_query_api as query_api;
     use {linkledger_command_api as command_api, linkledger_projector as projector};
     [
         command_api::config::CommandApiSettings::augment_args(Command::new("command-api")),
         service::<projector::Config, projector::config::ListenConfig>("projector"),
         service::<query_api::QueryApiConfig, query_api::QueryApiListenConfig>("query-api"),
+        // `projector webhooks`, a process of its own.
+        projector::webhooks::config::WebhooksSettings::augment_args(Command::new("webhooks")),
         CommandLine::command(),
     ]
 }

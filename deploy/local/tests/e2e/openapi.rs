@@ -40,9 +40,9 @@ struct Document {
 fn documents() -> [Document; 2] {
     use linkledger_query_api as query_api;
     use {linkledger_command_api as command_api, linkledger_projector as projector};
-    let public = command_api::routes::openapi().merge_from(query_api::routes::openapi());
-    let admin = command_api::admin_routes::openapi()
-        .merge_from(query_api::admin_routes::openapi())
+    let public = command_api::openapi().merge_from(query_api::openapi());
+    let admin = command_api::admin_openapi()
+        .merge_from(query_api::admin_openapi())
         .merge_from(projector::admin_routes::openapi());
     let document = |file, document: utoipa::openapi::OpenApi, paths, routes| Document {
         file,

@@ -20,7 +20,7 @@ use crate::http::Http;
 
 /// Variables that somebody has who sets the client up, or reads the file `env` of a stack, as the README says,
 /// before the tests run.
-const NAMES_IN_ENV: [&str; 20] = [
+const NAMES_IN_ENV: [&str; 23] = [
     "LINKLEDGER_API_URL",
     "LINKLEDGER_API_KEY",
     "LINKLEDGER_WEBHOOK_SECRET",
@@ -34,9 +34,12 @@ const NAMES_IN_ENV: [&str; 20] = [
     "DATABASE_URL",
     "KAFKA_FETCH_WAIT_MAX_MS",
     "CLICKS",
+    "WEBHOOK_KEYS_FILE",
+    "WEBHOOK_ALLOW_NETS",
     "COMMAND_METRICS_URL",
     "PROJECTOR_METRICS_URL",
     "QUERY_METRICS_URL",
+    "WEBHOOKS_METRICS_URL",
     "KAFKA_CLICKS_TOPIC",
     "KAFKA_BROKERS",
     "KAFKA_TOPIC",

@@ -72,9 +72,12 @@ impl<'a> CreditRows<'a> {
     pub(crate) fn project(&mut self, generation: i32, event: &'a DecodedEvent) {
         let (recorded, credits) = match &event.content {
             EventContent::Credits(credits) => (&event.recorded, credits),
-            // The price of a link is an event of its own. Events of the account and of its keys take
-            // a version of the account's stream, which the ledger skips.
-            EventContent::Link(_) | EventContent::Account(_) | EventContent::ApiKey(_) => return,
+            // The price of a link is an event of its own. Events of the account, its keys and its webhooks
+            // take a version of the account's stream, which the ledger skips.
+            EventContent::Link(_)
+            | EventContent::Account(_)
+            | EventContent::ApiKey(_)
+            | EventContent::Webhook(_) => return,
         };
         let balance_after = credits.balance_after();
         let (account_id, version) = (recorded.account_id.uuid(), recorded.version);

@@ -32,7 +32,10 @@ impl<'a> LinkRows<'a> {
         let state = match &event.content {
             EventContent::Link(state) => state,
             // A suspended account keeps its links, and a link has no price.
-            EventContent::Account(_) | EventContent::ApiKey(_) | EventContent::Credits(_) => return,
+            EventContent::Account(_)
+            | EventContent::ApiKey(_)
+            | EventContent::Webhook(_)
+            | EventContent::Credits(_) => return,
         };
         let recorded = &event.recorded;
         let version = recorded.version;

@@ -11,6 +11,8 @@ use linkledger_http::{
 use super::{ACCOUNTS, Fixture, UNKNOWN_ACCOUNT, UNKNOWN_KEY, UNKNOWN_LINK, admin_key};
 use crate::service::{Answer, TestService};
 
+const UNKNOWN_WEBHOOK: &str = "whe_00000000000000000000000000";
+
 /// Returns a valid request for each route of query-api that reads; those that name something name nothing that exists.
 fn reads() -> Vec<String> {
     let reads = ADMIN_TABLE.iter().filter(|(path, methods)| {
@@ -22,6 +24,8 @@ fn reads() -> Vec<String> {
         let path = path.replace("{key_id}", UNKNOWN_KEY);
         let path = path.replace("{link_id}", UNKNOWN_LINK);
         let path = path.replace("{external_id}", "crm%2F7");
+        let path = path.replace("{webhook_id}", UNKNOWN_WEBHOOK);
+        let path = path.replace("{delivery_id}", "dlv_00000000000000000000000000");
         if path.ends_with("/links") {
             format!("{path}?slug=abc")
         } else {
@@ -53,7 +57,7 @@ async fn admin_key_with_scope_is_required() {
         .filter(|scope| *scope != AdminScope::Read)
         .collect();
     let without = admin_key(fixture.pool(), &others).await;
-    assert_eq!(reads().len(), 10, "{:?}", reads());
+    assert_eq!(reads().len(), 14, "{:?}", reads());
     for path in reads() {
         let path = with_parameter(&path, "wrong=1");
         let answer = service.call_admin(Method::GET, &path, &[]).await;
@@ -101,7 +105,8 @@ async fn query_then_accept_then_existence_are_checked() {
         answer.assert_problem(406, "not_acceptable");
         let answer = fixture.get(&path).await;
         let code = match path.as_str() {
-            "/admin/v1/accounts" | "/admin/v1/events" => None,
+            "/admin/v1/accounts" | "/admin/v1/events" | "/admin/v1/webhooks" => None,
+            _ if path.starts_with("/admin/v1/webhooks") => Some(Code::WebhookNotFound),
             _ if path.starts_with("/admin/v1/links") => Some(Code::LinkNotFound),
             _ if path.starts_with("/admin/v1/keys") => Some(Code::KeyNotFound),
             _ => Some(Code::AccountNotFound),

@@ -10,6 +10,7 @@ mod reversals;
 #[cfg(test)]
 mod tests;
 pub(super) mod texts;
+pub(super) mod webhooks;
 
 use linkledger_core::{
     account::AccountEvent,
@@ -21,6 +22,7 @@ use linkledger_core::{
     link::LinkEvent,
     segment::Segment,
     shard::{Position, Shard},
+    webhook::WebhookEvent,
 };
 use linkledger_event_store::{
     external_ids::ExternalIdsAtHead,
@@ -35,6 +37,7 @@ use keys::{KeyAudit, KeyRows};
 use links::Links;
 use reversals::Reversals;
 use texts::Texts;
+use webhooks::{WebhookAudit, WebhookRows};
 
 /// Rows that a shard is checked against.
 #[derive(Debug, Default)]
@@ -51,6 +54,8 @@ pub(super) struct Expected {
     pub(super) external_ids: ExternalIdsAtHead,
     /// API keys as of their own head; not read after the end.
     pub(super) keys: KeyRows,
+    /// Webhooks as of their own head; not read after the end.
+    pub(super) webhooks: WebhookRows,
     /// Entries that refunds and revocations up to the end name, and perhaps later ones.
     pub(super) reversed_entries: Vec<EntryId>,
     /// Hashes of the texts in the rows.
@@ -68,6 +73,7 @@ pub(super) struct Audit {
     external_ids: ExternalIdAudit,
     accounts: Accounts,
     keys: KeyAudit,
+    webhooks: WebhookAudit,
     reversals: Reversals,
     chain: Chain,
     /// Slugs of created links.
@@ -81,6 +87,7 @@ pub(super) struct Audited {
     pub(super) links: usize,
     pub(super) accounts: usize,
     pub(super) keys: usize,
+    pub(super) webhooks: usize,
     pub(super) findings: Findings,
 }
 
@@ -129,6 +136,7 @@ impl Audit {
             external_ids: ExternalIdAudit::new(expected.external_ids),
             accounts,
             keys: KeyAudit::new(expected.keys, expected.texts),
+            webhooks: WebhookAudit::new(expected.webhooks),
             reversals: Reversals::new(expected.reversed_entries),
             chain,
             slugs: Vec::new(),
@@ -182,13 +190,14 @@ impl Audit {
         }
         self.compare_rows_before(Position::MAX);
         let (links, accounts) = (self.links.count(), self.accounts.count());
-        let keys = self.keys.count();
+        let (keys, webhooks) = (self.keys.count(), self.webhooks.count());
         self.accounts.finish(&mut self.findings);
         self.chain.finish(&mut self.findings);
         Audited {
             links,
             accounts,
             keys,
+            webhooks,
             findings: self.findings,
         }
     }
@@ -213,12 +222,14 @@ impl Audit {
         self.external_ids
             .compare_before(position, &mut self.findings);
         self.keys.compare_before(position, &mut self.findings);
+        self.webhooks.compare_before(position, &mut self.findings);
     }
 
     /// Records that an event is missing or unreadable.
     fn note_gap(&mut self) {
         self.external_ids.note_gap();
         self.keys.note_gap();
+        self.webhooks.note_gap();
         self.reversals.note_gap();
     }
 
@@ -302,6 +313,7 @@ impl Audit {
             .apply(stored, event, metadata, &mut self.findings);
         match event {
             Some(Event::ApiKey(event)) => self.keys.apply(stored, event, &mut self.findings),
+            Some(Event::Webhook(event)) => self.webhooks.apply(stored, event, &mut self.findings),
             Some(Event::Credits(event)) => {
                 if let Some(what) = self.reversals.apply(stored, event) {
                     self.found(stored.position, format!("{}: {what}", stored.account_id));
@@ -351,6 +363,8 @@ const fn kinds_of_keys(event: &Event) -> &'static [&'static str] {
         Event::Account(AccountEvent::Resumed(_)) => &["resume"],
         Event::ApiKey(ApiKeyEvent::Issued(_)) => &["key"],
         Event::ApiKey(ApiKeyEvent::Rotated(_)) => &["rotate"],
+        Event::Webhook(WebhookEvent::Created(_)) => &["webhook"],
+        Event::Webhook(WebhookEvent::SecretRotated(_)) => &["rotate_secret"],
         Event::Credits(CreditsEvent::Granted(_)) => &["grant"],
         Event::Credits(CreditsEvent::Adjusted(_)) => &["adjust", "balance"],
         Event::Credits(CreditsEvent::Refunded(_)) => &["refund"],
@@ -360,6 +374,9 @@ const fn kinds_of_keys(event: &Event) -> &'static [&'static str] {
         )
         | Event::Account(AccountEvent::Changed(_))
         | Event::ApiKey(ApiKeyEvent::Changed(_) | ApiKeyEvent::Revoked(_))
+        | Event::Webhook(
+            WebhookEvent::Changed(_) | WebhookEvent::Disabled(_) | WebhookEvent::Deleted(_),
+        )
         | Event::Credits(CreditsEvent::Charged(_)) => &[],
     }
 }

@@ -1,6 +1,7 @@
 //! Rows that the log is checked against, and that change while the log is read.
 //!
-//! The parts are not read in one snapshot: keys and external ids have a transaction each, accounts one for each page.
+//! The parts are not read in one snapshot: keys, webhooks and external ids have a transaction each, accounts one for each
+//! page.
 //! Each part names the head at which it was read, and the order of the reads ensures that no part is newer than the end
 //! up to which the log is read.
 
@@ -12,6 +13,7 @@ use linkledger_event_store::{
     accounts, api_keys, external_ids,
     log::{self, PerShard},
     log_meta, segments,
+    webhooks::rows as webhooks,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -45,6 +47,7 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
     for (of_shard, head) in expected.iter_mut().zip(read_at) {
         of_shard.keys.head = head;
     }
+    read_webhooks(pool, &mut expected).await?;
     let external_ids = external_ids::read_all(pool).await;
     let mut external_ids = external_ids.context("cannot read the external ids")?;
     for shard in Shard::all().filter(|shard| is_wanted(*shard)) {
@@ -66,6 +69,18 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
         expected[shard.index()].reversed_entries = entries;
     }
     Ok(expected)
+}
+
+async fn read_webhooks(pool: &PgPool, expected: &mut PerShard<Expected>) -> anyhow::Result<()> {
+    let read_at = webhooks::read_each(pool, |webhook| {
+        let expected = &mut expected[Shard::of(webhook.account_id).index()];
+        expected.webhooks.insert(webhook);
+    });
+    let read_at = read_at.await.context("cannot read the webhooks")?;
+    for (of_shard, head) in expected.iter_mut().zip(read_at) {
+        of_shard.webhooks.head = head;
+    }
+    Ok(())
 }
 
 async fn read_accounts(

@@ -22,6 +22,12 @@ use crate::services::{ROLES, Service, free_address, program};
 const REPLICAS: usize = 2;
 pub(crate) const CREDITS: i64 = 1_000_000;
 
+/// Master keys of the secrets of webhooks; no process sends any.
+const MASTER_KEYS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../command-api/tests/api/webhooks/master_keys"
+);
+
 pub(crate) struct Deployment {
     /// command-api, projector, query-api, and then the second process of each.
     pub(crate) processes: Vec<Process>,
@@ -154,6 +160,8 @@ impl Plan<'_> {
         let name = ("INSTANCE_ID", format!("command-api-{nth}"));
         command_api.environment.push(name);
         command_api.environment.push(("RELAY_DATABASE_URL", relay));
+        let keys = ("WEBHOOK_KEYS_FILE", MASTER_KEYS.to_owned());
+        command_api.environment.push(keys);
         let admin = |address: &String| ("ADMIN_LISTEN", address.clone());
         command_api.environment.push(admin(command_admin));
         let mut projector = self.process("projector", &["run".to_owned()]);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use linkledger_core::{
     account::{Account, AccountAfter, AccountEvent},
-    credits::CreditsEvent,
+    credits::{CreditsCharged, CreditsEvent, LowBalanceAt},
     envelope::Metadata,
     event::Event,
     id::AccountId,
@@ -57,6 +57,8 @@ struct AccountAudit {
     balance: Option<i64>,
     /// Name, external id, status and time of creation; `None` before the creation too.
     profile: Option<Profile>,
+    /// Thresholds of the balance while the profile is known. Most accounts have none, which takes no memory.
+    low_balance_at: Box<[i64]>,
     /// Idempotency key of the creation, if the creation was read.
     creation_key: Option<TextHash>,
     row: Row,
@@ -166,6 +168,11 @@ impl Accounts {
                 if let Some(what) = wrong_balance(before, event) {
                     found(what);
                 }
+                if let CreditsEvent::Charged(charged) = event
+                    && let Some(what) = account.wrong_low_balance(charged)
+                {
+                    found(what);
+                }
             }
             Some(Event::Account(event)) => {
                 account.apply(&self.texts, stored, event, &mut found);
@@ -174,7 +181,7 @@ impl Accounts {
                     account.compare_after(&self.texts, after, &mut found);
                 }
             }
-            Some(Event::ApiKey(_) | Event::Link(_)) => {}
+            Some(Event::ApiKey(_) | Event::Webhook(_) | Event::Link(_)) => {}
             None => (account.balance, account.profile) = (None, None),
         }
         if let Some(what) = account.compare(stored.position) {
@@ -210,6 +217,7 @@ impl AccountAudit {
             version: 0,
             balance: Some(0),
             profile: None,
+            low_balance_at: Box::default(),
             creation_key: None,
             row,
         }
@@ -248,6 +256,7 @@ impl AccountAudit {
         if let AccountEvent::Created(created) = event {
             let account = Account::new(created, stored.recorded_at);
             self.profile = Some(Profile::of(texts, &account));
+            self.low_balance_at = created.low_balance_at.as_slice().into();
             let key = stored.idempotency_key;
             let key = key.and_then(|key| key.strip_prefix(CREATION_PREFIX));
             self.creation_key = Some(texts.hash(key));
@@ -256,6 +265,27 @@ impl AccountAudit {
         {
             found(what);
         }
+        if let AccountEvent::Changed(changed) = event
+            && let Some(change) = &changed.changes.low_balance_at
+        {
+            self.low_balance_at = change.to.as_slice().into();
+        }
+    }
+
+    /// Compares the crossed threshold of a charge with that of its own numbers, and returns a finding. Without a
+    /// profile the thresholds are unknown.
+    fn wrong_low_balance(&self, charged: &CreditsCharged) -> Option<String> {
+        self.profile?;
+        let before = charged.balance_after.saturating_add(charged.amount);
+        let thresholds = LowBalanceAt::stored(&self.low_balance_at);
+        let expected = thresholds.crossed_by(before, charged.balance_after);
+        let shown = |threshold: Option<i64>| {
+            threshold.map_or_else(|| "absent".to_owned(), |it| it.to_string())
+        };
+        (expected != charged.low_balance).then(|| {
+            let has = shown(charged.low_balance);
+            format!("low_balance is {has} instead of {}", shown(expected))
+        })
     }
 
     /// Compares the account with the one in the metadata of its event, which tells what is unknown.
@@ -274,6 +304,9 @@ impl AccountAudit {
         if balance != after.balance {
             let has = after.balance;
             found(format!("{UNSOUND}: balance {has} instead of {balance}"));
+        }
+        if self.profile.is_none() {
+            self.low_balance_at = after.low_balance_at.as_slice().into();
         }
         let expected = *self.profile.get_or_insert(profile);
         if let Some(member) = profile.difference(&expected) {

@@ -1,14 +1,15 @@
-//! Cases that no damage of a real database shows: rows that were read earlier, and doubled streams; accounts, keys and
-//! reversals, event by event.
+//! Cases that no damage of a real database shows: rows that were read earlier, and doubled streams; accounts, keys,
+//! webhooks and reversals, event by event.
 
 mod accounts;
 mod keys;
 mod links;
 mod reversals;
+mod webhooks;
 
 use linkledger_core::{
     account::{Account, AccountCreated, AccountEvent, AccountStatus},
-    credits::{Credits, CreditsGranted},
+    credits::{Credits, CreditsGranted, LowBalanceAt},
     envelope::Metadata,
     id::EventId,
     link::LinkState,
@@ -65,6 +66,7 @@ fn account() -> Account {
         account_id: ACCOUNT,
         name: "Example Ltd".to_owned(),
         external_id: Some("customers/4711".to_owned()),
+        low_balance_at: LowBalanceAt::of(vec![5, 8]).unwrap(),
         status: AccountStatus::Active,
         created_at: OffsetDateTime::UNIX_EPOCH,
     }
@@ -77,6 +79,7 @@ fn account_created() -> TestEvent {
         account_id: ACCOUNT,
         name: account.name.clone(),
         external_id: account.external_id.clone(),
+        low_balance_at: account.low_balance_at,
     };
     of_account(1, AccountEvent::Created(created), &account, 0)
 }
@@ -98,12 +101,16 @@ fn row(version: i64, balance: i64, head: Position) -> AccountAtHead {
         account: account(),
         creation_key: None,
         shard: Shard::of(ACCOUNT).number(),
-        credits: Credits { balance, version },
+        credits: Credits {
+            balance,
+            version,
+            ..Credits::default()
+        },
         head,
     }
 }
 
-/// Returns the rows of a shard without API keys. The accounts were read while `known_up_to` was the head.
+/// Returns the rows of a shard without API keys and webhooks. The accounts were read while `known_up_to` was the head.
 fn rows(accounts: &[AccountAtHead], known_up_to: Position) -> Expected {
     let mut expected = Expected {
         epoch: 1,

@@ -12,6 +12,7 @@ use super::super::texts::{TextHash, Texts};
 pub(super) struct Profile {
     name: TextHash,
     external_id: TextHash,
+    low_balance_at: TextHash,
     status: AccountStatus,
     created_at: OffsetDateTime,
 }
@@ -21,6 +22,7 @@ impl Profile {
         Self {
             name: texts.hash(account.name.as_str()),
             external_id: texts.hash(account.external_id.as_deref()),
+            low_balance_at: texts.hash(account.low_balance_at),
             status: account.status,
             created_at: account.created_at,
         }
@@ -30,6 +32,7 @@ impl Profile {
         Self {
             name: texts.hash(after.name.as_str()),
             external_id: texts.hash(after.external_id.as_deref()),
+            low_balance_at: texts.hash(after.low_balance_at),
             status: after.status,
             created_at: after.created_at,
         }
@@ -65,6 +68,10 @@ impl Profile {
             let hashes = (texts.hash(id.from.as_deref()), texts.hash(id.to.as_deref()));
             replace(&mut self.external_id, hashes, "external id");
         }
+        if let Some(change) = &changed.changes.low_balance_at {
+            let hashes = (texts.hash(change.from), texts.hash(change.to));
+            replace(&mut self.low_balance_at, hashes, "low_balance_at");
+        }
         wrong
     }
 
@@ -75,6 +82,9 @@ impl Profile {
         }
         if self.external_id != other.external_id {
             return Some("external id".to_owned());
+        }
+        if self.low_balance_at != other.low_balance_at {
+            return Some("low_balance_at".to_owned());
         }
         if self.created_at != other.created_at {
             return Some("time of creation".to_owned());

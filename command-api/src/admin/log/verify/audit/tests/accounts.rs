@@ -1,4 +1,9 @@
-use linkledger_core::{account::AccountChangeRequest, change::ValueUpdate};
+use linkledger_core::{
+    account::AccountChangeRequest,
+    change::ValueUpdate,
+    credits::{ChargeReason, CreditsCharged},
+    id::KeyId,
+};
 
 use super::*;
 
@@ -37,6 +42,10 @@ fn every_member_of_the_row_follows_from_events() {
     for (row, text) in [
         (other(|row| row.account.name.push('x')), "name"),
         (other(|row| row.account.external_id = None), "external id"),
+        (
+            other(|row| row.account.low_balance_at = LowBalanceAt::NONE),
+            "low_balance_at",
+        ),
         (
             other(|row| row.account.created_at += time::Duration::SECOND),
             "time of creation",
@@ -86,6 +95,7 @@ fn metadata_equal_the_account_after_each_event() {
     let request = AccountChangeRequest {
         name: Some("Example plc".to_owned()),
         external_id: ValueUpdate::Remove,
+        low_balance_at: Some(LowBalanceAt::NONE),
     };
     let changed = AccountEvent::Changed(account.decide_change(&request).unwrap());
     let after = account.clone().apply(&changed);
@@ -111,12 +121,96 @@ fn metadata_equal_the_account_after_each_event() {
         ),
         (
             of_account(4, changed.clone(), &after, 10),
-            "it changes another external id",
+            "it changes another low_balance_at",
         ),
     ] {
         let events = [&sound[..3], &[wrong]].concat();
         assert_one(&found(&events), Some(4), text);
     }
+}
+
+/// Returns a link and the charge of its price.
+fn paid_link(
+    (link_number, version): (u128, i64),
+    amount: i64,
+    balance_after: i64,
+    low_balance: Option<i64>,
+) -> [TestEvent; 2] {
+    let link_id = LinkId::from_uuid(Uuid::from_u128(link_number));
+    let slug = format!("link-{link_number}");
+    let created = linkledger_testing::link_created(link_id, ACCOUNT, &slug, "https://e.com/");
+    let charged = CreditsCharged {
+        account_id: ACCOUNT,
+        amount,
+        balance_after,
+        link_id,
+        key_id: KeyId::from_uuid(Uuid::nil()),
+        reason: ChargeReason::LinkCreated,
+        low_balance,
+    };
+    [
+        of_link(1, LinkEvent::Created(created), None),
+        event(version, Event::Credits(CreditsEvent::Charged(charged))),
+    ]
+}
+
+#[test]
+fn low_balance_follows_from_balance_amount_and_thresholds() {
+    // The account has the thresholds 5 and 8.
+    for (low_balance, is_sound) in [(Some(8), true), (Some(5), false), (None, false)] {
+        let [link, charge] = paid_link((8, 3), 3, 7, low_balance);
+        let found = found(&[account_created(), granted(2, 10), link, charge]);
+        assert_eq!(found.is_empty(), is_sound, "{found:?}");
+        if !is_sound {
+            assert_one(&found, Some(4), "instead of 8");
+        }
+    }
+    let sound = [
+        vec![account_created(), granted(2, 10)],
+        paid_link((8, 3), 1, 9, None).into(),
+        // Both thresholds: the lower one is named.
+        paid_link((9, 4), 5, 4, Some(5)).into(),
+        vec![granted(5, 14)],
+        // The next crossing counts again.
+        paid_link((10, 6), 9, 5, Some(8)).into(),
+    ]
+    .concat();
+    assert_eq!(found(&sound), []);
+}
+
+#[test]
+fn changed_thresholds_count_from_their_event_on() {
+    let account = account();
+    let request = AccountChangeRequest {
+        low_balance_at: Some(LowBalanceAt::of(vec![9]).unwrap()),
+        ..AccountChangeRequest::default()
+    };
+    let changed = AccountEvent::Changed(account.decide_change(&request).unwrap());
+    let after = account.apply(&changed);
+    for (low_balance, is_sound) in [(Some(9), true), (Some(8), false), (None, false)] {
+        let [link, charge] = paid_link((8, 4), 3, 7, low_balance);
+        let events = [
+            account_created(),
+            granted(2, 10),
+            of_account(3, changed.clone(), &after, 10),
+            link,
+            charge,
+        ];
+        let found = found(&events);
+        assert_eq!(found.is_empty(), is_sound, "{found:?}");
+    }
+    let again = of_account(4, changed.clone(), &after, 10);
+    let events = [
+        account_created(),
+        granted(2, 10),
+        of_account(3, changed, &after, 10),
+        again,
+    ];
+    assert_one(
+        &found(&events),
+        Some(4),
+        "it changes another low_balance_at",
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn given() -> Vec<TestEvent> {
         link_id: LINK,
         key_id: linkledger_core::id::KeyId::from_uuid(Uuid::nil()),
         reason: ChargeReason::LinkCreated,
+        low_balance: Some(8),
     };
     vec![
         account_created(),
@@ -61,7 +62,11 @@ fn found_after(events: &[TestEvent]) -> Vec<Found> {
     let named = events.iter().filter_map(|it| match &it.event {
         Event::Credits(CreditsEvent::Refunded(refunded)) => Some(refunded.refunds),
         Event::Credits(CreditsEvent::Revoked(revoked)) => Some(revoked.grant),
-        Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Credits(_) => None,
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Credits(_) => None,
     });
     let expected = Expected {
         reversed_entries: named.collect(),
