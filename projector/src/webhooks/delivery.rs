@@ -68,7 +68,7 @@ pub(super) struct Delivered {
     pub(super) is_whole: bool,
 }
 
-/// What one store writes.
+/// Progress and records that one store writes.
 struct PageStore<'a> {
     of: PageToSend<'a>,
     place_before: PagePlace,

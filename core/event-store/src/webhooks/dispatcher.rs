@@ -1,4 +1,4 @@
-//! What only the dispatcher writes: its lease, and the event that disables a webhook.
+//! Writes of the dispatcher alone: its lease, and the event that disables a webhook.
 
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;

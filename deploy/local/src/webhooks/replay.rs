@@ -32,7 +32,7 @@ pub(crate) struct ReplayOptions {
     to: Option<String>,
 }
 
-/// What the answer to a replay says of it.
+/// Member of the answer to a replay that tells whether anything is sent.
 #[derive(Deserialize)]
 struct ReplayAnswer {
     is_replaying: bool,

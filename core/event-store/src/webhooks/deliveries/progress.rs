@@ -43,7 +43,7 @@ pub struct SeenHealth {
     pub updated_at: OffsetDateTime,
 }
 
-/// What became of progress.
+/// Outcome of a store of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressOutcome {
     /// It is stored, or was stored before.
