@@ -6,7 +6,7 @@ import time
 
 from judge.evidence import text_id
 
-SETTLE_DEADLINE_S, POLL_S, PAGE_PAUSE_S = 240, 1, 0.1
+SETTLE_DEADLINE_S, POLL_S, PAGE_PAUSE_S = 480, 1, 0.1
 # A webhook is behind in the shards where events that it could want follow its cursor.
 WEBHOOKS = """SELECT json_build_object('webhook', w.webhook_id, 'enabled', w.enabled, 'ill', h.ill_since IS NOT NULL,
     'waiting', (SELECT count(*) FROM event_store.webhook_deliveries d WHERE d.webhook_id = w.webhook_id AND d.state = 'waiting'),

@@ -188,6 +188,9 @@ class Receiver(Client):
 
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads, block_on_close = True, False
+    # Room for all requests that a dispatcher has in flight: the kernel drops what does not fit, and the next attempt to
+    # connect comes seconds later, at last when the dispatcher has long given up.
+    request_queue_size = 128
 
     def handle_error(self, request, client_address):
         """A connection that a fault has ended is no error."""

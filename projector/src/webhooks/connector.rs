@@ -12,12 +12,15 @@ use reqwest::{
     redirect,
 };
 
+use super::page::WINDOW_OF_OPERATORS;
+
 /// Timeout of a connection, with the look-up of its address and TLS.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time for which an unused connection is kept.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(30);
-/// Unused connections to one host that are kept.
-const IDLE_CONNECTIONS_MAX: usize = 8;
+/// Unused connections to one host that are kept: as many as a webhook of operators has messages in flight, so that a
+/// page does not begin with as many new connections.
+const IDLE_CONNECTIONS_MAX: usize = WINDOW_OF_OPERATORS;
 
 /// Look-up of the addresses of a host name. A parameter, so that tests can answer.
 pub type LookUp =

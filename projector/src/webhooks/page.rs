@@ -23,7 +23,7 @@ const EVENTS_MAX_OF_OPERATORS: usize = 128;
 /// Maximum number of messages of a webhook in flight.
 const WINDOW: usize = 8;
 /// The same for a webhook of operators.
-const WINDOW_OF_OPERATORS: usize = 64;
+pub(super) const WINDOW_OF_OPERATORS: usize = 64;
 
 /// Events right after a cursor.
 pub(super) struct EventsRead {
