@@ -26,6 +26,8 @@ DEADLINE_S = 240
 JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 STOP_DEADLINE_S = 60
 REQUEST_TIMEOUT_S = 30
+# Exit code of a command that the database has not answered in time, and the number of attempts then.
+UNAVAILABLE, OPERATE_ATTEMPTS = 7, 5
 # RestartSec of the units.
 RESTART_S = 2
 KEY_SCOPES = ("link:links.write,link:links.read,link:credits.read,link:clicks.read,link:events.read,"
@@ -354,8 +356,14 @@ class Stack:
         return str(self.programs / name)
 
     def operate(self, *arguments):
+        """Returns the JSON of a command. Where the database does not answer in time, as on a host that stands still, the
+        command is repeated."""
         command = [self.program("command-api"), *arguments, "--json"]
-        found = subprocess.run(command, env=self.environment, check=True, stdout=subprocess.PIPE)
+        for _ in range(OPERATE_ATTEMPTS):
+            found = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE)
+            if found.returncode != UNAVAILABLE:
+                break
+        found.check_returncode()
         return json.loads(found.stdout)
 
     def start(self):
@@ -374,8 +382,10 @@ class Stack:
 
     def account(self, name, credits):
         """Makes an account with credits. Returns its id and an API key."""
-        account = self.operate("account", "create", "--name", name)["id"]
-        self.operate("credits", "grant", "--account", account, "--amount", str(credits), "--reason", "test")
+        once = ("--idempotency-key", f"{name}-{uuid.uuid4()}")
+        account = self.operate("account", "create", "--name", name, *once)["id"]
+        self.operate("credits", "grant", "--account", account, "--amount", str(credits), "--reason", "test", *once)
+        # Without the key: a repeat would not show the secret.
         return account, self.operate("key", "issue", "--account", account, "--scope", KEY_SCOPES)["secret"]
 
     def request(self, port, method, path, body=None):
