@@ -1,10 +1,12 @@
 """Starts both receivers of docs/examples, lets the running stack send them webhooks, and waits until each has printed
-a test and a created link, whose signatures its library has verified.
+a test and a created link, and then three more links that came in order, in lists. Its library has verified the
+signatures.
 
 usage: check_webhooks.py RECEIVER_JS, compiled of docs/examples/receive_webhooks.ts, from the root of the repository;
 settings are API_URL and API_KEY of `.linkledger/env`. Needs the package standardwebhooks.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -20,7 +22,8 @@ import urllib.request
 import uuid
 
 DEADLINE_S = 60
-EXPECTED = {"webhook.test", "link.created"}
+EXPECTED = ["webhook.test", "link.created"]
+EXPECTED_IN_ORDER = ["link.created"] * 3
 
 
 def call(method, path, body=None):
@@ -68,15 +71,19 @@ def receiver(command):
         call("DELETE", f"/v1/webhooks/{webhook['id']}")
 
 
-def wait_for_messages(name, lines):
-    missing, until = set(EXPECTED), time.monotonic() + DEADLINE_S
+def create_link():
+    call("POST", "/v1/links", {"destination_url": "https://example.com/"})
+
+
+def wait_for_messages(name, lines, expected):
+    missing, until = collections.Counter(expected), time.monotonic() + DEADLINE_S
     while missing:
         try:
             line = lines.get(timeout=max(0, until - time.monotonic()))
         except queue.Empty:
             sys.exit(f"{name} has not received {sorted(missing)} within {DEADLINE_S} s")
-        missing.discard(line.split()[0])
-    print(f"{name}: {', '.join(sorted(EXPECTED))}")
+        missing -= collections.Counter(line.split()[:1])
+    print(f"{name}: {', '.join(expected)}")
 
 
 def main(compiled):
@@ -89,9 +96,15 @@ def main(compiled):
         receivers = {name: stack.enter_context(receiver(command)) for name, command in commands.items()}
         for webhook, _ in receivers.values():
             call("POST", f"/v1/webhooks/{webhook['id']}/test")
-        call("POST", "/v1/links", {"destination_url": "https://example.com/"})
+        create_link()
         for name, (_, lines) in receivers.items():
-            wait_for_messages(name, lines)
+            wait_for_messages(name, lines, EXPECTED)
+        for webhook, _ in receivers.values():
+            call("PATCH", f"/v1/webhooks/{webhook['id']}", {"in_order": True})
+        for _ in EXPECTED_IN_ORDER:
+            create_link()
+        for name, (_, lines) in receivers.items():
+            wait_for_messages(name, lines, EXPECTED_IN_ORDER)
 
 
 if __name__ == "__main__":

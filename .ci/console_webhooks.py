@@ -171,7 +171,7 @@ def change_webhook(console):
     console.tab_to("#field-in_order")
     console.press(Keys.SPACE, Keys.ENTER)
     console.says("Changed.", "#outcome")
-    console.says("one message after the other", ".facts")
+    console.says("one request after the other", ".facts")
     console.wait("the change loses the focus", lambda: console.focused().text == "Change")
 
 

@@ -10,8 +10,8 @@ use linkledger_service::{
 };
 
 use crate::{
-    ADMIN_CONNECTIONS_MAX, ENTRANCE_CONNECTIONS_MAX, READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX,
-    SEALER_CONNECTIONS_MAX, WEBHOOK_CONNECTIONS_MAX,
+    ADMIN_CONNECTIONS_MAX, ENTRANCE_CONNECTIONS_MAX, OBSERVER_CONNECTIONS_MAX,
+    READER_CONNECTIONS_MAX, RELAY_CONNECTIONS_MAX, SEALER_CONNECTIONS_MAX, WEBHOOK_CONNECTIONS_MAX,
     admin::topic::{self, CheckedTopic, RETENTION_DAYS, WantedTopics},
     command_queue::SESSIONS_PER_WRITER,
     config::CommandApiSettings,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Rights that command-api needs. A database whose grants are of an older release lacks some of them.
-const RIGHTS: [Privilege; 15] = [
+const RIGHTS: [Privilege; 16] = [
     ("event_store.log_meta", "SELECT"),
     ("event_store.log_meta", "UPDATE (link_price)"),
     ("event_store.accounts", "UPDATE"),
@@ -32,6 +32,7 @@ const RIGHTS: [Privilege; 15] = [
     ("event_store.api_keys", "INSERT"),
     ("event_store.api_keys", "UPDATE"),
     ("event_store.console_sessions", "DELETE"),
+    ("event_store.link_expiries", "DELETE"),
     ("event_store.log_segments", "INSERT"),
     ("event_store.webhooks", "INSERT"),
     ("event_store.webhook_deliveries", "INSERT"),
@@ -76,6 +77,7 @@ pub async fn examine(settings: &CommandApiSettings) -> Vec<Finding> {
         + READER_CONNECTIONS_MAX
         + RELAY_CONNECTIONS_MAX
         + SEALER_CONNECTIONS_MAX
+        + OBSERVER_CONNECTIONS_MAX
         + ENTRANCE_CONNECTIONS_MAX
         + WEBHOOK_CONNECTIONS_MAX;
     let mut rights = RIGHTS.to_vec();

@@ -13,6 +13,7 @@ pub mod config;
 pub mod doctor;
 pub mod epoch;
 pub mod log_end;
+pub mod observer;
 pub mod relay;
 pub mod renderer;
 pub mod routes;
@@ -53,6 +54,7 @@ use command_queue::{CommandQueue, SESSIONS_PER_WRITER};
 use committed_events::CommittedEvents;
 use config::CommandApiConfig;
 use log_end::LogEpoch;
+use observer::Observer;
 use relay::{Relay, publisher::KafkaPublisher};
 use routes::WriteState;
 use sealing::Sealer;
@@ -66,6 +68,8 @@ const RELAY_CONNECTIONS_MAX: u32 = 2;
 /// Maximum number of sessions of the sealer, which runs one statement at a time: one, and one more while the
 /// server does not answer the ping of the other ([`linkledger_event_store::pool`]).
 const SEALER_CONNECTIONS_MAX: u32 = 2;
+/// Maximum number of sessions of the observer, which uses one at a time like the sealer.
+const OBSERVER_CONNECTIONS_MAX: u32 = 2;
 
 /// Maximum number of sessions of the admin API, whose requests wait for each other and never for links.
 const ADMIN_CONNECTIONS_MAX: u32 = 4;
@@ -104,8 +108,8 @@ pub fn admin_openapi() -> OpenApi {
     admin_routes::openapi().merge_from(webhook_routes::openapi_of_operators())
 }
 
-/// Connects, checks that the migrations were run, and starts the writers, the relay, the sealer, and
-/// the task that follows the end of the log. The writers end when the router is dropped.
+/// Connects, checks that the migrations were run, and starts the writers, the relay, the sealer, the observer,
+/// and the task that follows the end of the log. The writers end when the router is dropped.
 ///
 /// # Errors
 /// Returns an error if a setting is invalid, or if the database fails or lacks migrations.
@@ -153,6 +157,7 @@ async fn start_unboxed(
 
     start_relay(&config, publisher, committed, tasks)?;
     start_sealer(url, tasks)?;
+    start_observer(url, tasks)?;
 
     let end = log_end::follow(readers.clone(), log_epoch.clone(), tasks.shutdown());
     tasks.spawn_essential("end of the log", end);
@@ -219,6 +224,15 @@ fn start_sealer(url: &str, tasks: &mut Tasks) -> sqlx::Result<()> {
     let pool = linkledger_event_store::pool(url, SessionKind::Reader, SEALER_CONNECTIONS_MAX)?;
     tasks.spawn_housekeeping("sealer", move |shutdown| {
         Sealer::new(pool.clone()).run(shutdown)
+    });
+    Ok(())
+}
+
+/// Starts the observer.
+fn start_observer(url: &str, tasks: &mut Tasks) -> sqlx::Result<()> {
+    let pool = linkledger_event_store::pool(url, SessionKind::Writer, OBSERVER_CONNECTIONS_MAX)?;
+    tasks.spawn_housekeeping("observer", move |shutdown| {
+        Observer::new(pool.clone()).run(shutdown)
     });
     Ok(())
 }

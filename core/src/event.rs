@@ -21,9 +21,10 @@ use crate::{
         LinkCreated, LinkDeleted, LinkDestinationChanged, LinkDetailsChanged, LinkDisabled,
         LinkEnabled, LinkEvent,
     },
+    observation::{LinkExpired, LinkFirstClicked, LinksClicked, ObservationEvent},
     webhook::{
         WebhookChanged, WebhookCreated, WebhookDeleted, WebhookDisabled, WebhookEvent,
-        WebhookSecretRotated,
+        WebhookFailing, WebhookSecretRotated,
     },
 };
 
@@ -38,6 +39,8 @@ pub enum Event {
     ApiKey(ApiKeyEvent),
     /// An event of an account's stream about one of its webhooks.
     Webhook(WebhookEvent),
+    /// An event of an account's stream about its links that no command caused.
+    Observation(ObservationEvent),
     /// An event of an account's stream about its credits.
     Credits(CreditsEvent),
 }
@@ -197,8 +200,12 @@ catalogue! {
     Webhook(WebhookEvent::Created(WebhookCreated)) = "WebhookCreated", 1;
     Webhook(WebhookEvent::Changed(WebhookChanged)) = "WebhookChanged", 1;
     Webhook(WebhookEvent::SecretRotated(WebhookSecretRotated)) = "WebhookSecretRotated", 1;
+    Webhook(WebhookEvent::Failing(WebhookFailing)) = "WebhookFailing", 1;
     Webhook(WebhookEvent::Disabled(WebhookDisabled)) = "WebhookDisabled", 1;
     Webhook(WebhookEvent::Deleted(WebhookDeleted)) = "WebhookDeleted", 1;
+    Observation(ObservationEvent::LinkExpired(LinkExpired)) = "LinkExpired", 1;
+    Observation(ObservationEvent::LinkFirstClicked(LinkFirstClicked)) = "LinkFirstClicked", 1;
+    Observation(ObservationEvent::LinksClicked(LinksClicked)) = "LinksClicked", 1;
     Credits(CreditsEvent::Granted(CreditsGranted)) = "CreditsGranted", 1;
     Credits(CreditsEvent::Adjusted(CreditsAdjusted)) = "CreditsAdjusted", 1;
     Credits(CreditsEvent::Charged(CreditsCharged)) = "CreditsCharged", 1;
@@ -211,9 +218,11 @@ impl Event {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Link(event) => Subject::Link(event.link_id()),
-            Self::Account(_) | Self::ApiKey(_) | Self::Webhook(_) | Self::Credits(_) => {
-                Subject::Account(self.account_id())
-            }
+            Self::Account(_)
+            | Self::ApiKey(_)
+            | Self::Webhook(_)
+            | Self::Observation(_)
+            | Self::Credits(_) => Subject::Account(self.account_id()),
         }
     }
 

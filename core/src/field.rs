@@ -39,6 +39,8 @@ listed! {
         UrlIpNotAllowed = ("url_ip_not_allowed", "Use a host name, such as www.example.com; IP addresses are not accepted."),
         /// The host is no name, or none that this service accepts.
         UrlHostNotAllowed = ("url_host_not_allowed", "Use a host name such as www.example.com: 1 to 63 letters, digits, '-' and '_' between single dots, at most 253 characters, no dot at its end, no invisible character. A name without a dot, or of a local network, is accepted only if this service was set up for an intranet."),
+        /// The host of a webhook is a name of the machine itself.
+        UrlHostLocal = ("url_host_local", "Names of this machine, such as localhost, are refused: give the public name of your receiver. Where webhooks may reach this machine, as beside a stack for development, write 127.0.0.1 instead."),
         /// The port is not a usual port of a web server.
         UrlPortNotAllowed = ("url_port_not_allowed", "The port must be 80, 443 or from 1024 to 65535, or any number up to 65535 if this service was set up for an intranet."),
         /// The value contains a control character.
@@ -106,7 +108,7 @@ listed! {
         /// The external id belongs to the account of the operators.
         ExternalIdReserved = ("external_id_reserved", "The external id operators belongs to the account that owns the operators' webhooks; choose another one."),
         /// The type is no type of messages that a webhook can have.
-        MessageTypeInvalid = ("message_type_invalid", "Give types of messages: link.created, .updated, .disabled, .enabled or .deleted, credits.granted, .adjusted, .refunded, .revoked or .low, account.suspended or .resumed; for operators also account.created, account.changed and webhook.disabled. Without types a webhook receives all messages."),
+        MessageTypeInvalid = ("message_type_invalid", "Give types of messages: link.created, .updated, .disabled, .enabled, .deleted, .expired, .first_click or .clicks, credits.granted, .adjusted, .refunded, .revoked or .low, account.suspended or .resumed; for operators also account.created, account.changed, webhook.failing and webhook.disabled. Without types a webhook receives all messages but link.clicks."),
         /// The overlap is no number of hours up to a week.
         OverlapHoursInvalid = ("overlap_hours_invalid", "Give a whole number of hours from 0 to 168."),
         /// The value is not an instant.

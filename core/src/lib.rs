@@ -19,6 +19,8 @@
 //!   ([`commands::LinkCommand`]).
 //! - **event**: a fact in the past tense. Events are stored forever and never changed
 //!   ([`event::Event`]).
+//! - **observation**: an event that no command caused: time passed, or clicks were counted
+//!   ([`observation::ObservationEvent`]). **observer**: the task of each command-api that appends observations.
 //! - **aggregate**: the boundary of consistency. An aggregate *decides* (turns a command into
 //!   events) and *applies* (derives its state from events). The aggregates are [`link::ExistingLink`],
 //!   [`account::Account`], [`api_key::KeyState`], [`webhook::Webhook`] and [`credits::Credits`]; the last four
@@ -117,6 +119,7 @@ pub mod json;
 pub mod link;
 pub mod link_history;
 mod listed;
+pub mod observation;
 pub mod percent;
 pub mod printable;
 pub mod projection;

@@ -15,9 +15,9 @@ mod url;
 pub use self::url::{URL_LENGTH_MAX, UrlRules, WebhookUrl, is_public};
 pub use event::{
     DisabledReason, SecretVersion, WebhookChanged, WebhookChanges, WebhookCreated, WebhookDeleted,
-    WebhookDisabled, WebhookEvent, WebhookSecretRotated,
+    WebhookDisabled, WebhookEvent, WebhookFailing, WebhookSecretRotated,
 };
-pub use message_type::{Audience, MessageType, message_body};
+pub use message_type::{Audience, MessageType, OrderedItem, message_body, ordered_body};
 pub use retry::{AttemptOutcome, Illness, failing_since, is_unreachable, retry_delay};
 pub use secret::{MasterKeys, WebhookSecret};
 pub use state::{PreviousSecret, Webhook, WebhookChangeRequest};

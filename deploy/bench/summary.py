@@ -9,7 +9,7 @@ from pathlib import Path
 
 PAGE = Path("docs/performance.md")
 BEGIN, END = "<!-- deploy/bench/summary.py -->\n", "<!-- end of deploy/bench/summary.py -->\n"
-BENCHMARKS = ["creates", "batches", "contention", "create-latency", "redirects", "unknown-slugs", "get-link", "list-links", "filter-links", "visible", "catch-up", "clicks", "click-freshness", "growth", "footprint"]
+BENCHMARKS = ["creates", "batches", "contention", "create-latency", "redirects", "unknown-slugs", "get-link", "list-links", "filter-links", "visible", "catch-up", "clicks", "click-freshness", "subscribers", "growth", "footprint"]
 
 
 def number(value):

@@ -23,10 +23,19 @@ LAST_FILTERS = [*({"state": state} for state in STATES), {"tag": "tag-1"}, {"tag
                 *({"external_id": f"id:{number}"} for number in range(5))]
 
 LOG = """SELECT json_build_object('shard', shard, 'position', position, 'stream', stream_id, 'version', version,
-    'account', account_id, 'event', event_id, 'type', type, 'payload', payload::text, 'key', idempotency_key)
+    'account', account_id, 'event', event_id, 'type', type, 'payload', payload::text, 'key', idempotency_key,
+    'recorded_s', extract(epoch FROM recorded_at))
     FROM event_store.events ORDER BY shard, position"""
 ACCOUNTS = "SELECT json_build_object('account', account_id, 'balance', balance, 'status', status) FROM event_store.accounts"
 HEADS = "SELECT json_build_object('shard', shard, 'head', head) FROM event_store.log_shards"
+NOW = "SELECT extract(epoch FROM now())"
+# Rows of which events of the log will be made before the end of the last look.
+UNOBSERVED = """SELECT (SELECT count(*) FROM event_store.link_expiries WHERE expires_at <= now() + interval '1 hour')
+    + (SELECT count(*) FROM clicks.first_clicks WHERE announced_at IS NULL)
+    + (SELECT count(*) FROM clicks.link_minutes WHERE minute <= now())"""
+# Clicks of minutes to come, of query-apis whose clocks were ahead.
+MINUTES_LEFT = """SELECT json_build_object('link', link_id, 'clicks', sum(clicks), 'bots', sum(bots))
+    FROM clicks.link_minutes GROUP BY link_id"""
 
 
 class Audit:
@@ -61,17 +70,19 @@ class Audit:
         eventually("all events are published", self.is_published, QUIET_DEADLINE_S)
         eventually("all events are applied", self.is_applied, QUIET_DEADLINE_S)
         self.facts["quiet_after_s"] = time.monotonic() - ended
+        eventually("no process answers as for a suspended account", self.is_nobody_suspended, READY_DEADLINE_S)
+        # Before the log: a redirect is a click, and clicks become events.
+        self.read_all()
+        self.read_clicks()
+        self.wait_for_observations()
         self.facts["webhooks"] = self.subscribers.settle()
         self.facts["settled_after_s"] = time.monotonic() - ended
         self.facts["log"] = [json.loads(line) for line in self.stack.sql(LOG)]
         self.facts["accounts"] = [json.loads(line) for line in self.stack.sql(ACCOUNTS)]
         self.facts["heads"] = [json.loads(line) for line in self.stack.sql(HEADS)]
         self.wait_for_consumer()
-        eventually("no process answers as for a suspended account", self.is_nobody_suspended, READY_DEADLINE_S)
         for program, arguments in (("projector", ["verify"]), ("command-api", ["log", "verify"])):
             self.operator.operate(program, *arguments, kind="last-verify")
-        self.read_all()
-        self.read_clicks()
         self.facts["nginx_retries"] = self.stack.nginx.retries()
 
     def is_published(self):
@@ -82,6 +93,12 @@ class Audit:
         lags = self.stack.sql("SELECT count(*) FROM event_store.log_shards s LEFT JOIN read_model.checkpoints c "
                               "ON c.shard = s.shard AND c.role = 'live' WHERE s.head > COALESCE(c.position, 0)")
         return lags == ["0"]
+
+    def wait_for_observations(self):
+        """Waits until the log has all events that no request causes: of expiries, and of clicks."""
+        (self.facts["observed_until_s"],) = map(float, self.stack.sql(NOW))
+        eventually("expiries and clicks are in the log", lambda: self.stack.sql(UNOBSERVED) == ["0"], QUIET_DEADLINE_S)
+        self.facts["minutes_left"] = [json.loads(line) for line in self.stack.sql(MINUTES_LEFT)]
 
     def is_nobody_suspended(self):
         """Returns true once each process that reads knows the end of all suspensions, which takes up to 5 s."""

@@ -34,11 +34,13 @@ FAULT_THREADS = 3
 # Credits of the accounts; the third one runs out of credits again and again.
 ACCOUNTS = {"first": 1_000_000, "second": 1_000_000, "poor": 20, "suspended": 100_000}
 # Accounts whose feeds are read, with the types of events, and webhooks with the accounts that own them; one is of operators.
-FEEDS = [("first", ()), ("poor", ()), ("suspended", ()), ("second", ("LinkCreated", "LinkDeleted", "CreditsCharged"))]
+FEEDS = [("first", ()), ("poor", ()), ("suspended", ()),
+         ("second", ("LinkCreated", "LinkDeleted", "CreditsCharged", "LinkExpired"))]
 WEBHOOKS = [
     ("first", {"in_order": False}), ("first", {"in_order": True}),
-    ("poor", {"types": ["link.created", "link.updated", "link.deleted", "credits.granted"], "in_order": True}),
-    ("suspended", {"types": ["link.created", "account.suspended", "account.resumed"], "in_order": False}),
+    ("poor", {"types": ["link.created", "link.updated", "link.deleted", "link.expired", "credits.granted"], "in_order": True}),
+    ("suspended", {"types": ["link.created", "link.first_click", "link.clicks", "account.suspended", "account.resumed"],
+                   "in_order": False}),
     (None, {"in_order": False}),
 ]
 EVENTS_TOPIC = "linkledger.events.v1"

@@ -2,27 +2,40 @@
 
 import collections
 import copy
+import datetime
 import json
 import uuid
 
 from judge.evidence import Evidence, text_id
-from judge.subscriber_rules import MESSAGE_TYPES
+from judge.subscriber_rules import MESSAGE_TYPES, TO_BE_NAMED, id_of_list
 
 ACCOUNT, FIRST, SECOND, OTHER, OPERATORS = (str(uuid.UUID(int=number)) for number in (1, 2, 3, 10, 11))
 A, L1, L2, KEY = text_id("acc", ACCOUNT), text_id("lnk", FIRST), text_id("lnk", SECOND), text_id("key", FIRST)
-# Another account, in shard 1, and the webhooks of that account and of operators, whose own account is in shard 2.
-B, OF_B, OF_OPERATORS = text_id("acc", OTHER), text_id("whe", FIRST), text_id("whe", SECOND)
+# Another account, in shard 1, and the webhooks of both accounts and of operators, whose own account is in shard 2.
+B, OF_A, OF_B, OF_OPERATORS = text_id("acc", OTHER), text_id("whe", ACCOUNT), text_id("whe", FIRST), text_id("whe", SECOND)
+RECORDED_AT = "1970-01-01T00:00:01.000Z"
 AT_REST = {"enabled": True, "ill": False, "waiting": 0, "failed": 0, "behind": 0}
 
 
 def row(position, kind, stream, version, payload, key=None, shard=0, account=ACCOUNT):
     return {"shard": shard, "position": position, "stream": stream, "version": version, "account": account, "key": key,
-            "event": str(uuid.UUID(int=100 + position + 1000 * shard)), "type": kind, "payload": json.dumps(payload)}
+            "event": str(uuid.UUID(int=100 + position + 1000 * shard)), "type": kind, "payload": json.dumps(payload),
+            "recorded_s": EXPIRED_S + 0.5}
 
 
 def own_row(shard, account, position, kind, payload):
     """Returns a row of an account that has no links."""
     return row(position, kind, account, position, payload, shard=shard, account=account)
+
+
+def instant_of(seconds):
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def list_of(items):
+    """Returns the body of a request with messages in order, of which the ids and bodies are given."""
+    listed = ",".join(f'{{"id":"{message}",{body[1:]}' for message, body in items)
+    return f'{{"type":"events","timestamp":"{RECORDED_AT}","data":{{"items":[{listed}]}}}}'
 
 
 def address(name):
@@ -51,7 +64,8 @@ PROBLEM = {"Content-Type": "application/problem+json"}
 class Run:
     """Two links: the first is created, repeated, changed and read, expires, and is disabled and enabled by its owner and
     an operator; the second is created and deleted, and frees its external id for the first. Two readers follow the feed of
-    the account, a webhook in order the credits of another account, and a webhook of operators follows everything."""
+    the account, a webhook its clicks by minute, a webhook in order the credits of another account, which rotates its secret,
+    and a webhook of operators follows everything."""
 
     def __init__(self):
         self.log = [
@@ -80,6 +94,9 @@ class Run:
         ]
         self.operations, self.clock = [], 0
         self.operate("grant", account=A, amount=10, reason="nemesis-1")
+        sent = {"url": "http://127.0.0.1:1/a", "types": ["link.clicks"], "in_order": False}
+        self.webhook_of_a = self.add("webhook", 201, client="receiver-3", account=A, sent=sent, body={"id": OF_A})
+        self.rotation = self.add("webhook-secret", 200, client="receiver-1", account=B, webhook=OF_B, body={})
         self.first = self.create("k1", "a", "one", L1)
         self.replay = self.create("k1", "a", "one", L1, {"Idempotent-Replayed": "true"})
         self.redirect_a = self.add("redirect", 302, link=L1, headers={"Location": address("a")}, process=7)
@@ -107,6 +124,7 @@ class Run:
         self.expire_and_disable()
         self.operate("grant", account=B, amount=5, reason="nemesis-4")
         self.operate("adjust", account=B, amount=-1, reason="nemesis-5")
+        self.observe()
         self.read_feeds()
         self.receive_messages()
         self.operate("last-verify")
@@ -136,6 +154,20 @@ class Run:
         self.operate("enable", link=L1, reason="nemesis-3", out='{"changed": true}')
         self.enabled = self.patch(L1, 8, {"disabled": False}, "c", OVER)
 
+    def observe(self):
+        """Appends what no request causes, the webhook that wants clicks by minute, and the rotation of the secret."""
+        clicked_at, minute = instant_of(self.redirect_a["start"] + 1), instant_of(0)
+        clicks = [{"minute": minute, "links": [{"link_id": L1, "clicks": number, "bots": 0}]} for number in (2, 1)]
+        self.log += [
+            row(14, "WebhookCreated", ACCOUNT, 4, {"webhook_id": OF_A, "url": "http://127.0.0.1:1/a", "types": ["link.clicks"],
+                                                   "in_order": False}),
+            row(15, "LinkExpired", ACCOUNT, 5, {"account_id": A, "link_id": L1, "expires_at": INSTANT}),
+            row(16, "LinkFirstClicked", ACCOUNT, 6, {"account_id": A, "link_id": L1, "clicked_at": clicked_at}),
+            row(17, "LinksClicked", ACCOUNT, 7, {"account_id": A, **clicks[0]}),
+            row(18, "LinksClicked", ACCOUNT, 8, {"account_id": A, **clicks[1]}),
+            own_row(1, OTHER, 5, "WebhookSecretRotated", {"account_id": B, "webhook_id": OF_B}),
+        ]
+
     def read_feeds(self):
         events = [Evidence.event(it) for it in self.log if it["account"] == ACCOUNT]
         items = [{"id": it["id"], "type": it["type"], "sequence": it["position"], "data": {
@@ -147,7 +179,8 @@ class Run:
         return self.add("feed", 200, client=reader, account=A, types=types, body={"items": items, "has_more": False})
 
     def receive_messages(self):
-        """The message about the adjustment is refused once; the receiver of operators fails once, and is asked for a test."""
+        """The receiver in order fails once, then gets one message after the other, and refuses the one about the adjustment
+        once; the receiver of operators fails once, and is asked for a test."""
         for when, heads in (("before", (0, 0, 0)), ("after", (0, 2, 2))):
             heads = [{"shard": shard, "head": head} for shard, head in enumerate(heads)]
             self.add("webhook-heads", None, client="receiver-2", when=when, heads=heads)
@@ -156,29 +189,41 @@ class Run:
         sent = {"url": "http://127.0.0.1:1/o", "in_order": False}
         self.add("webhook", 201, client="receiver-2", account=None, sent=sent, body={"id": OF_OPERATORS})
         grant, adjustment = (Evidence.event(it) for it in self.log[15:17])
-        self.granted = self.message("receiver-1", 1, 200, grant["id"], "credits.granted",
-                                    {"amount": 5, "balance_after": 5, "sequence": 3})
-        self.adjusted = [self.message("receiver-1", 2 + nth, answer, adjustment["id"], "credits.adjusted",
-                                      {"amount": -1, "balance_after": 4, "sequence": 4}) for nth, answer in enumerate((400, 204))]
+        self.items = [(grant["id"], self.body("credits.granted", {"amount": 5, "balance_after": 5, "sequence": 3})),
+                      (adjustment["id"], self.body("credits.adjusted", {"amount": -1, "balance_after": 4, "sequence": 4}))]
+        self.both = self.messages("receiver-1", 1, 500, *self.items)
+        self.granted = self.messages("receiver-1", 2, 200, self.items[0])
+        self.adjusted = [self.messages("receiver-1", 3, 400, self.items[1]), self.request("receiver-1", 4, 204, *self.items[1])]
+        for nth, event in enumerate(map(Evidence.event, [it for it in self.log if it["type"] == "LinksClicked"]), 1):
+            self.message("receiver-3", nth, 200, event["id"], "link.clicks", {**event["payload"], "sequence": event["position"]})
         self.of_operators = {}
         events = {(it["shard"], it["position"]): it for it in map(Evidence.event, self.log)}
         for (shard, position), event in events.items():
             data = {**event["payload"], "sequence": position}
             if event["type"] == "LinkCreated":
                 data["charge"] = {**events[shard, position + 1]["payload"], "sequence": position + 1}
-            if kind := MESSAGE_TYPES.get(event["type"]):
+            kind = MESSAGE_TYPES.get(event["type"])
+            if kind and kind not in TO_BE_NAMED:
                 for answer in (500, 200) if event["type"] == "LinkDeleted" else (200,):
                     message = self.message("receiver-2", len(self.of_operators) + 1, answer, event["id"], kind, data)
                     self.of_operators[shard, position] = message
         self.test = self.add("webhook-test", 202, client="receiver-2", account=None, body={"state": "waiting"})
         self.message("receiver-2", 99, 200, "evt_test", "webhook.test", {})
         self.states = [self.add("webhook-state", 200, client=f"receiver-{number}", account=account, body={
-            "enabled": True, "health": {"state": "healthy"}, "waiting": 0, "failed": 0}) for number, account in ((1, B), (2, None))]
+            "enabled": True, "health": {"state": "healthy"}, "waiting": 0, "failed": 0}) for number, account in ((1, B), (2, None), (3, A))]
 
     def message(self, receiver, arrival, answer, message, kind, data):
-        body = json.dumps({"type": kind, "timestamp": "1970-01-01T00:00:01.000Z", "data": data})
+        return self.request(receiver, arrival, answer, message, self.body(kind, data))
+
+    def messages(self, receiver, arrival, answer, *items):
+        return self.request(receiver, arrival, answer, id_of_list(items), list_of(items))
+
+    def body(self, kind, data):
+        return json.dumps({"type": kind, "timestamp": RECORDED_AT, "data": data})
+
+    def request(self, receiver, arrival, answer, message, body):
         operation = self.add("message", None, client=receiver, arrival=arrival, answer=answer, message=message,
-                             timestamp=str(self.clock + 9), is_signed=True)
+                             timestamp=str(self.clock + 9), is_signed=True, is_of_newest=True)
         operation["body"] = body
         return operation
 
@@ -224,7 +269,8 @@ class Run:
         log = copy.deepcopy(self.log)
         heads = collections.Counter(it["shard"] for it in log)
         return {"log": log, "heads": [{"shard": shard, "head": head} for shard, head in heads.items()],
-                "ready_after_s": 1, "quiet_after_s": 1, "webhooks": {OF_B: dict(AT_REST), OF_OPERATORS: dict(AT_REST)},
+                "ready_after_s": 1, "quiet_after_s": 1, "observed_until_s": EXPIRED_S,
+                "webhooks": {webhook: dict(AT_REST) for webhook in (OF_A, OF_B, OF_OPERATORS)},
                 "accounts": [{"account": account, "balance": balance, "status": "active"}
                              for account, balance in ((ACCOUNT, 8), (OTHER, 4), (OPERATORS, 0))]}
 

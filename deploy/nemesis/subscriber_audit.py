@@ -1,4 +1,4 @@
-"""The last look at subscribers: waits until the feeds are read to their ends, and until no webhook has anything to send."""
+"""The last look at subscribers: waits until no webhook has anything to send, and until the feeds are read to their ends."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import time
 
 from judge.evidence import text_id
 
-SETTLE_DEADLINE_S, POLL_S, PAGE_PAUSE_S = 480, 1, 0.1
+SETTLE_DEADLINE_S, FEEDS_DEADLINE_S, POLL_S, PAGE_PAUSE_S = 480, 120, 1, 0.1
 # A webhook is behind in the shards where events that it could want follow its cursor.
 WEBHOOKS = """SELECT json_build_object('webhook', w.webhook_id, 'enabled', w.enabled, 'ill', h.ill_since IS NOT NULL,
     'waiting', (SELECT count(*) FROM event_store.webhook_deliveries d WHERE d.webhook_id = w.webhook_id AND d.state = 'waiting'),
@@ -29,11 +29,13 @@ class SubscriberAudit:
         deadline = time.monotonic() + SETTLE_DEADLINE_S
         for receiver in self.receivers:
             receiver.is_well.set()
+        while not self.are_at_rest() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        # A failed attempt may have appended a notice to the log.
+        deadline = time.monotonic() + FEEDS_DEADLINE_S
         for reader in self.readers:
             while not reader.read(0) and time.monotonic() < deadline:
                 time.sleep(PAGE_PAUSE_S)
-        while not self.are_at_rest() and time.monotonic() < deadline:
-            time.sleep(POLL_S)
         for receiver in self.receivers:
             receiver.close()
         return self.webhooks()

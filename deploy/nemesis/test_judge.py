@@ -12,8 +12,13 @@ import uuid
 import judge
 from judge import minima
 from judge.evidence import Evidence, panics, records, text_id
+from judge.subscriber_rules import id_of_list, items_in
 from clients.subscribers import is_signed
-from sound_run import A, ACCOUNT, B, L1, L2, OF_B, PROBLEM, SECOND, Run, address
+from sound_run import (
+    A, ACCOUNT, B, EXPIRED_S, FIRST, L1, L2, OF_B, PROBLEM, RECORDED_AT, SECOND, Run, address, instant_of, list_of)
+
+# Numbers of the events that no request causes.
+EXPIRED, FIRST_CLICKED, CLICKED, CLICKED_LATE = 21, 22, 23, 24
 
 
 def edit(operation, **changes):
@@ -42,9 +47,11 @@ def swap_ends(run):
 
 
 def edit_message(message, **changes):
-    """Changes members of the data of a message, as it came."""
-    body = json.loads(message["body"])
-    message["body"] = json.dumps({**body, "data": {**body["data"], **changes}})
+    """Changes members of the data of a message, as it came, or of the last message of a list."""
+    items = items_in(message["body"])
+    body = json.loads(items[-1][1] if items else message["body"])
+    changed = json.dumps({**body, "data": {**body["data"], **changes}})
+    message["body"] = list_of([*items[:-1], (items[-1][0], changed)]) if items else changed
 
 
 def edit_page(page, number, **changes):
@@ -55,8 +62,8 @@ def edit_page(page, number, **changes):
 
 
 def swap_messages(run):
-    """The message about the adjustment came first before that about the grant."""
-    run.granted["arrival"], run.adjusted[0]["arrival"] = run.adjusted[0]["arrival"], run.granted["arrival"]
+    """The message about the adjustment came before that about the grant."""
+    run.both.update(body=list_of(run.items[::-1]), message=id_of_list(run.items[::-1]))
 
 
 def forge_fact(run, **changes):
@@ -117,7 +124,7 @@ FAULTS = [
     ("redirects_are_of_a_version", "a redirect that nobody stopped",
      lambda run: run.redirect_a.update(status=410)),
     ("redirects_are_never_older", "a lost invalidation", lambda run: (
-        run.redirect_a.update(headers=run.redirect_b["headers"]), run.redirect_a.update(start=60, end=61),
+        run.redirect_a.update(headers=run.redirect_b["headers"]), run.redirect_a.update(start=80, end=81),
         run.redirect_b.update(headers={**run.redirect_b["headers"], "Location": address("a")}))),
     ("redirects_are_of_a_version", "a redirect to nowhere",
      lambda run: run.redirect_b["headers"].update(Location=address("never"))),
@@ -206,7 +213,10 @@ FAULTS = [
         run, 15, webhook_id="whe_lost") or edit_event(run, 17, webhook_id=OF_B) or run.log[16].update(type="WebhookCreated")),
     ("messages_belong_to_their_webhook", "a message of an unwanted type",
      lambda run: run.webhook["sent"].update(types=["credits.adjusted"])),
-    ("messages_belong_to_their_webhook", "a message about nothing", lambda run: run.granted.update(message="evt_none")),
+    ("messages_belong_to_their_webhook", "a message about nothing", lambda run: run.granted.update(
+        message="evt_none", body=list_of([("evt_none", run.items[0][1])]))),
+    ("messages_belong_to_their_webhook", "clicks by minute for a webhook that does not name them", lambda run: run.message(
+        "receiver-2", 9, 200, text_id("evt", run.log[CLICKED - 1]["event"]), "link.clicks", {})),
     ("messages_belong_to_their_webhook", "a message for operators", lambda run: run.operations.append(
         {**run.of_operators[2, 1], "client": "receiver-1", "arrival": 9})),
     ("messages_belong_to_their_webhook", "a test that nobody asked for", lambda run: run.operations.remove(run.test)),
@@ -219,10 +229,59 @@ FAULTS = [
         body=run.granted["body"].replace("credits.granted", "credits.adjusted"))),
     ("messages_equal_their_events", "a repeat with other bytes", lambda run: run.adjusted[1].update(body=run.adjusted[1]["body"] + " ")),
     ("messages_equal_their_events", "a body that is no message", lambda run: run.granted.update(body="[]")),
+    ("messages_equal_their_events", "another value in a list", lambda run: edit_message(run.both, amount=-2)),
+    ("messages_belong_to_their_webhook", "a list that ends too early", lambda run: run.both.update(body=run.both["body"][:-9])),
+    ("requests_have_the_form_of_their_webhook", "a list at a webhook without order", lambda run: run.of_operators[0, 1].update(
+        body=list_of([(run.of_operators[0, 1]["message"], run.of_operators[0, 1]["body"])]))),
+    ("requests_have_the_form_of_their_webhook", "a message without a list that was not refused",
+     lambda run: run.granted.update(body=run.items[0][1])),
+    ("requests_have_the_form_of_their_webhook", "a message without a list whose list was refused", lambda run: (
+        run.operations.remove(run.adjusted[0]), run.both.update(answer=400))),
+    ("requests_have_the_form_of_their_webhook", "a list under its first id", lambda run: run.both.update(message=run.items[0][0])),
+    ("requests_have_the_form_of_their_webhook", "a list of several under its last id",
+     lambda run: run.both.update(message=run.items[1][0])),
+    ("requests_have_the_form_of_their_webhook", "a list of one under an id of its own",
+     lambda run: run.granted.update(message="{0}:{0}:1".format(run.items[0][0]))),
+    ("requests_have_the_form_of_their_webhook", "a list of another time", lambda run: run.both.update(
+        body=run.both["body"].replace(RECORDED_AT, instant_of(2), 1))),
+    ("requests_have_the_form_of_their_webhook", "a message twice in a list",
+     lambda run: run.both.update(body=list_of([*run.items, run.items[1]]))),
+    ("requests_have_the_form_of_their_webhook", "a list that is too long", lambda run: run.both.update(
+        body=list_of([*((f"evt_{number}", '{"type":"x"}') for number in range(100)), run.items[1]]))),
     ("ordered_webhooks_keep_the_order", "two first messages in the wrong order", swap_messages),
     ("messages_are_signed", "a signature of another secret", lambda run: run.granted.update(is_signed=False)),
+    ("messages_are_signed", "only a signature of the secret before", lambda run: run.granted.update(is_of_newest=False)),
     ("messages_are_signed", "a signature of yesterday", lambda run: run.granted.update(timestamp="1")),
     ("messages_are_signed", "a signature without a time", lambda run: run.granted.update(timestamp="")),
+    ("every_effect_was_asked_for", "a rotation that nobody asked for", lambda run: run.operations.remove(run.rotation)),
+    ("expiries_are_observed_once", "an expiry without its event", lambda run: lose_event(run, EXPIRED)),
+    ("expiries_are_observed_once", "an expiry with two events", lambda run: copy_event(run, EXPIRED)),
+    ("expiries_are_observed_once", "an event before the expiry", lambda run: run.log[EXPIRED - 1].update(recorded_s=899.999)),
+    ("expiries_are_observed_once", "an event at another instant", lambda run: edit_event(run, EXPIRED, expires_at=instant_of(800))),
+    ("expiries_are_observed_once", "the expiry of a deleted link", lambda run: edit_event(run, EXPIRED, link_id=L2)),
+    ("expiries_are_observed_once", "the expiry of another account", lambda run: run.log[EXPIRED - 1].update(account=SECOND)),
+    ("expiries_are_observed_once", "an expiry that ended later without an event", lambda run: run.deleted.update(start=1300, end=1301)),
+    ("first_clicks_are_observed_once", "a first click without its event", lambda run: lose_event(run, FIRST_CLICKED)),
+    ("first_clicks_are_observed_once", "a first click twice", lambda run: copy_event(run, FIRST_CLICKED)),
+    ("first_clicks_are_observed_once", "a first click without a visit", lambda run: edit_event(
+        run, FIRST_CLICKED, clicked_at=instant_of(1))),
+    ("first_clicks_are_observed_once", "a first click of no link", lambda run: edit_event(
+        run, FIRST_CLICKED, link_id=text_id("lnk", ACCOUNT))),
+    ("clicks_by_minute_add_up", "a click in two events", lambda run: edit_event(
+        run, CLICKED_LATE, links=[{"link_id": L1, "clicks": 2, "bots": 0}])),
+    ("clicks_by_minute_add_up", "a click in no event", lambda run: lose_event(run, CLICKED_LATE)),
+    ("clicks_by_minute_add_up", "a click of a human told as one of a bot", lambda run: edit_event(
+        run, CLICKED_LATE, links=[{"link_id": L1, "clicks": 0, "bots": 1}])),
+    ("clicks_by_minute_add_up", "clicks that no webhook wants", lambda run: run.webhook_of_a["sent"].update(types=["link.created"])),
+    ("clicks_by_minute_add_up", "clicks before the webhook", lambda run: run.log.append(run.log.pop(CLICKED - 1) | {
+        "position": 1, "shard": 0})),
+    ("clicks_by_minute_add_up", "half a minute", lambda run: edit_event(run, CLICKED, minute=instant_of(30))),
+    ("clicks_by_minute_add_up", "a link twice in an event", lambda run: edit_event(
+        run, CLICKED, links=[{"link_id": L1, "clicks": 1, "bots": 0}] * 2)),
+    ("clicks_by_minute_add_up", "a link without clicks", lambda run: edit_event(
+        run, CLICKED, links=[{"link_id": L1, "clicks": 2, "bots": 0}, {"link_id": L2, "clicks": 0, "bots": 0}])),
+    ("clicks_by_minute_add_up", "a link of nobody", lambda run: edit_event(
+        run, CLICKED, links=[{"link_id": L1, "clicks": 2, "bots": 0}, {"link_id": text_id("lnk", ACCOUNT), "clicks": 1, "bots": 0}])),
     ("webhooks_end_healthy", "a message that still waits", lambda run: edit(run.states[0], waiting=1)),
     ("webhooks_end_healthy", "an ill receiver", lambda run: edit(run.states[1], health={"state": "ill"})),
     ("webhooks_end_healthy", "a webhook that nobody could read", lambda run: run.operations.remove(run.states[0])),
@@ -280,6 +339,48 @@ class Judge(unittest.TestCase):
         run = Run()
         run.operations.append({**run.granted, "arrival": 9})
         self.assertEqual(self.judge(run), {})
+
+    def test_expiry_that_ends_soon_needs_no_event(self):
+        for asked_s, is_broken in ((EXPIRED_S, False), (1300, True)):
+            run = Run()
+            run.deleted.update(start=asked_s, end=asked_s + 1)
+            self.assertEqual("expiries_are_observed_once" in self.judge(run), is_broken)
+
+    def test_expiry_to_come_needs_no_event(self):
+        run = Run()
+        lose_event(run, EXPIRED)
+        found = judge.findings(Evidence(run.operations, run.facts() | {"observed_until_s": 899}, run.stream()))
+        self.assertNotIn("expiries_are_observed_once", found)
+
+    def test_clicks_need_no_event_before_their_webhook(self):
+        run = Run()
+        lose_event(run, CLICKED_LATE)
+        run.webhook_of_a["end"] = run.redirect_a["start"] + 1
+        self.assertNotIn("clicks_by_minute_add_up", self.judge(run))
+
+    def test_clicks_of_minutes_to_come_need_no_event(self):
+        for number, is_broken in ((1, False), (0, True)):
+            run = Run()
+            lose_event(run, CLICKED_LATE)
+            left = {"minutes_left": [{"link": FIRST, "clicks": number, "bots": 0}]}
+            found = judge.findings(Evidence(run.operations, run.facts() | left, run.stream()))
+            self.assertEqual("clicks_by_minute_add_up" in found, is_broken)
+
+    def test_clicks_of_a_clock_that_is_behind_need_no_event(self):
+        for jump_s, is_broken in ((-7200, False), (7200, True)):
+            run = Run()
+            lose_event(run, CLICKED_LATE)
+            run.redirect_a["service"] = "query-api-1"
+            run.operations.append({"op": "fault", "kind": "clock", "client": "faults", "target": "query-api-1", "jump_s": jump_s,
+                                   "start": run.redirect_a["start"] - 1, "end": run.redirect_a["end"]})
+            self.assertEqual("clicks_by_minute_add_up" in self.judge(run), is_broken)
+
+    def test_first_click_can_follow_a_visit_that_nobody_waited_for(self):
+        for status, is_broken in ((None, False), (302, True)):
+            run = Run()
+            edit_event(run, FIRST_CLICKED, clicked_at=instant_of(run.redirect_a["end"] + 3))
+            run.redirect_a["status"] = status
+            self.assertEqual("first_clicks_are_observed_once" in self.judge(run), is_broken)
 
     def test_webhook_of_operators_begins_between_two_looks_at_the_heads(self):
         run = Run()
@@ -385,9 +486,10 @@ class Minima(unittest.TestCase):
         run = Run()
         for operation in run.operations:
             operation["client"] = "auditor"
-        # Operators send commands in the last look too, of other kinds.
+        # Operators send commands in the last look too, of other kinds, and no client is the cause of these events.
         numbers = minima.exercised(Evidence(run.operations, run.facts(), []))
-        self.assertEqual([minimum.operations for minimum, number, _ in numbers if number], ["commands of operators"])
+        self.assertEqual([minimum.operations for minimum, number, _ in numbers if number], [
+            "commands of operators", "events of expiries", "events of first clicks", "events of clicks by minute"])
 
     def test_missing_operation_is_named(self):
         numbers = [(minimum, 0, 4.0) for minimum in minima.MINIMA]

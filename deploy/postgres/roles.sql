@@ -101,13 +101,15 @@ BEGIN
         ON event_store.webhooks TO linkledger_command_api;
     GRANT SELECT, INSERT ON event_store.webhook_cursors, event_store.webhook_health, event_store.webhook_deliveries
         TO linkledger_command_api;
-    GRANT UPDATE (ill_since, probes, next_probe_at, failing_since) ON event_store.webhook_health
+    GRANT UPDATE (ill_since, probes, next_probe_at, failing_since, notified_hours) ON event_store.webhook_health
         TO linkledger_command_api;
     GRANT UPDATE (state, next_attempt_at) ON event_store.webhook_deliveries TO linkledger_command_api;
     -- command-api releases reservations that no link takes.
     GRANT SELECT, INSERT, DELETE ON event_store.slugs TO linkledger_command_api;
     -- External ids: a deletion frees them.
     GRANT SELECT, INSERT, DELETE ON event_store.external_ids TO linkledger_command_api;
+    -- Expiries: a later change moves them, and their passing or a deletion removes them.
+    GRANT SELECT, INSERT, UPDATE (expires_at), DELETE ON event_store.link_expiries TO linkledger_command_api;
     -- command-api seals segments of the log, and never changes a segment.
     GRANT SELECT, INSERT ON event_store.log_segments TO linkledger_command_api;
 
@@ -123,6 +125,8 @@ BEGIN
 
     -- The projector reads the log, and for the status the positions of the relay.
     GRANT SELECT ON event_store.events, event_store.relay_cursors TO linkledger_projector;
+    -- Whose clicks it counts by minute.
+    GRANT SELECT (account_id, types, enabled, all_accounts) ON event_store.webhooks TO linkledger_projector;
 
     -- Of the event store query-api reads what tells a stale read table from a 404, the history of links, and
     -- who calls; no idempotency keys. It writes one column: the time of the last use of an API key.
@@ -141,16 +145,17 @@ BEGIN
     GRANT SELECT ON event_store.webhooks, event_store.webhook_cursors, event_store.webhook_health,
         event_store.webhook_deliveries TO linkledger_query_api;
 
-    -- The dispatcher of webhooks reads the log and moves cursors. It appends one type of event, which disables a
-    -- webhook, and so moves the counters of the log and of the account. It may change no address and no secret.
+    -- The dispatcher of webhooks reads the log and moves cursors. It appends two types of events, which notify
+    -- of a webhook that fails and disable one, and so moves the counters of the log and of the account. It may change
+    -- no address and no secret.
     GRANT SELECT, INSERT ON event_store.events TO linkledger_webhooks;
     GRANT UPDATE (head) ON event_store.log_shards TO linkledger_webhooks;
     GRANT SELECT, UPDATE (balance, version) ON event_store.accounts TO linkledger_webhooks;
     GRANT SELECT, UPDATE (enabled, disabled_reason, updated_at) ON event_store.webhooks TO linkledger_webhooks;
     -- It deletes the cursor of a finished replay.
     GRANT SELECT, UPDATE (position, version), DELETE ON event_store.webhook_cursors TO linkledger_webhooks;
-    GRANT SELECT, UPDATE (ill_since, probes, next_probe_at, failing_since, blocked_since, last_success_at,
-                          last_attempt_at, last_status, last_error)
+    GRANT SELECT, UPDATE (ill_since, probes, next_probe_at, failing_since, notified_hours, blocked_since,
+                          last_success_at, last_attempt_at, last_status, last_error)
         ON event_store.webhook_health TO linkledger_webhooks;
     -- It deletes all but the last ones that were delivered, or failed.
     GRANT SELECT, INSERT, DELETE ON event_store.webhook_deliveries TO linkledger_webhooks;
@@ -165,7 +170,8 @@ BEGIN
     GRANT UPDATE (balance, version, name, external_id, low_balance_at, status, redirects_stopped)
         ON event_store.accounts TO linkledger_operator;
     GRANT SELECT (slug_key, slug, shard, link_id) ON event_store.slugs TO linkledger_operator;
-    GRANT SELECT ON event_store.log_segments, event_store.external_ids TO linkledger_operator;
+    GRANT SELECT ON event_store.log_segments, event_store.external_ids, event_store.link_expiries
+        TO linkledger_operator;
     -- A new epoch after a restore, and the record of the epoch.
     GRANT UPDATE (epoch) ON event_store.log_meta TO linkledger_operator;
     GRANT SELECT, INSERT ON event_store.log_epochs TO linkledger_operator;
@@ -301,12 +307,20 @@ BEGIN
     GRANT USAGE ON SCHEMA clicks TO
         linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
     GRANT SELECT ON clicks._sqlx_migrations TO linkledger_command_api;
+    -- It makes events of first clicks, and of clicks by minute once they are all counted.
+    GRANT SELECT ON clicks.first_clicks, clicks.link_minutes, clicks.positions, clicks.sequences, clicks.recorders,
+        clicks.heartbeats TO linkledger_command_api;
+    GRANT UPDATE (announced_at) ON clicks.first_clicks TO linkledger_command_api;
+    GRANT DELETE ON clicks.link_minutes TO linkledger_command_api;
     GRANT SELECT ON clicks._sqlx_migrations, clicks.positions, clicks.sequences, clicks.recorders,
         clicks.heartbeats TO linkledger_projector, linkledger_query_api, linkledger_operator;
     GRANT SELECT ON clicks.link_15min, clicks.link_days, clicks.link_values,
         clicks.account_15min, clicks.account_days, clicks.account_values
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
-    GRANT EXECUTE ON FUNCTION clicks.complete_until(), clicks.lag_seconds()
+    GRANT SELECT ON clicks.first_clicks, clicks.link_minutes TO linkledger_projector, linkledger_operator;
+    GRANT EXECUTE ON FUNCTION clicks.complete_until()
+        TO linkledger_command_api, linkledger_projector, linkledger_query_api, linkledger_operator;
+    GRANT EXECUTE ON FUNCTION clicks.lag_seconds()
         TO linkledger_projector, linkledger_query_api, linkledger_operator;
 
     -- The projector counts: it moves positions, and adds to statistics. Statistics are deleted only with their
@@ -321,6 +335,9 @@ BEGIN
         clicks.account_15min, clicks.account_days, clicks.account_values TO linkledger_projector;
     GRANT UPDATE (clicks, bots) ON clicks.link_15min, clicks.account_15min
         TO linkledger_projector;
+    -- Clicks of which command-api makes events.
+    GRANT INSERT ON clicks.first_clicks, clicks.link_minutes TO linkledger_projector;
+    GRANT UPDATE (clicks, bots) ON clicks.link_minutes TO linkledger_projector;
     GRANT UPDATE (clicks, bots, visitors) ON clicks.link_days, clicks.account_days
         TO linkledger_projector;
     GRANT UPDATE (country, referrer_host, browser, os, device)

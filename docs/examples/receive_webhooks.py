@@ -11,11 +11,18 @@ import sys
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-BODY_BYTES_MAX = 64 * 1024
+BODY_BYTES_MAX = 256 * 1024
 
 webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 kept = sqlite3.connect(sys.argv[1])
 kept.execute("CREATE TABLE IF NOT EXISTS messages (id TEXT PRIMARY KEY, received_at TEXT DEFAULT current_timestamp)")
+
+
+def messages_of(body, request_id):
+    """Returns the messages of a request, each with its id: a webhook that has in_order gets lists."""
+    if body["type"] == "events":
+        return [(item["id"], item) for item in body["data"]["items"]]
+    return [(request_id, body)]
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -23,17 +30,17 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length", 0))
         if length > BODY_BYTES_MAX:
             return self.answer(413)
-        body = self.rfile.read(length)
         try:
-            message = webhook.verify(body, dict(self.headers))
+            body = webhook.verify(self.rfile.read(length), dict(self.headers))
         except (WebhookVerificationError, ValueError):
             return self.answer(401)
         # In one transaction with your own change: a crash loses neither, and a repeat does nothing.
         with kept:
-            insert = "INSERT INTO messages (id) VALUES (?) ON CONFLICT DO NOTHING"
-            is_first = kept.execute(insert, (self.headers["webhook-id"],)).rowcount == 1
-            if is_first:
-                print(message["type"], self.headers["webhook-id"], flush=True)
+            for message_id, message in messages_of(body, self.headers["webhook-id"]):
+                insert = "INSERT INTO messages (id) VALUES (?) ON CONFLICT DO NOTHING"
+                is_first = kept.execute(insert, (message_id,)).rowcount == 1
+                if is_first:
+                    print(message["type"], message_id, flush=True)
         return self.answer(204)
 
     def answer(self, status):

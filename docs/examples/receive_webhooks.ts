@@ -6,7 +6,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { Webhook } from "standardwebhooks";
 
-const BODY_BYTES_MAX = 64 * 1024;
+const BODY_BYTES_MAX = 256 * 1024;
 
 const webhook = new Webhook(process.env.WEBHOOK_SECRET ?? "");
 // In your system a unique column: in one transaction with your own change, a crash loses neither.
@@ -23,11 +23,24 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Returns the status of the answer; an error stands for a message that is not genuine. */
+interface Message {
+  type: string;
+  timestamp: string;
+  data: Record<string, unknown>;
+}
+
+/** Returns the messages of a request, each with its id: a webhook that has in_order gets lists. */
+function messagesOf(body: Message, requestId: string): [string, Message][] {
+  if (body.type !== "events") return [[requestId, body]];
+  const items = body.data.items as (Message & { id: string })[];
+  return items.map((item) => [item.id, item]);
+}
+
+/** Returns the status of the answer; an error stands for a request that is not genuine. */
 async function receive(request: IncomingMessage): Promise<number> {
-  const message = webhook.verify(await bodyOf(request), request.headers as Record<string, string>) as { type: string };
-  const id = String(request.headers["webhook-id"]);
-  if (!receivedIds.has(id)) {
+  const body = webhook.verify(await bodyOf(request), request.headers as Record<string, string>) as Message;
+  for (const [id, message] of messagesOf(body, String(request.headers["webhook-id"]))) {
+    if (receivedIds.has(id)) continue;
     receivedIds.add(id);
     console.log(message.type, id);
   }

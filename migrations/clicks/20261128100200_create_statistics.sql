@@ -1,4 +1,4 @@
--- Statistics of clicks, and the partitions of their tables.
+-- Statistics of clicks, the partitions of their tables, and clicks on their way to the log.
 
 -- Statistics of links. The account is first in each key, so that the statistics of one account lie together. All
 -- clicks of a link are in one partition of the topic, so that a row has one writer. `clicks` counts humans.
@@ -87,6 +87,33 @@ ALTER TABLE clicks.account_values
     ALTER COLUMN browser SET STORAGE EXTERNAL,
     ALTER COLUMN os SET STORAGE EXTERNAL,
     ALTER COLUMN device SET STORAGE EXTERNAL;
+
+-- Clicks on their way to the log, of which command-api makes events where the log is in this database. Written with
+-- the statistics, and never by a recount.
+
+-- First human click of each link, for ever; not in the log yet while announced_at is NULL.
+CREATE TABLE clicks.first_clicks (
+    account_id uuid NOT NULL,
+    link_id uuid NOT NULL,
+    clicked_at timestamptz NOT NULL,
+    announced_at timestamptz,
+    CONSTRAINT first_clicks_pkey PRIMARY KEY (link_id)
+);
+
+CREATE INDEX first_clicks_unannounced_idx ON clicks.first_clicks (clicked_at, link_id) WHERE announced_at IS NULL;
+
+-- Clicks by minute of accounts with webhooks that want them, until they are in the log.
+CREATE TABLE clicks.link_minutes (
+    account_id uuid NOT NULL,
+    -- Begin of a UTC minute.
+    minute timestamptz NOT NULL,
+    link_id uuid NOT NULL,
+    clicks bigint NOT NULL CHECK (clicks >= 0),
+    bots bigint NOT NULL CHECK (bots >= 0),
+    CONSTRAINT link_minutes_pkey PRIMARY KEY (minute, account_id, link_id)
+)
+-- Room for HOT updates: a row changes with each batch of its minute, and is deleted soon.
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- The only DDL on statistics: partitions by time, whose drop is the retention. The functions run with the rights
 -- of the tables' owner; `deploy/postgres/roles.sql` says who may call them.

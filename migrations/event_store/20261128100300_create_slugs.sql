@@ -1,4 +1,5 @@
--- Names of links. Both tables are written with the events, follow from them, and are checked by `log verify`.
+-- Names and expiries of links. The tables are written with the events, follow from them, and are checked by
+-- `log verify`.
 
 -- Slugs, unique in the whole service. A row stays when its link is deleted: the slug is never given out again.
 CREATE TABLE event_store.slugs (
@@ -17,3 +18,13 @@ CREATE TABLE event_store.external_ids (
     link_id uuid NOT NULL,
     CONSTRAINT external_ids_pkey PRIMARY KEY (account_id, external_id)
 );
+
+-- Links that will expire, or have expired and are not in the log yet as such. Written under the account's lock.
+CREATE TABLE event_store.link_expiries (
+    link_id uuid NOT NULL,
+    account_id uuid NOT NULL REFERENCES event_store.accounts (account_id),
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT link_expiries_pkey PRIMARY KEY (link_id)
+);
+
+CREATE INDEX link_expiries_due_idx ON event_store.link_expiries (expires_at, link_id);

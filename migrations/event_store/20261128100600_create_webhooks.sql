@@ -7,7 +7,7 @@ CREATE TABLE event_store.webhooks (
     webhook_id uuid NOT NULL,
     account_id uuid NOT NULL REFERENCES event_store.accounts (account_id),
     url text NOT NULL,
-    -- Types of messages; none: all.
+    -- Types of messages; none: all but link.clicks.
     types text[] NOT NULL,
     description text,
     enabled boolean NOT NULL,
@@ -34,6 +34,10 @@ CREATE TABLE event_store.webhooks (
 CREATE INDEX webhooks_account_id_idx ON event_store.webhooks (account_id, webhook_id);
 
 CREATE INDEX webhooks_of_operators_idx ON event_store.webhooks (webhook_id) WHERE all_accounts;
+
+-- Accounts whose clicks are counted by minute.
+CREATE INDEX webhooks_of_clicks_idx ON event_store.webhooks (account_id)
+    WHERE enabled AND 'link.clicks' = ANY (types);
 
 -- Places in the log: of an owner's webhook in the shard of its account, of an operator's in each shard. A cursor only
 -- moves forward. Cursors and log are restored together, so no epoch is stored; a process that has lived through a
@@ -63,6 +67,8 @@ CREATE TABLE event_store.webhook_health (
     next_probe_at timestamptz,
     -- First failed attempt since the last success, ill or refused, moved by the time in which nobody tried.
     failing_since timestamptz,
+    -- Hours after failing_since of the last notice to operators: 1 or 24; 0 before the first.
+    notified_hours smallint NOT NULL DEFAULT 0,
     -- Set while an operator must act: the dispatcher lacks the master key, or cannot read the next event.
     blocked_since timestamptz,
     last_success_at timestamptz,

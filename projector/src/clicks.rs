@@ -5,6 +5,9 @@
 //! crash, a duplicate or a second projector counts no click twice. Repeats within the topic are dropped by the
 //! sequences of their recorders.
 //!
+//! The transaction also notes the first click of each link, and the clicks by minute of accounts whose webhooks want
+//! them: command-api makes events of the log of both, where the log is in the same database.
+//!
 //! Nothing here ends the process, or delays another partition or a projection.
 
 mod batch;

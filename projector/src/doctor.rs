@@ -14,7 +14,7 @@ pub use self::webhooks::{check_webhooks_config, examine_webhooks};
 use crate::{admin_routes, clicks, config::ProjectorSettings, operations::status};
 
 /// Sample of the rights that the service needs: older grants lack some of them.
-const RIGHTS: [Privilege; 18] = [
+const RIGHTS: [Privilege; 19] = [
     ("event_store.log_meta", "SELECT (record_key)"),
     ("event_store.log_meta", "SELECT (click_record_key)"),
     ("event_store.events", "SELECT"),
@@ -32,6 +32,7 @@ const RIGHTS: [Privilege; 18] = [
     ("clicks.positions", "UPDATE (paused_at)"),
     ("clicks.sequences", "INSERT"),
     ("clicks.link_values", "INSERT"),
+    ("clicks.first_clicks", "INSERT"),
     ("clicks.salts", "DELETE"),
 ];
 

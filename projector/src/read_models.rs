@@ -19,6 +19,7 @@ use linkledger_core::{
     envelope::RecordedEvent,
     event::{DecodeError, Event},
     link::LinkState,
+    observation::ObservationEvent,
     webhook::WebhookEvent,
 };
 use sqlx::PgConnection;
@@ -60,6 +61,8 @@ pub enum EventContent {
     ApiKey(ApiKeyEvent),
     /// Event of a webhook.
     Webhook(WebhookEvent),
+    /// Fact about links that no command caused.
+    Observation(ObservationEvent),
     /// Event of an account's credits.
     Credits(CreditsEvent),
 }
@@ -75,6 +78,7 @@ impl EventContent {
             Event::Account(event) => Self::Account(event),
             Event::ApiKey(event) => Self::ApiKey(event),
             Event::Webhook(event) => Self::Webhook(event),
+            Event::Observation(event) => Self::Observation(event),
             Event::Credits(event) => Self::Credits(event),
         })
     }
@@ -86,7 +90,11 @@ impl EventContent {
                 let tags = state.details.tags.as_ref();
                 2 + tags.map_or(0, |tags| tags.as_slice().len())
             }
-            Self::Account(_) | Self::ApiKey(_) | Self::Webhook(_) | Self::Credits(_) => 2,
+            Self::Account(_)
+            | Self::ApiKey(_)
+            | Self::Webhook(_)
+            | Self::Observation(_)
+            | Self::Credits(_) => 2,
         }
     }
 }

@@ -178,7 +178,11 @@ pub fn start_webhooks_in(
     Box::pin(async move {
         // Settings can be refused without a database, and are refused first.
         let keys = config.master_keys()?;
-        let connector = Connector::new(config.webhooks.url_rules(), surroundings.look_up)?;
+        let connector = Connector::new(
+            config.webhooks.url_rules(),
+            surroundings.look_up,
+            config.webhook_proxy_url.as_ref(),
+        )?;
         let pools = Pools::of(&config)?;
         server::admit(
             config.database.log_url(),

@@ -82,11 +82,12 @@ export const deliveriesPanel = (path, signal) => {
   const rowOf = (delivery) => fillRow(element("tr", { "data-id": delivery.id }), delivery);
   const shownRow = ({ id }) => shownRows.querySelector(`tr[data-id="${id}"]`);
   /** Shows a delivery after its next attempt; returns undefined if there is none for long. */
-  const follow = async ({ id, attempts }) => {
+  const follow = async ({ id, last_attempt_at: lastAttemptAt }) => {
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       await pause(LOOK_MS);
       const present = await read(`${path}/deliveries/${id}`, null, signal);
-      if (present.attempts > attempts) {
+      // Not their number: attempts that meet an ill receiver do not count.
+      if (present.last_attempt_at !== lastAttemptAt) {
         const row = shownRow(present);
         if (row) fillRow(row, present);
         return present;

@@ -27,7 +27,7 @@ const factsOf = (webhook) => facts([
   webhook.description && ["Description", words(webhook.description)],
   ["State", element("div", null, stateView(webhook))],
   ["Types", typesText(webhook)],
-  ["Order", webhook.in_order ? "one message after the other" : "up to 8 messages at once"],
+  ["Order", webhook.in_order ? "one request after the other, with up to 100 messages" : "up to 8 messages at once"],
   ["Waiting for a retry", counted(webhook.waiting)],
   ["Failed", counted(webhook.failed)],
   webhook.is_replaying && ["Replay", "running"],

@@ -17,6 +17,9 @@ export const OWNERS_TYPES = [
   "link.disabled",
   "link.enabled",
   "link.deleted",
+  "link.expired",
+  "link.first_click",
+  "link.clicks",
   "credits.granted",
   "credits.adjusted",
   "credits.refunded",
@@ -29,8 +32,12 @@ export const OWNERS_TYPES = [
 export const OPERATORS_TYPES = [
   "account.created",
   "account.changed",
+  "webhook.failing",
   "webhook.disabled",
 ];
+
+/** Types of a webhook that names none: link.clicks must be named, since it is sent for each minute with clicks. */
+const ALL_TYPES = "all but link.clicks";
 
 /**
  * @typedef {object} Webhooks the webhooks that a console shows
@@ -51,7 +58,7 @@ export const shortAddress = (url) => {
 export const nameOf = ({ description, url }) => description ?? shortAddress(url);
 
 /** Returns the types of the messages of a webhook as text. */
-export const typesText = ({ types }) => (types.length > 0 ? types.join(", ") : "all");
+export const typesText = ({ types }) => (types.length > 0 ? types.join(", ") : ALL_TYPES);
 
 /** Returns the result of the last attempt as text; undefined before the first one. */
 export const lastResult = ({ last_error: error, last_status: status }) => error ?? (status && `status ${status}`);
@@ -82,9 +89,9 @@ export const stateView = (webhook) => {
   ];
 };
 
-/** Returns the field for types of messages: all, or at least one of those that are known. */
+/** Returns the field for types of messages: all but link.clicks, or at least one of those that are known. */
 const typesField = (known, chosen) => {
-  const all = tickField("types-all", "All, also those of later releases", chosen.length === 0);
+  const all = tickField("types-all", "All but link.clicks, also those of later releases", chosen.length === 0);
   const ticks = [...new Set([...known, ...chosen])].map((type) => [type, tickField(`types-${type}`, type, chosen.includes(type))]);
   const named = () => ticks.filter(([, tick]) => tick.value()).map(([type]) => type);
   const some = element("div", { class: "ticks" }, ticks.map(([, tick]) => tick.view));
@@ -103,7 +110,7 @@ const typesField = (known, chosen) => {
 };
 
 const inOrderField = (isInOrder) => {
-  const tick = tickField("in_order", "In order: one message after the other, which is slower", isInOrder);
+  const tick = tickField("in_order", "In order: one request after the other, each with a list of messages", isInOrder);
   return { ...tick, value: () => (tick.value() === isInOrder ? undefined : tick.value()) };
 };
 

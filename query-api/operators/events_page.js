@@ -31,10 +31,14 @@ const TYPES = [
   "LinkDetailsChanged",
   "LinkDisabled",
   "LinkEnabled",
+  "LinkExpired",
+  "LinkFirstClicked",
+  "LinksClicked",
   "WebhookChanged",
   "WebhookCreated",
   "WebhookDeleted",
   "WebhookDisabled",
+  "WebhookFailing",
   "WebhookSecretRotated",
 ];
 

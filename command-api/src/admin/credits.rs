@@ -268,7 +268,11 @@ async fn find_entry(
     match event.decode().map_err(AdminError::unreadable)? {
         Event::Credits(credits) => Ok(Some(credits)),
         // The event is no entry.
-        Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) => Ok(None),
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Observation(_) => Ok(None),
     }
 }
 

@@ -42,7 +42,7 @@ pub enum WebhookOwner {
 pub struct NewWebhook {
     /// Address that receives the messages.
     pub url: WebhookUrl,
-    /// Wanted types of messages; empty for all types.
+    /// Wanted types of messages; empty for all types but `link.clicks`.
     pub types: Vec<String>,
     /// Description for people.
     pub description: Option<String>,

@@ -106,7 +106,12 @@ mod tests {
 
     #[test]
     fn types_of_operators_are_refused_to_owners() {
-        for name in ["account.created", "account.changed", "webhook.disabled"] {
+        for name in [
+            "account.created",
+            "account.changed",
+            "webhook.failing",
+            "webhook.disabled",
+        ] {
             let sent = json!([name]);
             let refused = parse(OWNER, &sent);
             assert_eq!(refused, Err(vec![FieldCode::MessageTypeInvalid]), "{name}");

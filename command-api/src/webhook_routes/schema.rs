@@ -144,7 +144,7 @@ fn types(audience: Audience) -> RefOr<Schema> {
     let names: Vec<&str> = of_audience.map(MessageType::name).collect();
     schema(json!({
         "type": "array",
-        "description": "Types of the messages; empty for all types, also those of later releases.",
+        "description": "Types of the messages; empty for all types but `link.clicks`, also those of later releases.",
         "items": { "type": "string", "enum": names },
         "examples": [["link.created", "link.deleted"]],
     }))
@@ -155,7 +155,9 @@ fn description() -> RefOr<Schema> {
 }
 
 fn in_order() -> RefOr<Schema> {
-    switch("True to send one message at a time, in the order of the events.")
+    switch(
+        "True to send messages in the order of the events: up to 100 in a request, and one request at a time.",
+    )
 }
 
 fn switch(description: &str) -> RefOr<Schema> {

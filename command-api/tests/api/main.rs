@@ -23,6 +23,7 @@ mod log_copy;
 mod log_epoch;
 mod log_export;
 mod log_verify;
+mod observer;
 mod operator;
 mod order_of_checks;
 mod plans;
@@ -33,6 +34,9 @@ mod raw_http;
 #[expect(dead_code, reason = "the tests of the relay use the rest")]
 #[path = "../relay/fixture.rs"]
 mod relay_fixture;
+#[expect(dead_code, reason = "the tests of the relay use the rest")]
+#[path = "../relay/process.rs"]
+mod relay_process;
 mod restarted_server;
 mod rights;
 mod sealing;

@@ -10,7 +10,7 @@ use axum::{
 use linkledger_command_api::config::{CommandApiConfig, DatabaseConfig};
 use linkledger_core::{
     api_key::{ApiKey, Scope},
-    clock::{SystemClock, new_uuid},
+    clock::{Clock, SystemClock, new_uuid},
     id::AccountId,
     link::{DestinationHosts, DestinationSchemes},
 };
@@ -192,9 +192,22 @@ pub(crate) async fn start_service(database: &TestDatabase, kafka: KafkaConfig) -
     start_configured(config(database.url(), kafka, 0)).await
 }
 
+/// Starts such a service whose process has this clock.
+pub(crate) async fn start_by_clock(
+    database: &TestDatabase,
+    kafka: KafkaConfig,
+    clock: Arc<dyn Clock>,
+) -> (Router, Tasks) {
+    start_configured_by(config(database.url(), kafka, 0), clock).await
+}
+
 async fn start_configured(config: CommandApiConfig) -> (Router, Tasks) {
+    start_configured_by(config, Arc::new(SystemClock)).await
+}
+
+async fn start_configured_by(config: CommandApiConfig, clock: Arc<dyn Clock>) -> (Router, Tasks) {
     let mut tasks = Tasks::new(CancellationToken::new());
-    let service = linkledger_command_api::start(config, Arc::new(SystemClock), &mut tasks);
+    let service = linkledger_command_api::start(config, clock, &mut tasks);
     (service.await.expect("the service starts").router, tasks)
 }
 
@@ -245,7 +258,6 @@ pub(crate) fn destination() -> Value {
 }
 
 pub(crate) fn fresh_key() -> Uuid {
-    use linkledger_core::clock::Clock as _;
     new_uuid(SystemClock.now())
 }
 

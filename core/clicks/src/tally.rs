@@ -22,6 +22,8 @@ use super::{Click, RecorderId};
 
 /// Age of the oldest click that is counted.
 pub const AGE_MAX: Duration = Duration::days(800);
+/// Age of the oldest click that is counted by minute, for webhooks.
+const MINUTES_AGE_MAX: Duration = Duration::hours(1);
 /// Longest time by which a recorder's clock may be ahead.
 const AHEAD_MAX: Duration = Duration::days(1);
 
@@ -57,7 +59,7 @@ pub struct TallyLimits {
 /// Rows of statistics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Rows of slots and days.
+    /// Rows of slots, days and minutes.
     pub totals: Totals,
     /// Rows of dimensions.
     pub values: Values,
@@ -67,6 +69,9 @@ impl Statistics {
     fn add(&mut self, click: &Click, now: OffsetDateTime) {
         let today = now.to_offset(UtcOffset::UTC).date();
         self.totals.add(click, today);
+        if now - click.clicked_at <= MINUTES_AGE_MAX {
+            self.totals.add_minute(click);
+        }
         self.values.add(click, today);
     }
 

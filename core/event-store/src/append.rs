@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::external_ids::ExternalIdChanges;
+use super::{external_ids::ExternalIdChanges, link_expiries::ExpiryChanges};
 use linkledger_core::{
     credits::Credits,
     envelope::{NewEvent, RecordedEvent},
@@ -15,7 +15,7 @@ use linkledger_core::{
 };
 
 /// Appends the events, in the given order within each shard, and stores the new credits of their
-/// accounts and the external ids of their links. Returns the events as the log has them.
+/// accounts, and external ids and expiries of their links. Returns the events as the log has them.
 ///
 /// The caller's transaction must have locked the accounts. The counters of the shards are locked
 /// last and until the commit, so positions have no gaps and become visible in order.
@@ -29,6 +29,7 @@ pub async fn append_in_tx(
     accounts: &HashMap<AccountId, Credits>,
 ) -> sqlx::Result<Vec<RecordedEvent>> {
     ExternalIdChanges::of(events).write_in_tx(tx).await?;
+    ExpiryChanges::of(events).write_in_tx(tx).await?;
     // Made before the counters are locked, which all writers of the shards wait for.
     let mut recorded = column(events, |event| event.recorded(0));
     let mut heads = lock_heads(tx, &column(&recorded, |event| event.shard)).await?;

@@ -72,6 +72,7 @@ pub async fn short_url(
         | Event::Account(_)
         | Event::ApiKey(_)
         | Event::Webhook(_)
+        | Event::Observation(_)
         | Event::Credits(_) => Ok(None),
     }
 }

@@ -36,7 +36,7 @@ pub struct WebhookView {
     /// Address that receives the messages.
     #[schema(value_type = String, examples("https://shop.example.com/hooks"))]
     pub url: WebhookUrl,
-    /// Types of the messages that the webhook receives; empty for all types.
+    /// Types of the messages that the webhook receives; empty for all types but `link.clicks`.
     #[schema(examples(json!(["link.created", "link.deleted"])))]
     pub types: Vec<String>,
     /// Description for people.
@@ -50,7 +50,7 @@ pub struct WebhookView {
     #[schema(required = false, examples("unreachable"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_reason: Option<&'static str>,
-    /// True if messages are sent one at a time, in the order of the events.
+    /// True if messages are sent in the order of the events: up to 100 in a request, and one request at a time.
     pub in_order: bool,
     pub health: HealthView,
     /// Number of deliveries that wait for a retry, up to 1,000.
@@ -138,7 +138,7 @@ pub struct DeliveryView {
     /// `waiting`, `failed` or `delivered`; later releases may add states.
     #[schema(examples("waiting"))]
     pub state: &'static str,
-    /// Number of attempts so far.
+    /// Number of attempts so far, without those that met a receiver that was ill before.
     #[schema(minimum = 0, examples(1))]
     pub attempts: i32,
     #[schema(inline, value_type = Timestamp, required = false)]

@@ -89,6 +89,7 @@ metrics! {
     LOG_HEAD = Gauge "log_head" ["shard"] "Last position of the log.";
     LOG_SEALED_POSITION = Gauge "log_sealed_position" ["shard"] "Last position of the last sealed segment.";
     LOG_SEALING_FAILURES_TOTAL = Counter "log_sealing_failures_total" ["reason"] "Failed attempts to seal a segment of the log: the database is `unreachable`, or the log is `unsound`.";
+    OBSERVATIONS_WAITING_SECONDS = Gauge "observations_waiting_seconds" [] "Time since this process last found no expiry, first click or minute of clicks that waits for its event; 0 while it finds none.";
 }
 
 metrics! {

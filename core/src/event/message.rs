@@ -7,6 +7,7 @@ use crate::{
     account::AccountEvent,
     credits::CreditsEvent,
     link::LinkEvent,
+    observation::ObservationEvent,
     shard::Position,
     webhook::{Audience, MessageType, WebhookEvent},
 };
@@ -20,6 +21,8 @@ impl Event {
             Self::Link(event) => Some(of_link(event)),
             Self::Account(event) => Some(of_account(event)),
             Self::Credits(event) => of_credits(event),
+            Self::Observation(event) => Some(of_observation(event)),
+            Self::Webhook(WebhookEvent::Failing(_)) => Some(MessageType::WebhookFailing),
             Self::Webhook(WebhookEvent::Disabled(_)) => Some(MessageType::WebhookDisabled),
             Self::Webhook(
                 WebhookEvent::Created(_)
@@ -39,6 +42,14 @@ const fn of_link(event: &LinkEvent) -> MessageType {
         LinkEvent::Deleted(_) => MessageType::LinkDeleted,
         LinkEvent::Disabled(_) => MessageType::LinkDisabled,
         LinkEvent::Enabled(_) => MessageType::LinkEnabled,
+    }
+}
+
+const fn of_observation(event: &ObservationEvent) -> MessageType {
+    match event {
+        ObservationEvent::LinkExpired(_) => MessageType::LinkExpired,
+        ObservationEvent::LinkFirstClicked(_) => MessageType::LinkFirstClick,
+        ObservationEvent::LinksClicked(_) => MessageType::LinkClicks,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Event;
 use crate::{
     account::AccountEvent, api_key::ApiKeyEvent, credits::CreditsEvent, link::LinkEvent,
-    webhook::WebhookEvent,
+    observation::ObservationEvent, webhook::WebhookEvent,
 };
 
 impl Event {
@@ -40,8 +40,14 @@ impl Event {
                 WebhookEvent::Created(_)
                 | WebhookEvent::Changed(_)
                 | WebhookEvent::SecretRotated(_)
+                | WebhookEvent::Failing(_)
                 | WebhookEvent::Disabled(_)
                 | WebhookEvent::Deleted(_),
+            )
+            | Self::Observation(
+                ObservationEvent::LinkExpired(_)
+                | ObservationEvent::LinkFirstClicked(_)
+                | ObservationEvent::LinksClicked(_),
             ) => &[],
             Self::Link(LinkEvent::Disabled(_) | LinkEvent::Enabled(_))
             | Self::Account(AccountEvent::Suspended(_) | AccountEvent::Resumed(_))

@@ -23,6 +23,8 @@ pub enum WebhookEvent {
     Changed(WebhookChanged),
     /// The owner or an operator replaced the secret of a webhook.
     SecretRotated(WebhookSecretRotated),
+    /// The receiver of a webhook has accepted nothing for some time.
+    Failing(WebhookFailing),
     /// The service disabled a webhook.
     Disabled(WebhookDisabled),
     /// The owner or an operator deleted a webhook.
@@ -38,7 +40,7 @@ pub struct WebhookCreated {
     pub webhook_id: WebhookId,
     /// Address that receives the messages.
     pub url: WebhookUrl,
-    /// Types of the messages that the webhook wants; empty for all types.
+    /// Types of the messages that the webhook wants; empty for all types but `link.clicks`.
     pub types: Vec<String>,
     /// Description for people. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +89,7 @@ pub struct WebhookChanges {
     #[schemars(with = "Change<WebhookUrl>")]
     pub url: Option<Change<WebhookUrl>>,
     /// Change of the wanted types; the lists have all types before and after the change, and an empty one stands for
-    /// all types.
+    /// all types but `link.clicks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Change<Vec<String>>")]
     pub types: Option<Change<Vec<String>>>,
@@ -120,6 +122,24 @@ pub struct WebhookSecretRotated {
     #[serde(with = "timestamp")]
     #[schemars(with = "Expiry")]
     pub overlap_until: OffsetDateTime,
+}
+
+/// The receiver of a webhook has accepted nothing for an hour, or for a day, while a message waited.
+///
+/// The webhook itself does not change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct WebhookFailing {
+    /// Account that owns the webhook.
+    pub account_id: AccountId,
+    /// Id of the webhook.
+    pub webhook_id: WebhookId,
+    /// Time of the first failed attempt since the last success, moved by the time in which nobody tried.
+    #[serde(with = "timestamp")]
+    #[schemars(with = "Expiry")]
+    pub failing_since: OffsetDateTime,
+    /// Number of hours that have passed since then, at least: 1 or 24.
+    #[schemars(range(min = 1))]
+    pub hours: i32,
 }
 
 /// The service disabled a webhook: its address receives no message until the webhook is enabled again.
@@ -162,6 +182,7 @@ impl WebhookEvent {
             Self::Created(event) => event.webhook_id,
             Self::Changed(event) => event.webhook_id,
             Self::SecretRotated(event) => event.webhook_id,
+            Self::Failing(event) => event.webhook_id,
             Self::Disabled(event) => event.webhook_id,
             Self::Deleted(event) => event.webhook_id,
         }

@@ -1,10 +1,10 @@
-//! Messages to webhooks: their types, and their bodies, which are signed and sent byte for byte.
+//! Messages to webhooks: their types, and the bodies of requests, which are signed and sent byte for byte.
 
 use serde::Serialize;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::timestamp;
+use crate::{id::EventId, timestamp};
 
 crate::named_enum! {
     /// Type of a message. A name is never given another meaning.
@@ -19,6 +19,12 @@ crate::named_enum! {
         LinkEnabled = "link.enabled",
         /// A link was deleted.
         LinkDeleted = "link.deleted",
+        /// A link expired.
+        LinkExpired = "link.expired",
+        /// A human followed a link for the first time.
+        LinkFirstClick = "link.first_click",
+        /// Clicks of a minute were counted. Only a webhook that names the type receives it.
+        LinkClicks = "link.clicks",
         /// Credits were added.
         CreditsGranted = "credits.granted",
         /// A balance was corrected.
@@ -37,6 +43,8 @@ crate::named_enum! {
         AccountSuspended = "account.suspended",
         /// A suspended account was resumed.
         AccountResumed = "account.resumed",
+        /// The receiver of a webhook has accepted nothing for some time; for operators.
+        WebhookFailing = "webhook.failing",
         /// The service disabled a webhook; for operators.
         WebhookDisabled = "webhook.disabled",
         /// A test that was requested.
@@ -48,12 +56,18 @@ impl MessageType {
     /// Returns true if only webhooks of operators receive messages of the type.
     pub const fn is_for_operators(self) -> bool {
         match self {
-            Self::AccountCreated | Self::AccountChanged | Self::WebhookDisabled => true,
+            Self::AccountCreated
+            | Self::AccountChanged
+            | Self::WebhookFailing
+            | Self::WebhookDisabled => true,
             Self::LinkCreated
             | Self::LinkUpdated
             | Self::LinkDisabled
             | Self::LinkEnabled
             | Self::LinkDeleted
+            | Self::LinkExpired
+            | Self::LinkFirstClick
+            | Self::LinkClicks
             | Self::CreditsGranted
             | Self::CreditsAdjusted
             | Self::CreditsRefunded
@@ -63,6 +77,11 @@ impl MessageType {
             | Self::AccountResumed
             | Self::Test => false,
         }
+    }
+
+    /// Returns true if only webhooks that name the type receive its messages: there is one for each minute with clicks.
+    pub const fn must_be_named(self) -> bool {
+        matches!(self, Self::LinkClicks)
     }
 
     /// Returns the types that a webhook can name: all but the test.
@@ -100,4 +119,36 @@ pub fn message_body(message_type: MessageType, at: OffsetDateTime, data: &Value)
         data,
     };
     serde_json::to_string(&body).expect("the keys of JSON values are texts")
+}
+
+/// A message in a request that has several, in the order of the events.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderedItem<'a> {
+    /// Id of the event.
+    pub event_id: EventId,
+    /// Time of the event.
+    pub recorded_at: OffsetDateTime,
+    /// Body of the message as [`message_body`] returns it.
+    pub body: &'a str,
+}
+
+impl OrderedItem<'_> {
+    /// Returns the body with the id of the event as its first member.
+    fn to_json(self) -> String {
+        let members = self.body.strip_prefix('{').expect("a body is an object");
+        format!(r#"{{"id":"{}",{members}"#, self.event_id)
+    }
+}
+
+/// Returns the body of a request with these messages, whose time is that of the last one. The same arguments always
+/// result in the same bytes.
+///
+/// # Panics
+/// Panics without a message.
+pub fn ordered_body(items: &[OrderedItem<'_>]) -> String {
+    let last = items.last().expect("a request has a message");
+    let at = timestamp::format(last.recorded_at);
+    let items: Vec<String> = items.iter().map(|item| item.to_json()).collect();
+    let items = items.join(",");
+    format!(r#"{{"type":"events","timestamp":"{at}","data":{{"items":[{items}]}}}}"#)
 }

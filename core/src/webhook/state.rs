@@ -20,7 +20,7 @@ pub struct Webhook {
     pub account_id: AccountId,
     /// Address that receives the messages.
     pub url: WebhookUrl,
-    /// Names of the wanted types of messages, those of later releases included; empty for all types.
+    /// Names of the wanted types of messages, those of later releases included; empty for all types but `link.clicks`.
     pub types: Vec<String>,
     /// Description for people.
     pub description: Option<String>,
@@ -90,9 +90,10 @@ impl Webhook {
     /// test is sent by request only.
     pub fn wants(&self, message_type: MessageType) -> bool {
         let is_named = |name: &String| name == message_type.name();
+        let is_of_all = self.types.is_empty() && !message_type.must_be_named();
         message_type != MessageType::Test
             && (self.all_accounts || !message_type.is_for_operators())
-            && (self.types.is_empty() || self.types.iter().any(is_named))
+            && (is_of_all || self.types.iter().any(is_named))
     }
 
     /// Decides to change the webhook. Returns `None` if nothing changes; another order of the same types is no change.
@@ -162,8 +163,8 @@ impl Webhook {
                 self.enabled = false;
                 self.disabled_reason = Some(disabled.reason);
             }
-            // The last event, after which there is no webhook any more.
-            WebhookEvent::Deleted(_) => return self,
+            // A notice is about the receiver, and the last event leaves no webhook.
+            WebhookEvent::Failing(_) | WebhookEvent::Deleted(_) => return self,
         }
         self.updated_at = at;
         self

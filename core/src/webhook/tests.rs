@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     change::ValueUpdate,
-    id::{AccountId, WebhookId},
+    id::{AccountId, EventId, WebhookId},
 };
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 09:51:00.123 UTC);
@@ -128,6 +128,18 @@ fn service_disables_an_enabled_webhook_once() {
 }
 
 #[test]
+fn notice_of_a_failing_receiver_changes_nothing() {
+    let failing = WebhookEvent::Failing(WebhookFailing {
+        account_id: given().account_id,
+        webhook_id: given().webhook_id,
+        failing_since: NOW,
+        hours: 24,
+    });
+    assert_eq!(failing.webhook_id(), given().webhook_id);
+    assert_eq!(given().apply(&failing, LATER), given());
+}
+
+#[test]
 fn deletion_changes_nothing() {
     let deleted = WebhookDeleted {
         account_id: given().account_id,
@@ -156,9 +168,15 @@ fn webhook_wants_its_types_and_operators_theirs() {
     let all: BTreeSet<&str> = MessageType::subscribable().map(MessageType::name).collect();
     assert!(!all.contains("webhook.test"));
     assert_eq!(all.len(), MessageType::ALL.len() - 1);
-    assert_eq!(wanted(&of_operators(&[])), all);
-    let hidden = ["account.created", "account.changed", "webhook.disabled"];
-    let of_owners = &all - &BTreeSet::from(hidden);
+    let without_clicks = &all - &BTreeSet::from(["link.clicks"]);
+    assert_eq!(wanted(&of_operators(&[])), without_clicks);
+    let hidden = [
+        "account.created",
+        "account.changed",
+        "webhook.failing",
+        "webhook.disabled",
+    ];
+    let of_owners = &without_clicks - &BTreeSet::from(hidden);
     assert_eq!(wanted(&of_owner(&[])), of_owners);
     let named = &["link.created", "webhook.disabled", "webhook.test", "later"];
     assert_eq!(wanted(&of_owner(named)), ["link.created"].into());
@@ -166,6 +184,9 @@ fn webhook_wants_its_types_and_operators_theirs() {
         wanted(&of_operators(named)),
         ["link.created", "webhook.disabled"].into()
     );
+    let clicks = &["link.clicks"];
+    assert_eq!(wanted(&of_owner(clicks)), ["link.clicks"].into());
+    assert_eq!(wanted(&of_operators(clicks)), ["link.clicks"].into());
 }
 
 #[test]
@@ -179,6 +200,41 @@ fn body_has_type_timestamp_and_data_in_this_order() {
     );
     let read: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(read["data"], json!({ "b": 1, "a": "\u{e4}\n" }));
+}
+
+#[test]
+fn ordered_body_has_the_bodies_of_its_messages_with_ids() {
+    let event_id = |number| EventId::from_uuid(Uuid::from_u128(number));
+    let first = message_body(MessageType::LinkCreated, NOW, &json!({ "a": "}\u{e4}\"" }));
+    let second = message_body(MessageType::LinkDeleted, LATER, &json!({}));
+    let item = |number, recorded_at, body| OrderedItem {
+        event_id: event_id(number),
+        recorded_at,
+        body,
+    };
+    let items = [
+        item(1, NOW, first.as_str()),
+        item(2, LATER, second.as_str()),
+    ];
+    let body = ordered_body(&items);
+    assert!(
+        body.starts_with(
+            r#"{"type":"events","timestamp":"2026-11-21T09:51:00.123Z","data":{"items":[{"id":"evt_"#
+        ),
+        "{body}"
+    );
+    let read: Value = serde_json::from_str(&body).unwrap();
+    let with_id = |body: &str, number| {
+        let mut alone: Value = serde_json::from_str(body).unwrap();
+        alone["id"] = event_id(number).to_string().into();
+        alone
+    };
+    let expected = json!({ "items": [with_id(&first, 1), with_id(&second, 2)] });
+    assert_eq!(read["data"], expected);
+    // The same form with one message.
+    let alone: Value = serde_json::from_str(&ordered_body(&items[..1])).unwrap();
+    assert_eq!(alone["timestamp"], "2026-11-20T09:51:00.123Z");
+    assert_eq!(alone["data"], json!({ "items": [with_id(&first, 1)] }));
 }
 
 #[test]

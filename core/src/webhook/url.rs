@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use crate::{
+    config::is_loopback,
     field::FieldCode,
     link::{Destination, DestinationHosts, DestinationRules, DestinationSchemes},
 };
@@ -162,10 +163,11 @@ impl UrlRules {
     /// allowed network, then with any port and also `http`.
     ///
     /// # Errors
-    /// Returns the first violated rule of a destination with a public host, or [`FieldCode::UrlTooLong`].
+    /// Returns the first violated rule of a destination with a public host, [`FieldCode::UrlHostLocal`] or
+    /// [`FieldCode::UrlTooLong`].
     pub fn parse(&self, text: &str) -> Result<WebhookUrl, FieldCode> {
         let parsed = Destination::parse(text, &self.public);
-        let parsed = parsed.or_else(|code| self.parse_literal(text).ok_or(code))?;
+        let parsed = parsed.or_else(|broken| self.parse_other(text, broken))?;
         if parsed.len() > URL_LENGTH_MAX {
             return Err(FieldCode::UrlTooLong);
         }
@@ -177,23 +179,32 @@ impl UrlRules {
         is_public(address) || self.is_in_allowed_net(address)
     }
 
-    /// Parses an address whose host is an IP address of an allowed network.
-    fn parse_literal(&self, text: &str) -> Option<Destination> {
-        let parsed = Destination::parse(text, &self.literals).ok()?;
+    /// Parses an address that breaks a rule for names on the public internet. One whose host is an IP address of an
+    /// allowed network is accepted.
+    fn parse_other(&self, text: &str, broken: FieldCode) -> Result<Destination, FieldCode> {
+        let parsed = Destination::parse(text, &self.literals).map_err(|_| broken)?;
         // From the serialised form: it has one notation for each IP address.
-        let url = Url::parse(&parsed).ok()?;
-        let address = match url.host()? {
-            Host::Ipv4(address) => IpAddr::V4(address),
-            Host::Ipv6(address) => IpAddr::V6(address),
-            Host::Domain(_) => return None,
+        let url = Url::parse(&parsed).map_err(|_| broken)?;
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(name)) if is_of_this_machine(name) => {
+                return Err(FieldCode::UrlHostLocal);
+            }
+            Some(Host::Domain(_)) | None => return Err(broken),
         };
-        self.is_in_allowed_net(address).then_some(parsed)
+        let is_allowed = self.is_in_allowed_net(address);
+        is_allowed.then_some(parsed).ok_or(broken)
     }
 
     fn is_in_allowed_net(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.allowed_nets.iter().any(|net| net.contains(&address))
     }
+}
+
+fn is_of_this_machine(name: &str) -> bool {
+    is_loopback(name) || name.ends_with(".localhost")
 }
 
 #[cfg(test)]

@@ -158,6 +158,10 @@ impl Streams {
                 write_webhook(tx, event, self.now).await;
                 (self.credits.version, Metadata::default())
             }
+            Event::Observation(_) => {
+                self.credits = self.credits.pass();
+                (self.credits.version, Metadata::default())
+            }
             Event::Credits(event) => {
                 self.credits = self.credits.apply(event);
                 (self.credits.version, Metadata::default())
@@ -211,6 +215,8 @@ async fn write_webhook(tx: &mut PgConnection, event: &WebhookEvent, now: OffsetD
             rows::insert_in_tx(tx, &Webhook::new(created, now), &[start]).await
         }
         WebhookEvent::Deleted(_) => rows::delete_in_tx(tx, webhook_id).await,
+        // No row of the webhook follows from it.
+        WebhookEvent::Failing(_) => Ok(()),
         WebhookEvent::Changed(_) | WebhookEvent::SecretRotated(_) | WebhookEvent::Disabled(_) => {
             let webhook = rows::get_in_tx(tx, webhook_id).await;
             let webhook = webhook.expect("the webhook is read");
@@ -294,7 +300,11 @@ async fn read_link(
         });
     events.fold(None, |link, (event, at)| match event {
         Event::Link(event) => Some(link_after(link, &event, at)),
-        Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) | Event::Credits(_) => {
+        Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Observation(_)
+        | Event::Credits(_) => {
             panic!("the stream of a link has an event of another kind")
         }
     })

@@ -17,10 +17,11 @@ use linkledger_core::{
         LinkDestinationChanged, LinkDetails, LinkDetailsChanged, LinkDisabled, LinkEnabled,
         LinkEvent,
     },
+    observation::{LinkClicks, LinkExpired, LinkFirstClicked, LinksClicked, ObservationEvent},
     shard::{Position, Shard},
     webhook::{
         DisabledReason, SecretVersion, Webhook, WebhookChangeRequest, WebhookCreated,
-        WebhookDeleted, WebhookEvent, WebhookUrl,
+        WebhookDeleted, WebhookEvent, WebhookFailing, WebhookUrl,
     },
 };
 use linkledger_event_store::{
@@ -102,7 +103,7 @@ fn key_changes(account_id: AccountId, key_id: KeyId, new_key_id: KeyId) -> Vec<E
     events.map(Event::ApiKey).into()
 }
 
-/// Creates two webhooks, changes, rotates and disables one of them, and deletes the other.
+/// Creates two webhooks, changes, rotates and disables one of them after a notice, and deletes the other.
 fn webhook_changes(account_id: AccountId) -> Vec<Event> {
     let now = SystemClock.now();
     let [kept, dropped] = [(); 2].map(|()| WebhookCreated {
@@ -127,6 +128,12 @@ fn webhook_changes(account_id: AccountId) -> Vec<Event> {
     };
     let changed = webhook.decide_change(&other).expect("other types");
     let rotated = webhook.decide_rotate("test", now);
+    let failing = WebhookFailing {
+        account_id,
+        webhook_id: kept.webhook_id,
+        failing_since: now - time::Duration::days(1),
+        hours: 24,
+    };
     let disabled = webhook.decide_disable(DisabledReason::Unreachable);
     let deleted = WebhookDeleted {
         account_id,
@@ -136,6 +143,7 @@ fn webhook_changes(account_id: AccountId) -> Vec<Event> {
         WebhookEvent::Created(kept),
         WebhookEvent::Changed(changed),
         WebhookEvent::SecretRotated(rotated),
+        WebhookEvent::Failing(failing),
         WebhookEvent::Disabled(disabled.expect("an enabled webhook")),
         WebhookEvent::Created(dropped),
         WebhookEvent::Deleted(deleted),
@@ -169,6 +177,7 @@ pub async fn every_change(pool: &PgPool, account_id: AccountId, name: &str) -> V
     let link_changes = LINK_CHANGES.iter().zip(&created);
     let changes: Vec<Event> = link_changes
         .flat_map(|(changes_of, created)| changes_of(&created.link))
+        .chain(observations(&created[0].link))
         .chain(own)
         .collect();
     assert_every_type(&changes);
@@ -204,9 +213,49 @@ fn assert_every_type(changes: &[Event]) {
     assert_eq!(
         types,
         catalogue.collect(),
-        "LINK_CHANGES, account_changes, key_changes or webhook_changes in core/testing/src/events.rs lack a type of \
-         event"
+        "LINK_CHANGES, observations, account_changes, key_changes or webhook_changes in core/testing/src/events.rs lack a \
+         type of event"
     );
+}
+
+/// Returns one observation of each type.
+fn observations(link: &LinkCreated) -> [Event; 3] {
+    let minute = SystemClock.now().replace_second(0).expect("a second");
+    let clicked = LinksClicked {
+        account_id: link.account_id,
+        minute: minute.replace_nanosecond(0).expect("a nanosecond"),
+        links: vec![LinkClicks {
+            link_id: link.link_id,
+            clicks: 2,
+            bots: 1,
+        }],
+    };
+    [
+        first_clicked(link),
+        Event::Observation(ObservationEvent::LinksClicked(clicked)),
+        expired(link),
+    ]
+}
+
+/// Returns the expiry of a link, from its first details.
+///
+/// # Panics
+/// Panics if the link was created without an expiry.
+pub fn expired(link: &LinkCreated) -> Event {
+    Event::Observation(ObservationEvent::LinkExpired(LinkExpired {
+        account_id: link.account_id,
+        link_id: link.link_id,
+        expires_at: link.expires_at.expect("an expiry").instant(),
+    }))
+}
+
+/// Returns the first click of a link, made at this moment.
+pub fn first_clicked(link: &LinkCreated) -> Event {
+    Event::Observation(ObservationEvent::LinkFirstClicked(LinkFirstClicked {
+        account_id: link.account_id,
+        link_id: link.link_id,
+        clicked_at: SystemClock.now(),
+    }))
 }
 
 /// Returns a change of a link's destination, from the first one.

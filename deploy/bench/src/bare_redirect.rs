@@ -62,7 +62,7 @@ async fn serve_connection(stream: TcpStream, router: Router) -> anyhow::Result<(
     Ok(())
 }
 
-/// The server of the baseline; stopped when dropped.
+/// A server in this process, of the baseline or of receivers; stopped when dropped.
 #[derive(Debug)]
 pub struct BareServer {
     runtime: Option<Runtime>,

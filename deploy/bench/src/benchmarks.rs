@@ -13,13 +13,14 @@ mod get_link;
 mod growth;
 mod list_links;
 mod redirects;
+mod subscribers;
 mod unknown_slugs;
 mod visible;
 
 use clap::Subcommand;
 
-use self::clicks::ClicksOptions;
 pub(crate) use self::filter_links::DetailedLinks;
+use self::{clicks::ClicksOptions, subscribers::SubscribersOptions};
 use crate::{bench::BenchContext, report::Report};
 
 /// A benchmark of linkledger.
@@ -51,6 +52,8 @@ pub enum Benchmark {
     Clicks(ClicksOptions),
     /// Measure the time from a click until the statistics contain the click.
     ClickFreshness,
+    /// Measure the lag of webhooks and of feeds behind the log, and whether a receiver that hangs delays the others.
+    Subscribers(SubscribersOptions),
     /// Measure whether a large log makes creates, lists and redirects slower.
     Growth,
     /// Measure the memory of the services, and the time from start to ready.
@@ -73,6 +76,7 @@ impl Benchmark {
         Self::CatchUp,
         Self::Clicks(ClicksOptions::DEFAULT),
         Self::ClickFreshness,
+        Self::Subscribers(SubscribersOptions::DEFAULT),
         Self::Growth,
         Self::Footprint,
     ];
@@ -96,6 +100,7 @@ impl Benchmark {
             Self::CatchUp => catch_up::run(bench).await,
             Self::Clicks(options) => clicks::run(bench, options).await,
             Self::ClickFreshness => click_freshness::run(bench).await,
+            Self::Subscribers(options) => subscribers::run(bench, options).await,
             Self::Growth => growth::run(bench).await,
             Self::Footprint => footprint::run(bench).await,
         }

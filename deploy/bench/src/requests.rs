@@ -1,6 +1,6 @@
 //! The HTTP requests of the loads.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use linkledger_core::clock;
 use linkledger_http::route_table;
@@ -56,6 +56,16 @@ pub fn batches(accounts: &[LoadAccount], items: usize) -> Requests {
         });
         let body = format!(r#"{{"items":[{}]}}"#, items.collect::<Vec<_>>().join(","));
         post(account, (route_table::LINK_BATCH, "", &body), buffer);
+    })
+}
+
+/// Makes requests that create a webhook for each account in turn, at a receiver; the number of the request is the path.
+pub fn webhooks(accounts: &[LoadAccount], receiver: SocketAddr) -> Requests {
+    let accounts = accounts.to_vec();
+    Requests::new(201, move |number, buffer| {
+        let account = &accounts[turn(number, accounts.len())];
+        let body = format!(r#"{{"url":"http://{receiver}/{number}"}}"#);
+        post(account, (route_table::WEBHOOKS, "", &body), buffer);
     })
 }
 

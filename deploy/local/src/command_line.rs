@@ -159,7 +159,7 @@ async fn run_command_line() -> ExitCode {
     };
     let outcome = match telemetry::init("linkledger", &config, LOG_FILTER) {
         Ok(_telemetry) => match command {
-            LinkledgerCommand::Up(options) => stack::up(options).await,
+            LinkledgerCommand::Up(options) => Box::pin(stack::up(options)).await,
             LinkledgerCommand::Import(import) => import::run(import).await,
             LinkledgerCommand::Export(export) => export::run(export).await,
             LinkledgerCommand::Links(links) => links::run(links).await,

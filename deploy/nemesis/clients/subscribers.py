@@ -18,8 +18,8 @@ from .client import CREATED, Client
 WAITS_S = (0, 0, 2, 10)
 LIMITS = (5, 50, 100)
 HEADS = "SELECT json_build_object('shard', shard, 'head', head) FROM event_store.log_shards"
-# Answers of a receiver, with their weights: 400 refuses one message, the other failures make the receiver ill. Without an
-# answer the dispatcher gives up after 20 s.
+# Answers of a receiver, with their weights: 400 refuses the messages of one request, the other failures make the receiver
+# ill. Without an answer the dispatcher gives up after 20 s.
 ACCEPTED, REFUSED, FAILED, BUSY, HANGS = (200, 204), 400, 500, 429, None
 ANSWERS = {200: 60, 204: 34, REFUSED: 3, FAILED: 1.5, BUSY: 1, HANGS: 0.3}
 HANG_S, RETRY_AFTER_S = 25, 2
@@ -29,6 +29,8 @@ UP_S, DOWN_S = 25, (1, 5)
 TESTS = 0.3
 # Longest wait of a message for the answer that has the secret.
 SECRET_S = 10
+# Time in which messages have the signatures of both secrets: longer than a run.
+OVERLAP_HOURS = 24
 DELIVERIES_MAX = 100
 
 
@@ -59,8 +61,8 @@ class FeedReader(Client):
 
 
 class Receiver(Client):
-    """Creates a webhook, and receives its messages. Some messages are answered badly or not at all, and at times nobody
-    listens, until `is_well` is set."""
+    """Creates a webhook, replaces its secret once, and receives its messages. Some messages are answered badly or not at all,
+    and at times nobody listens, until `is_well` is set."""
 
     # Until the webhook exists, the pause between two attempts to create the webhook.
     pause_s = 3
@@ -70,8 +72,8 @@ class Receiver(Client):
         self.account, self.admin_key = account, admin_key
         self.port, outer_port = ports
         self.wanted = {"url": f"http://127.0.0.1:{outer_port}/{name}", **wanted}
-        self.key = str(uuid.UUID(int=self.draw.getrandbits(128), version=4))
-        self.webhook, self.secret, self.has_heads = None, None, False
+        self.keys = {op: str(uuid.UUID(int=self.draw.getrandbits(128), version=4)) for op in ("webhook", "webhook-secret")}
+        self.webhook, self.secrets, self.has_heads = None, [], False
         self.is_well, self.is_up, self.has_secret = threading.Event(), threading.Event(), threading.Event()
         self.lock, self.arrivals, self.draw_of_answers = threading.Lock(), 0, random.Random(f"{seed}/{name}/answers")
         self.server = None
@@ -83,8 +85,10 @@ class Receiver(Client):
             self.create()
         elif not self.is_well.is_set():
             self.pause_s = UP_S
-            # The success of a test ends an illness too, also one whose next probe a jump of a clock has put off for hours.
-            if self.draw.random() < TESTS:
+            if len(self.secrets) == 1:
+                self.rotate()
+            elif self.draw.random() < TESTS:
+                # Its success ends an illness too, also one whose next probe a jump of a clock has put off for hours.
                 self.test()
             else:
                 self.be_down(self.draw.uniform(*DOWN_S))
@@ -96,8 +100,8 @@ class Receiver(Client):
         """Sends a request about the webhook, to a process that has the API of its owner."""
         key = self.world.accounts[self.account] if self.account else self.admin_key
         headers = {"Authorization": f"Bearer {key}", **({"Content-Type": "application/json"} if body else {})}
-        if op == "webhook":
-            headers["Idempotency-Key"] = self.key
+        if op in self.keys:
+            headers["Idempotency-Key"] = self.keys[op]
         stack = self.world.stack
         services = stack.queries if method == "GET" else stack.commands
         # The ingress leads to no admin API.
@@ -112,12 +116,12 @@ class Receiver(Client):
         if not self.account and not self.has_heads and not self.record_heads("before"):
             return
         self.has_heads = True
-        if self.secret is None:
+        if not self.secrets:
             operation = self.ask("webhook", "POST", self.path(), self.wanted, sent=self.wanted)
             if operation["status"] != CREATED:
                 return
             self.created = json.loads(operation["body"])
-            self.secret = self.created["secret"]
+            self.secrets.append(self.created["secret"])
             self.has_secret.set()
         if self.account or self.record_heads("after"):
             self.webhook = self.created["id"]
@@ -157,11 +161,12 @@ class Receiver(Client):
                      "body": body.decode(errors="replace"), "start": time.monotonic()}
         if not self.has_secret.wait(SECRET_S):
             answer, operation["is_signed"] = FAILED, None
-        elif not is_signed(self.secret, message_id, timestamp, signatures, body):
-            answer, operation["is_signed"] = REFUSED, False
         else:
-            operation["is_signed"] = True
-            if self.is_well.is_set():
+            signed = [is_signed(secret, message_id, timestamp, signatures, body) for secret in self.secrets]
+            operation |= {"is_signed": any(signed), "is_of_newest": signed[-1]}
+            if not any(signed):
+                answer = REFUSED
+            elif self.is_well.is_set():
                 answer = ACCEPTED[0]
         if answer is HANGS:
             self.is_well.wait(HANG_S)
@@ -180,6 +185,13 @@ class Receiver(Client):
         if operation["status"] == 200:
             for delivery in json.loads(operation["body"])["items"]:
                 self.ask("webhook-retry", "POST", f"{path}/{delivery['id']}/retry", delivery=delivery["id"])
+
+    def rotate(self):
+        """Replaces the secret; messages on their way have the signature of the one before."""
+        operation = self.ask("webhook-secret", "POST", f"{self.path()}/{self.webhook}/rotate-secret",
+                             {"overlap_hours": OVERLAP_HOURS})
+        if operation["status"] == 200:
+            self.secrets.append(json.loads(operation["body"])["secret"])
 
     def test(self):
         """Asks for a test, whose success ends an illness before the next probe."""

@@ -7,11 +7,11 @@ import collections
 import itertools
 import statistics
 
-from . import log_rules, minima, outside_rules, read_rules, subscriber_rules, write_rules
+from . import log_rules, minima, observation_rules, outside_rules, read_rules, subscriber_rules, write_rules
 from .evidence import Evidence
 
 RULES = [*log_rules.RULES, *write_rules.RULES, *read_rules.RULES, *subscriber_rules.RULES,
-         *outside_rules.RULES]
+         *observation_rules.RULES, *outside_rules.RULES]
 FINDINGS_SHOWN_MAX = 8
 # Operations whose first success after a fault the report times.
 RECOVERED = {"write": ("create", "patch"), "read": ("get",), "redirect": ("redirect",)}

@@ -10,6 +10,8 @@ from .links import FOREVER, can_cause, next_state
 BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 # Events by which accounts and their keys are made before the run.
 SET_UP_EVENTS = ("AccountCreated", "ApiKeyIssued", "WebhookCreated")
+# Events of which no request is the cause: the price of a link, facts about links, and a notice about a receiver.
+UNASKED_EVENTS = ("CreditsCharged", "LinkExpired", "LinkFirstClicked", "LinksClicked", "WebhookFailing", *SET_UP_EVENTS)
 LINK_EVENTS = ("LinkCreated", "LinkDestinationChanged", "LinkDetailsChanged", "LinkDeleted", "LinkDisabled", "LinkEnabled")
 # A line of the console consumer's log, which it prints between or inside of records.
 CONSUMER_LOG = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} (?:WARN|ERROR|INFO) [^\n]*\n")
@@ -77,7 +79,7 @@ class Evidence:
             "shard": row["shard"], "position": row["position"], "version": row["version"], "type": row["type"],
             "subject": text_id(kind, row["stream"]), "account": text_id("acc", row["account"]),
             "id": text_id("evt", row["event"]), "raw": row["payload"], "payload": json.loads(row["payload"]),
-            "key": row["key"],
+            "key": row["key"], "recorded_s": row["recorded_s"],
         }
 
     @staticmethod
@@ -89,8 +91,8 @@ class Evidence:
         return found
 
     def causes_of_events(self):
-        """Returns the requests that can have caused each event, by event id: none for a charge or the set-up."""
-        creates, changes, deletes, commands = (collections.defaultdict(list) for _ in range(4))
+        """Returns the requests that can have caused each event, by event id: none for unasked events."""
+        creates, changes, deletes, commands, rotations = (collections.defaultdict(list) for _ in range(5))
         for operation in self.of["create"]:
             creates[operation["account"], operation["sent"]["destination_url"]].append(operation)
         for operation in self.of["patch"]:
@@ -99,6 +101,8 @@ class Evidence:
             deletes[operation["link"]].append(operation)
         for operation in self.of["operate"]:
             commands[operation.get("reason")].append(operation)
+        for operation in self.of["webhook-secret"]:
+            rotations[operation["webhook"]].append(operation)
         found = {}
         for event in self.log:
             kind, payload, link = event["type"], event["payload"], event["subject"]
@@ -108,7 +112,9 @@ class Evidence:
                 found[event["id"]] = deletes[link]
             elif kind in LINK_EVENTS and payload.get("by") == "owner" or kind.endswith("Changed"):
                 found[event["id"]] = [it for it in changes[link] if can_cause(it["sent"], event)]
-            elif kind not in ("CreditsCharged", *SET_UP_EVENTS):
+            elif kind == "WebhookSecretRotated":
+                found[event["id"]] = rotations[payload["webhook_id"]]
+            elif kind not in UNASKED_EVENTS:
                 found[event["id"]] = commands[payload["reason"]]
         return found
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from .evidence import code
 from .links import DETAILS
 from .read_rules import may_be_suspended, redirect_versions
-from .subscriber_rules import ACCEPTED
+from .subscriber_rules import ACCEPTED, items_in
 
 # Without so many minutes and faults of processes behind nginx, a run need not have a retry by nginx.
 RETRIES_MINUTES_MIN, RETRIES_FAULTS_MIN = 10, 5
@@ -75,6 +75,15 @@ def messages_not_accepted(evidence):
     return sum(it["answer"] not in ACCEPTED for it in of_clients(evidence, "message"))
 
 
+def lists_of_messages(evidence):
+    return sum(len(items_in(it["body"])) > 1 for it in of_clients(evidence, "message"))
+
+
+def events(kind):
+    """Returns the counter of the events of a type."""
+    return lambda evidence: sum(it["type"] == kind for it in evidence.log)
+
+
 def minutes(evidence):
     """Returns the duration of the clients' requests."""
     times = [(it["start"], it["end"]) for op in ("create", "get", "redirect") for it in of_clients(evidence, op)]
@@ -116,6 +125,10 @@ MINIMA = [
     Minimum("pages of feeds", 2.5, succeeded("feed", 200)),
     Minimum("messages that receivers accepted", 5, accepted_messages),
     Minimum("messages that receivers did not accept", 0.25, messages_not_accepted),
+    Minimum("requests with several messages", 0.5, lists_of_messages),
+    Minimum("events of expiries", 0.25, events("LinkExpired")),
+    Minimum("events of first clicks", 0.25, events("LinkFirstClicked")),
+    Minimum("events of clicks by minute", 0.1, events("LinksClicked")),
     Minimum("requests that nginx retried", 0.1, requests_that_nginx_retried, minutes_of_retries),
 ]
 

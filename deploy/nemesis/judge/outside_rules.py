@@ -26,6 +26,7 @@ ANSWERS = {
     "clicks": {(200, None)},
     "feed": {(200, None), SUSPENDED},
     "webhook": {(201, None), SUSPENDED, (409, "idempotency_key_in_use")},
+    "webhook-secret": {(200, None), SUSPENDED, (409, "idempotency_key_in_use")},
     "webhook-state": {(200, None), SUSPENDED},
     "webhook-deliveries": {(200, None), SUSPENDED},
     # Of the deliveries that were accepted only the newest are kept.

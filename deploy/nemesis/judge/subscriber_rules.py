@@ -1,27 +1,41 @@
 """Rules of subscribers: readers of the feed have each event once, webhooks have a message about each event at least once."""
 
 import collections
+import itertools
 import json
+import re
 from typing import NamedTuple
+
+from .links import FOREVER
 
 # Messages about events by their types; no message is about an event of another type.
 MESSAGE_TYPES = {
     "LinkCreated": "link.created", "LinkDestinationChanged": "link.updated", "LinkDetailsChanged": "link.updated",
     "LinkDisabled": "link.disabled", "LinkEnabled": "link.enabled", "LinkDeleted": "link.deleted",
+    "LinkExpired": "link.expired", "LinkFirstClicked": "link.first_click", "LinksClicked": "link.clicks",
     "CreditsGranted": "credits.granted", "CreditsAdjusted": "credits.adjusted", "CreditsRefunded": "credits.refunded",
     "CreditsRevoked": "credits.revoked", "AccountCreated": "account.created", "AccountChanged": "account.changed",
-    "AccountSuspended": "account.suspended", "AccountResumed": "account.resumed", "WebhookDisabled": "webhook.disabled",
+    "AccountSuspended": "account.suspended", "AccountResumed": "account.resumed", "WebhookFailing": "webhook.failing",
+    "WebhookDisabled": "webhook.disabled",
 }
-FOR_OPERATORS, TEST = {"account.created", "account.changed", "webhook.disabled"}, "webhook.test"
+FOR_OPERATORS, TEST = {"account.created", "account.changed", "webhook.failing", "webhook.disabled"}, "webhook.test"
+# Types that a webhook without types does not get.
+TO_BE_NAMED = {"link.clicks"}
 # Members of events that owners do not see.
 HIDDEN = {
     **dict.fromkeys(("LinkDisabled", "LinkEnabled", "AccountSuspended", "AccountResumed", "CreditsCharged", "CreditsRefunded",
                      "CreditsRevoked"), {"reason"}),
     **dict.fromkeys(("CreditsGranted", "CreditsAdjusted"), {"reason", "reference"}),
 }
+# Body of a request with messages in order; a message has its own body, with its id before the other members.
+LIST = re.compile(r'\{"type":"events","timestamp":"([^"]+)","data":\{"items":\[(.+)\]\}\}')
+ITEM = re.compile(r'\{"id":"([^"]+)",(.+)')
+ITEMS_MAX, LIST_BYTES_MAX = 100, 200_000
 ACCEPTED, REFUSED = (200, 204), 400
 # Longest time from the signature to the arrival of a message: a dispatcher or a connection can stand still.
 ON_THE_WAY_S = 60
+# Time from the answer to a rotation until no message has the signature of the secret before alone.
+NEW_SECRET_S = 120
 # Difference of a time in whole seconds.
 SECOND_S = 1
 
@@ -41,7 +55,8 @@ class Webhook(NamedTuple):
     def wants(self, event):
         """Returns true if a message about an event of the log is allowed."""
         kind = MESSAGE_TYPES.get(event["type"])
-        return (kind is not None and self.account in (None, event["account"]) and (not self.types or kind in self.types)
+        is_wanted = kind in self.types if self.types else kind not in TO_BE_NAMED
+        return (kind is not None and self.account in (None, event["account"]) and is_wanted
                 and (self.account is None or kind not in FOR_OPERATORS)
                 and event["position"] > self.allowed_after.get(event["shard"], 0))
 
@@ -72,10 +87,38 @@ def webhooks(evidence):
     return found
 
 
-def messages(evidence):
-    """Returns each webhook with its messages in the order of their arrival."""
+def requests(evidence):
+    """Returns each webhook with its requests in the order of their arrival."""
     received = by_client(evidence.of["message"])
     return [(webhook, sorted(received[webhook.client], key=lambda it: it["arrival"])) for webhook in webhooks(evidence)]
+
+
+def messages(evidence):
+    """Returns each webhook with its messages in the order of their arrival: those of a list have the answer to the list."""
+    return [(webhook, [{**it, "message": message, "body": body} for it in received for message, body in messages_in(it)])
+            for webhook, received in requests(evidence)]
+
+
+def messages_in(request):
+    """Returns ids and bodies of the messages of a request: those of a list, or the one that is no list."""
+    return items_in(request["body"]) or [(request["message"], request["body"])]
+
+
+def items_in(body):
+    """Returns ids and bodies of the messages of a list; nothing if the body is no list."""
+    found, items = [], LIST.fullmatch(body)
+    texts, at = items[2] if items else "", 0
+    while at < len(texts):
+        try:
+            end = json.JSONDecoder().raw_decode(texts, at)[1]
+        except ValueError:
+            return []
+        item = ITEM.fullmatch(texts, at, end)
+        if not item or texts[end:end + 1] not in ("", ","):
+            return []
+        found.append((item[1], "{" + item[2]))
+        at = end + 1
+    return found
 
 
 def type_of(message):
@@ -180,6 +223,43 @@ def wanted_body(webhook, event, charge):
     return MESSAGE_TYPES.get(event["type"]), {**data(event), **({"charge": data(charge)} if charge else {})}
 
 
+def requests_have_the_form_of_their_webhook(evidence):
+    """A webhook in order has lists of messages in the order of the log, with the time of the last one, each list of several
+    under an id of its own; one alone comes without a list only after its refusal, or as a test. Another webhook has no lists."""
+    places = {event["id"]: (event["shard"], event["position"]) for event in evidence.log}
+    for webhook, received in requests(evidence):
+        refused = set()
+        for request in received:
+            items, name = items_in(request["body"]), f"the request {request['message']} to {webhook.client}"
+            if items and not webhook.in_order:
+                yield f"{name} is a list"
+            elif items:
+                yield from (f"{name} {fault}" for fault in faults_of_list(request, items, places))
+            elif webhook.in_order and type_of(request) != TEST and request["message"] not in refused:
+                yield f"{name} is no list, and was not refused before"
+            if request["answer"] == REFUSED and len(items) == 1:
+                refused.add(request["message"])
+
+
+def id_of_list(items):
+    """Returns the id of a request with a list: of one message its own, of several one that no other messages have."""
+    (first, _), (last, _) = items[0], items[-1]
+    return last if len(items) == 1 else f"{first}:{last}:{len(items)}"
+
+
+def faults_of_list(request, items, places):
+    _, body = items[-1]
+    if (wanted := id_of_list(items)) != request["message"]:
+        yield f"has messages whose request is {wanted}"
+    if (time := LIST.fullmatch(request["body"])[1]) != json.loads(body).get("timestamp"):
+        yield f"has the time {time}, which is not that of its last message"
+    if len(items) > ITEMS_MAX or len(items) > 1 and len(request["body"].encode()) > LIST_BYTES_MAX:
+        yield f"has {len(items)} messages in {len(request['body'])} characters"
+    found = [places[message] for message, _ in items if message in places]
+    if len({shard for shard, _ in found}) > 1 or any(one >= other for one, other in itertools.pairwise(found)):
+        yield f"has messages about the places {found}, which are not in order"
+
+
 def ordered_webhooks_keep_the_order(evidence):
     """The first arrivals at a webhook in order are in the order of the log."""
     events = {event["id"]: event for event in evidence.log}
@@ -196,11 +276,15 @@ def ordered_webhooks_keep_the_order(evidence):
 
 
 def messages_are_signed(evidence):
-    """The signature of each message is that of its secret, and its time is that of the attempt, by the dispatcher's clock."""
+    """The signature of each message is that of its secret, also of the newest one, and its time is that of the attempt, by the
+    dispatcher's clock."""
+    rotated_at = {it["client"]: it["end"] for it in evidence.of["webhook-secret"] if it["status"] == 200}
     for message in evidence.of["message"]:
         name = f"the message {message['message']} to {message['client']}"
         if message["is_signed"] is False:
             yield f"{name} has no valid signature"
+        if message.get("is_of_newest") is False and message["start"] > rotated_at.get(message["client"], FOREVER) + NEW_SECRET_S:
+            yield f"{name} has no signature of the secret that was made before"
         earliest, latest = evidence.clock("webhooks", message["start"] - ON_THE_WAY_S, message["start"])
         time = message["timestamp"]
         if not time.isdigit() or not earliest - SECOND_S <= int(time) <= latest + SECOND_S:
@@ -243,13 +327,15 @@ def summary(evidence):
     items = [len(json.loads(it["body"])["items"]) for it in pages]
     yield f"feeds: {len(by_client(pages))} readers, {len(pages)} pages, {items.count(0)} of them empty, {sum(items)} events"
     asked = {op: collections.Counter(it["client"] for it in evidence.of[op]) for op in ("webhook-retry", "webhook-test")}
-    for webhook, received in messages(evidence):
+    for webhook, received in requests(evidence):
         counts = collections.Counter(str(it["answer"]) for it in received)
-        different, begins = len({it["message"] for it in received}), "in order" if webhook.in_order else "unordered"
-        yield (f"webhook {webhook.client}, {begins}: {len(received)} messages received, {len(received) - different} repeats, "
+        ids = [message for it in received for message, _ in messages_in(it)]
+        repeats, begins = len(ids) - len(set(ids)), "in order" if webhook.in_order else "unordered"
+        yield (f"webhook {webhook.client}, {begins}: {len(received)} requests with {len(ids)} messages, {repeats} repeats, "
                f"{counts[str(REFUSED)]} refused, {illnesses(received)} illnesses, by answer {dict(sorted(counts.items()))}; "
                f"{asked['webhook-retry'][webhook.client]} retries and {asked['webhook-test'][webhook.client]} tests by hand")
 
 
 RULES = [feeds_equal_the_log, webhooks_are_in_the_log, webhooks_receive_each_event, messages_belong_to_their_webhook,
-         messages_equal_their_events, ordered_webhooks_keep_the_order, messages_are_signed, webhooks_end_healthy]
+         messages_equal_their_events, requests_have_the_form_of_their_webhook,
+         ordered_webhooks_keep_the_order, messages_are_signed, webhooks_end_healthy]

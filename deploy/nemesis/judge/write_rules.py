@@ -3,7 +3,7 @@
 import collections
 import json
 
-from .evidence import SET_UP_EVENTS, code, etag_version
+from .evidence import UNASKED_EVENTS, code, etag_version
 from .links import DETAILS, FOREVER, expiry, has_all
 
 # Credits for a link, of services with default settings.
@@ -73,7 +73,7 @@ def batches_keep_their_mode(evidence):
 def every_effect_was_asked_for(evidence):
     """No event exists without a request that asked for the event."""
     for event in evidence.log:
-        if event["type"] not in ("CreditsCharged", *SET_UP_EVENTS) and evidence.invoked_at[event["id"]] is None:
+        if event["type"] not in UNASKED_EVENTS and evidence.invoked_at[event["id"]] is None:
             known = evidence.facts.get("set_up_reasons", ["test"])
             if event["payload"].get("reason") not in known:
                 yield f"nobody asked for {event['type']} {event['id']} of {event['subject']}"

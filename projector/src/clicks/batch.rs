@@ -13,9 +13,20 @@ use uuid::Uuid;
 
 use super::{
     position::{self, AggregationPosition},
-    rows,
+    rows::{self, Counting},
 };
 use crate::pipeline::retry::is_refusal;
+
+/// State in which records are counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CountStart<'a> {
+    /// Counted sequences of the recorders.
+    pub(super) sequences: &'a Sequences,
+    /// Instant of the count.
+    pub(super) now: OffsetDateTime,
+    /// First count of the records, or a recount.
+    pub(super) counting: Counting,
+}
 
 /// Counts the first records of a partition within the limits. Returns `None` and writes no row if the stored
 /// position is different, moved by a second process, or if an operator has paused the aggregation.
@@ -40,7 +51,12 @@ pub(super) async fn count<'a>(
     let recorders: BTreeSet<RecorderId> =
         taken.filter_map(|record| Some(record.place?.0)).collect();
     let sequences = sequences_in_tx(&mut tx, partition, &recorders).await?;
-    let tally = add_first_in_tx(&mut tx, partition, records, (&sequences, now), limits).await?;
+    let start = CountStart {
+        sequences: &sequences,
+        now,
+        counting: Counting::First,
+    };
+    let tally = add_first_in_tx(&mut tx, partition, records, start, limits).await?;
     let last_record_id = tally.last_record_id.as_deref();
     position::advance_in_tx(&mut tx, partition, tally.next_offset, last_record_id).await?;
     put_sequences_in_tx(&mut tx, partition, &tally.sequences).await?;
@@ -50,21 +66,25 @@ pub(super) async fn count<'a>(
     Ok(Some(tally))
 }
 
-/// Adds the statistics of the first records within the limits, and returns their tally. `sequences` are the counted
-/// ones of the recorders; `now` is the instant of the count. What the database refuses is halved, down to the one
-/// record that is refused: that record is counted as unreadable. The limits stay halved, because refused records tend
-/// to be neighbours.
+/// Adds the statistics of the first records within the limits, and returns their tally. What the database refuses is
+/// halved, down to the one record that is refused: that record is counted as unreadable. The limits stay halved,
+/// because refused records tend to be neighbours.
 pub(super) async fn add_first_in_tx<'a>(
     tx: &mut PgConnection,
     partition: u8,
     records: impl IntoIterator<Item = &'a PartitionRecord> + Clone,
-    (sequences, now): (&Sequences, OffsetDateTime),
+    start: CountStart<'_>,
     limits: &mut TallyLimits,
 ) -> sqlx::Result<Tally> {
+    let CountStart {
+        sequences,
+        now,
+        counting,
+    } = start;
     loop {
         let tally = Tally::of(records.clone(), sequences.clone(), now, *limits);
         let mut savepoint = tx.begin().await?;
-        let added = rows::add_in_tx(&mut savepoint, partition, &tally.statistics).await;
+        let added = rows::add_in_tx(&mut savepoint, partition, &tally.statistics, counting).await;
         let error = match added {
             Ok(()) => {
                 savepoint.commit().await?;

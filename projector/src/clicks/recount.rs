@@ -2,7 +2,8 @@
 //!
 //! The transaction locks all positions, so nothing else writes statistics meanwhile, and readers see the old statistics
 //! until the commit. Positions and sequences stay: the aggregation waits, and continues after the commit where it was.
-//! Repeats within the topic are dropped by sequences in memory.
+//! Repeats within the topic are dropped by sequences in memory. Rows of which events of the log are made stay too: no
+//! click becomes an event twice.
 
 mod plan;
 mod statistics;
@@ -18,10 +19,11 @@ use time::{Date, OffsetDateTime};
 
 use self::{plan::PartitionRange, topic::TopicReader};
 use super::{
-    batch,
+    batch::{self, CountStart},
     claimed_partition::{LIMITS_MAX, widened},
     partition_days::{PartitionDays, day_of, days_of},
     position,
+    rows::Counting,
 };
 use crate::{pipeline::retry::Retries, progress::ProgressReport};
 
@@ -187,8 +189,12 @@ impl<'a> Recount<'a> {
                 ensure_days(&mut self.days, self.pool, days_of(&records)).await?;
                 let mut rest = counted;
                 while !rest.is_empty() {
-                    let before = (&sequences, *now);
-                    let added = batch::add_first_in_tx(tx, partition, rest, before, &mut limits);
+                    let start = CountStart {
+                        sequences: &sequences,
+                        now: *now,
+                        counting: Counting::Again,
+                    };
+                    let added = batch::add_first_in_tx(tx, partition, rest, start, &mut limits);
                     let tally = added.await?;
                     limits = widened(limits);
                     rest = &rest[tally.records..];

@@ -19,7 +19,7 @@ const RIGHTS: [Privilege; 9] = [
     ("event_store.webhooks", "UPDATE (enabled)"),
     ("event_store.webhook_cursors", "UPDATE (position)"),
     ("event_store.webhook_cursors", "DELETE"),
-    ("event_store.webhook_health", "UPDATE (ill_since)"),
+    ("event_store.webhook_health", "UPDATE (notified_hours)"),
     ("event_store.webhook_deliveries", "INSERT"),
     ("event_store.webhook_dispatcher", "UPDATE (owner)"),
 ];

@@ -4,7 +4,6 @@ use std::{io, time::Duration};
 
 use linkledger_core::{
     clock::Clock,
-    id::EventId,
     webhook::{AttemptOutcome, MasterKeys, Webhook, WebhookSecret, WebhookUrl},
 };
 use linkledger_event_store::webhooks::deliveries::storable;
@@ -40,10 +39,11 @@ pub(super) struct Signer {
     previous: Option<(WebhookSecret, OffsetDateTime)>,
 }
 
-/// A message to send.
+/// What a request sends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SentMessage<'a> {
-    pub(super) event_id: EventId,
+    /// Value of the header `webhook-id`.
+    pub(super) id: &'a str,
     pub(super) body: &'a str,
 }
 
@@ -78,8 +78,8 @@ impl Signer {
         let previous = self.previous.as_ref();
         let previous = previous.filter(|(_, valid_until)| now < *valid_until);
         let secrets = std::iter::once(&self.current).chain(previous.map(|(secret, _)| secret));
-        let (id, seconds) = (message.event_id.to_string(), now.unix_timestamp());
-        let signatures = secrets.map(|secret| secret.signature(&id, seconds, message.body));
+        let seconds = now.unix_timestamp();
+        let signatures = secrets.map(|secret| secret.signature(message.id, seconds, message.body));
         signatures.collect::<Vec<_>>().join(" ")
     }
 }
@@ -123,7 +123,7 @@ impl Sender {
         self.connector
             .client
             .post(url.as_str())
-            .header("webhook-id", message.event_id.to_string())
+            .header("webhook-id", message.id)
             .header("webhook-timestamp", now.unix_timestamp().to_string())
             .header("webhook-signature", signer.signatures(message, now))
             .header(CONTENT_TYPE, "application/json")
@@ -281,16 +281,15 @@ mod tests {
             previous: Some((secret(&previous), NOW)),
         };
         let message = SentMessage {
-            event_id: EventId::from_uuid(uuid::Uuid::nil()),
+            id: "evt_00000000000000000000000000",
             body: "{}",
         };
         let before = NOW - Duration::from_secs(1);
         let both = signer.signatures(message, before);
         let both: Vec<&str> = both.split(' ').collect();
         assert_eq!(both.len(), 2);
-        let id = message.event_id.to_string();
         let of = |text: &str, at: OffsetDateTime| {
-            secret(text).signature(&id, at.unix_timestamp(), message.body)
+            secret(text).signature(message.id, at.unix_timestamp(), message.body)
         };
         assert_eq!(both, [of(current, before), of(&previous, before)]);
         assert_eq!(signer.signatures(message, NOW), of(current, NOW));

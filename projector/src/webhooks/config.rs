@@ -12,6 +12,7 @@ use linkledger_service::{
     internal_listener::AdminAllowedHosts, lifecycle::listen, telemetry::TelemetryConfig,
     webhook_config::WebhookConfig,
 };
+use reqwest::Url;
 use tokio::net::TcpListener;
 
 /// Settings of `webhooks`.
@@ -37,6 +38,10 @@ pub struct WebhooksConfig {
     #[arg(long, env = "WEBHOOKS_DATABASE_POOL_SIZE", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(2..))]
     pub webhooks_database_pool_size: u32,
+    /// HTTP proxy through which messages are sent, such as <http://10.20.0.5:4750>; it must itself refuse private
+    /// addresses [default: no proxy].
+    #[arg(long, env = "WEBHOOK_PROXY_URL", value_parser = parse_proxy_url)]
+    pub webhook_proxy_url: Option<Url>,
     #[command(flatten)]
     pub admin_allowed_hosts: AdminAllowedHosts,
 }
@@ -82,6 +87,16 @@ pub struct WebhooksListeners {
     pub internal: TcpListener,
 }
 
+/// Parses the address of a proxy: nothing but scheme, host and port.
+fn parse_proxy_url(text: &str) -> Result<Url, String> {
+    let is_bare = |url: &Url| {
+        let whole = format!("http://{}/", url.authority());
+        url.as_str() == whole && url.username().is_empty() && url.password().is_none()
+    };
+    let url = Url::parse(text).ok().filter(is_bare);
+    url.ok_or_else(|| "not an address such as http://proxy.internal:4750".to_owned())
+}
+
 impl LogDatabase {
     /// Returns the address of the log.
     pub fn log_url(&self) -> &str {
@@ -112,5 +127,33 @@ impl WebhooksListenConfig {
         Ok(WebhooksListeners {
             internal: listen(self.internal.address).await?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_is_a_host_and_a_port() {
+        for url in [
+            "http://proxy.internal:4750",
+            "http://[fd00::1]:80/",
+            "http://10.0.0.5",
+        ] {
+            assert!(parse_proxy_url(url).is_ok(), "{url}");
+        }
+        for url in [
+            "proxy.internal:4750",
+            "https://proxy.internal",
+            "socks5://proxy.internal",
+            "http://user:password@proxy.internal",
+            "http://user@proxy.internal",
+            "http://proxy.internal/path",
+            "http://proxy.internal/?query",
+            "",
+        ] {
+            assert!(parse_proxy_url(url).is_err(), "{url}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! HTTP client of the messages. It reaches no address that the rules refuse: a name is resolved for each connection,
-//! and only allowed addresses are connected to. A name that answers differently the second time changes nothing.
+//! and only allowed addresses are connected to. A name that answers differently the second time changes nothing. If
+//! there is a proxy, it does this for names, and addresses of webhooks are checked here as well.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,7 +8,7 @@ use anyhow::Context as _;
 use futures::future::BoxFuture;
 use linkledger_core::webhook::{UrlRules, WebhookUrl};
 use reqwest::{
-    Client,
+    Client, Proxy, Url,
     dns::{Addrs, Name, Resolve, Resolving},
     redirect,
 };
@@ -47,7 +48,11 @@ impl Connector {
     ///
     /// # Errors
     /// Returns an error if the system has no certificates.
-    pub(super) fn new(rules: UrlRules, look_up: LookUp) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        rules: UrlRules,
+        look_up: LookUp,
+        proxy_url: Option<&Url>,
+    ) -> anyhow::Result<Self> {
         // The error says that another part of the process has installed the provider already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let rules = Arc::new(rules);
@@ -55,13 +60,17 @@ impl Connector {
             look_up,
             rules: Arc::clone(&rules),
         };
-        let client = Client::builder()
+        let builder = Client::builder();
+        let builder = match proxy_url {
+            // Only the name of the proxy is looked up here, which may have a private address.
+            Some(url) => builder.proxy(Proxy::all(url.clone())?),
+            // One of the environment would connect to addresses that this process cannot check.
+            None => builder.no_proxy().dns_resolver(Arc::new(resolver)),
+        };
+        let client = builder
             .user_agent(concat!("linkledger/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(Arc::new(resolver))
             .connect_timeout(CONNECT_TIME_MAX)
             .redirect(redirect::Policy::none())
-            // A proxy would connect to addresses that this process cannot check.
-            .no_proxy()
             .http1_only()
             .referer(false)
             .pool_idle_timeout(IDLE_TIME_MAX)

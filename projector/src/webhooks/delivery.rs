@@ -1,6 +1,11 @@
 //! Sends the messages of a page, and stores how far it got while further messages are in flight.
 
-use std::{future::pending, mem};
+use std::{
+    future::pending,
+    mem,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use linkledger_core::webhook::{AttemptOutcome, DELIVERIES_WAITING_MAX, Webhook};
@@ -18,9 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Dispatch,
-    attempt::{Attempt, Signer},
+    attempt::{Attempt, SentMessage, Signer},
     health::{PageReport, first_record, health_after, is_worth_storing, jitter},
-    page::{Message, Page, PagePlace, PageProgress, window},
+    page::{
+        Message, Page, PagePlace, PageProgress, body_of, borne_after_illness, borne_after_success,
+        items_max, request_id, window,
+    },
 };
 
 /// Webhook and page of a delivery.
@@ -32,6 +40,8 @@ pub(super) struct PageToSend<'a> {
     pub(super) signer: &'a Signer,
     pub(super) cursor: &'a Cursor,
     pub(super) page: &'a Page,
+    /// Maximum number of messages of a request that the receiver can bear, as far as is known.
+    pub(super) items_max: &'a AtomicUsize,
     /// Cancelled when no more messages are to be sent.
     pub(super) stop: &'a CancellationToken,
 }
@@ -40,6 +50,8 @@ pub(super) struct PageToSend<'a> {
 struct PageDelivery<'a> {
     of: PageToSend<'a>,
     progress: PageProgress,
+    /// Maximum number of messages of a request of this page: one after a request with several was refused.
+    items_max: usize,
     report: PageReport,
     /// Records that are not stored yet. One that is beyond the finished messages waits for those before: the cursor is
     /// stored with it, and would otherwise not tell after a restore whether it is there.
@@ -79,7 +91,8 @@ struct PageStore<'a> {
 }
 
 type Storing<'a> = Option<BoxFuture<'a, sqlx::Result<ProgressOutcome>>>;
-type InFlight<'a> = FuturesUnordered<BoxFuture<'a, (usize, Option<Attempt>)>>;
+/// Requests in flight, each with the indices of its messages.
+type InFlight<'a> = FuturesUnordered<BoxFuture<'a, (Range<usize>, Option<Attempt>)>>;
 
 /// Sends the messages of a page, at most `allowance`, and moves the cursor. Stops handing out when `stop` is cancelled,
 /// the lease is lost, or the receiver is ill or gone; then waits for the messages in flight. Returns `None` if the
@@ -93,6 +106,7 @@ pub(super) async fn send_page(
 ) -> sqlx::Result<Option<Delivered>> {
     let delivery = PageDelivery {
         progress: PageProgress::new(of.page.messages.len(), window(of.webhook), allowance),
+        items_max: items_max(of.webhook, of.items_max.load(Ordering::Relaxed)),
         report: PageReport::default(),
         unsaved: Vec::new(),
         records: 0,
@@ -118,7 +132,7 @@ impl<'a> PageDelivery<'a> {
                 storing = self.store();
             }
             tokio::select! {
-                Some((index, attempt)) = in_flight.next() => self.record(index, attempt).await,
+                Some((items, attempt)) = in_flight.next() => self.record(items, attempt).await,
                 stored = finished(&mut storing) => self.take_stored(stored),
             }
         }
@@ -150,27 +164,49 @@ impl<'a> PageDelivery<'a> {
         let dispatch = self.of.dispatch;
         while dispatch.lease.is_valid()
             && !self.closed.is_cancelled()
-            && let Some(index) = self.progress.hand_out()
+            && let Some(items) = self.next_items()
         {
             let (of, closed) = (self.of, self.closed.clone());
             let attempt = async move {
-                let sent = of.page.messages[index].sent();
+                let messages = &of.page.messages[items.clone()];
+                let id = request_id(messages);
+                let body = body_of(messages, of.webhook.in_order);
+                let sent = SentMessage {
+                    id: &id,
+                    body: &body,
+                };
                 let attempt = dispatch.attempt(of.webhook, of.signer, sent, &closed);
-                (index, attempt.await)
+                (items, attempt.await)
             };
             in_flight.push(Box::pin(attempt));
         }
     }
 
-    async fn record(&mut self, index: usize, attempt: Option<Attempt>) {
+    /// Hands out the messages of the next request.
+    fn next_items(&mut self) -> Option<Range<usize>> {
+        let (page, items_max) = (self.of.page, self.items_max);
+        self.progress
+            .hand_out(|first| page.items_from(first, items_max))
+    }
+
+    async fn record(&mut self, items: Range<usize>, attempt: Option<Attempt>) {
         let Some(attempt) = attempt else {
-            self.close(index);
+            self.close(items);
             return;
         };
+        if attempt.outcome == AttemptOutcome::Refused && items.len() > 1 {
+            self.send_alone(items, attempt);
+            return;
+        }
+        self.learn_items_max(items.len(), attempt.outcome);
+        let page = self.of.page;
+        let messages = &page.messages[items.clone()];
         let is_finished = match attempt.outcome {
             AttemptOutcome::Accepted => {
                 if !self.of.cursor.is_replay {
-                    record_lag(&self.of.page.messages[index], &attempt);
+                    for message in messages {
+                        record_lag(message, &attempt);
+                    }
                 }
                 self.report.accepted_at = Some(attempt.at);
                 true
@@ -186,13 +222,38 @@ impl<'a> PageDelivery<'a> {
             }
         };
         if is_finished {
-            let message = &self.of.page.messages[index];
-            self.unsaved.push(first_record(message, &attempt, jitter()));
-            self.progress.finish(index);
+            let records = messages.iter();
+            let records = records.map(|message| first_record(message, &attempt, jitter()));
+            self.unsaved.extend(records);
+            self.progress.finish(items);
         } else {
-            self.close(index);
+            self.close(items);
         }
         self.report.note(attempt, is_finished);
+    }
+
+    /// Learns how many messages of a request the receiver can bear, for the next pages. One that is too slow for many
+    /// bears a probe, which has one, so that a probe tells nothing; nor does a request that has fewer than permitted.
+    fn learn_items_max(&self, items: usize, outcome: AttemptOutcome) {
+        let is_probe = self.of.health.ill_since.is_some();
+        let is_full = items >= self.of.items_max.load(Ordering::Relaxed);
+        let borne = match outcome {
+            AttemptOutcome::Ill { .. } if items > 1 => borne_after_illness(items),
+            AttemptOutcome::Accepted if is_full && !is_probe => borne_after_success(items),
+            AttemptOutcome::Accepted
+            | AttemptOutcome::Ill { .. }
+            | AttemptOutcome::Refused
+            | AttemptOutcome::Gone => return,
+        };
+        self.of.items_max.store(borne, Ordering::Relaxed);
+    }
+
+    /// Takes the messages of a refused request back. From then on each message of the page is sent alone, so that only
+    /// those that are refused become waiting deliveries.
+    fn send_alone(&mut self, items: Range<usize>, refused: Attempt) {
+        self.items_max = 1;
+        self.progress.take_back(items);
+        self.report.note(refused, true);
     }
 
     /// Returns true if a refused message becomes a waiting delivery. With too many of them the receiver counts as ill,
@@ -218,8 +279,8 @@ impl<'a> PageDelivery<'a> {
         within(ANSWER_TIME_MAX, counting).await.unwrap_or_default()
     }
 
-    fn close(&mut self, index: usize) {
-        self.progress.give_up(index);
+    fn close(&mut self, items: Range<usize>) {
+        self.progress.give_up(items);
         self.closed.cancel();
     }
 

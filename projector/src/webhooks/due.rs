@@ -42,6 +42,8 @@ pub(super) struct WebhookToSend<'a> {
 pub(super) struct DueReport {
     /// Number of deliveries that were due, up to the limit.
     pub(super) found: usize,
+    /// Number of attempts.
+    pub(super) attempts: usize,
     /// True if further deliveries may be due.
     pub(super) has_more: bool,
     /// Time of the last accepted message.
@@ -82,6 +84,7 @@ pub(super) async fn send_due(of: WebhookToSend<'_>) -> sqlx::Result<DueReport> {
 
 impl DueReport {
     fn add(&mut self, attempt: &Attempt) {
+        self.attempts += 1;
         match attempt.outcome {
             AttemptOutcome::Accepted => self.accepted_at = Some(attempt.at),
             AttemptOutcome::Gone => self.is_gone = true,
@@ -99,8 +102,9 @@ async fn send_one(
     let body = body_of(dispatch, of.webhook, delivery).await?;
     let attempt = match body {
         Ok(body) => {
+            let id = delivery.event_id.to_string();
             let message = SentMessage {
-                event_id: delivery.event_id,
+                id: &id,
                 body: &body,
             };
             let attempt = dispatch.attempt(of.webhook, of.signer, message, of.stop);

@@ -1,5 +1,5 @@
-//! The task of one webhook: turns of due deliveries and of one page of each cursor. It keeps nothing in memory between
-//! turns, so that a change of the webhook takes effect with the next one.
+//! The task of one webhook: turns of due deliveries and of one page of each cursor. It keeps nothing of the webhook in
+//! memory between turns, so that a change takes effect with the next one.
 
 mod storage;
 
@@ -37,8 +37,8 @@ use super::{
     attempt::Signer,
     delivery::{PageToSend, send_page},
     due::{WebhookToSend, send_due},
-    health::{is_given_up, is_worth_storing, recovered, waits_until},
-    page::Page,
+    health::{due_notice, is_given_up, is_worth_storing, recovered, waits_until},
+    page::{ITEMS_MAX, Page, events_max},
 };
 
 /// Longest time without a turn while the receiver is healthy.
@@ -59,6 +59,9 @@ pub(super) struct Endpoint {
     signals: Signals,
     /// Records since older ones were last deleted.
     untrimmed: AtomicUsize,
+    /// Maximum number of messages of a request that the receiver can bear, as far as is known. A task that begins anew
+    /// learns it again.
+    items_max: AtomicUsize,
 }
 
 /// Signals between the task of a webhook and the supervisor.
@@ -122,6 +125,7 @@ impl Endpoint {
             signals,
             // The first record deletes what an earlier process has left.
             untrimmed: AtomicUsize::new(RECORDS_PER_TRIM - 1),
+            items_max: AtomicUsize::new(ITEMS_MAX),
         }
     }
 
@@ -209,8 +213,11 @@ impl Endpoint {
                 self.store_health(&webhook, &after).await?;
                 health = after;
             }
+        } else if due.attempts > 0 {
+            // Without new events no page tells that nothing is accepted.
+            self.notify_if_due(&webhook, &health).await?;
         }
-        let turn = self.turn_of_cursors(&health).await?;
+        let turn = self.turn_of_cursors(&health, events_max(&webhook)).await?;
         Ok(match turn {
             Turn::Idle | Turn::Ill(_) if due.has_more => Turn::Again,
             Turn::Ended | Turn::Again | Turn::Idle | Turn::Ill(_) | Turn::Blocked(_) => turn,
@@ -218,7 +225,11 @@ impl Endpoint {
     }
 
     /// Sends one page of each cursor; of a receiver that is ill, the first message alone once a probe is due.
-    async fn turn_of_cursors(&self, health: &WebhookHealth) -> sqlx::Result<Turn> {
+    async fn turn_of_cursors(
+        &self,
+        health: &WebhookHealth,
+        events_max: usize,
+    ) -> sqlx::Result<Turn> {
         self.signals.set_ill(health);
         if let Some(until) = waits_until(health, self.dispatch.clock.now()) {
             return Ok(Turn::Ill(until));
@@ -229,7 +240,8 @@ impl Endpoint {
             if is_at_head(&cursor, heads.as_ref()) {
                 continue;
             }
-            match self.turn_of_cursor(&cursor, heads.as_ref()).await? {
+            let turn = self.turn_of_cursor(&cursor, heads.as_ref(), events_max);
+            match turn.await? {
                 Turn::Idle => {}
                 Turn::Again => has_more = true,
                 // The other shards must not wait for the operator.
@@ -253,13 +265,14 @@ impl Endpoint {
         Ok(Turn::Idle)
     }
 
-    /// Sends a page of a cursor.
+    /// Sends a page of a cursor, of at most `events_max` events.
     async fn turn_of_cursor(
         &self,
         cursor: &Cursor,
         heads: Option<&PerShard<Position>>,
+        events_max: usize,
     ) -> sqlx::Result<Turn> {
-        let events = match self.events_after(cursor, heads).await {
+        let events = match self.events_after(cursor, heads, events_max).await {
             Err(error) if is_of_stored_data(&error) => {
                 return Ok(Turn::Blocked(error.to_string()));
             }
@@ -283,6 +296,7 @@ impl Endpoint {
             signer: &signer,
             cursor,
             page: &page,
+            items_max: &self.items_max,
             stop: &self.signals.stop,
         };
         let Some(sent) = send_page(of, allowance).await? else {
@@ -298,11 +312,20 @@ impl Endpoint {
             if is_given_up(&health, now) {
                 return self.disable(&webhook, DisabledReason::Unreachable).await;
             }
+            self.notify_if_due(&webhook, &health).await?;
             if health.ill_since.is_some() {
                 return Ok(Turn::Ill(health.next_probe_at.unwrap_or(now)));
             }
         }
         Ok(after_page(page, sent.is_whole))
+    }
+
+    /// Tells operators that nothing is accepted, if they are to know.
+    async fn notify_if_due(&self, webhook: &Webhook, health: &WebhookHealth) -> sqlx::Result<()> {
+        match due_notice(health, self.dispatch.clock.now()) {
+            Some(hours) => self.notify_failing(webhook, hours).await,
+            None => Ok(()),
+        }
     }
 
     async fn pause(&self, time: Duration) {

@@ -16,6 +16,8 @@ use time::OffsetDateTime;
 
 use super::{attempt::Attempt, page::Message};
 
+/// Hours without a success after which operators get a notice, the most first.
+const NOTICE_HOURS: [i16; 2] = [24, 1];
 /// Difference of clocks that is no reason to doubt a stored time.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_mins(1);
 /// Age of the stored time of the last success at which a later one is stored, if nothing else changes.
@@ -98,6 +100,14 @@ pub(super) fn waits_until(health: &WebhookHealth, now: OffsetDateTime) -> Option
 pub(super) fn is_given_up(health: &WebhookHealth, now: OffsetDateTime) -> bool {
     let since = health.failing_since;
     since.is_some_and(|since| is_unreachable(since, now))
+}
+
+/// Returns the hours of the notice that operators are to get: nothing was accepted for so long, and they do not know.
+pub(super) fn due_notice(health: &WebhookHealth, now: OffsetDateTime) -> Option<i16> {
+    let failing = now - health.failing_since?;
+    let is_passed = |hours: &i16| failing >= time::Duration::hours((*hours).into());
+    let hours = NOTICE_HOURS.into_iter().find(is_passed)?;
+    (hours > health.notified_hours).then_some(hours)
 }
 
 /// Returns the health after the attempts of a page; `None` if none was made. Any answer that does not show an illness

@@ -3,23 +3,33 @@
 //! A cursor says that everything before it is finished. So it moves over finished messages without a gap only, and a
 //! message that was accepted after one that is not finished may be sent again.
 
+use std::{borrow::Cow, ops::Range};
+
 use linkledger_core::{
     envelope::RecordedEvent,
     event::{DecodeError, message_data},
     id::EventId,
     shard::{Position, Shard},
-    webhook::{Audience, MessageType, Webhook, message_body},
+    webhook::{Audience, MessageType, OrderedItem, Webhook, message_body, ordered_body},
 };
 use linkledger_event_store::{log::feed::FeedPlace, webhooks::cursors::Cursor};
 use time::OffsetDateTime;
-
-use super::attempt::SentMessage;
 
 /// Maximum number of events of a page, hence of messages in memory for a webhook. At least two: a created link and its
 /// charge are one message.
 const EVENTS_MAX: usize = 32;
 /// The same for a webhook of operators, which must keep up with all accounts.
 const EVENTS_MAX_OF_OPERATORS: usize = 128;
+/// The same for a webhook that gets its messages in order, several a request.
+const EVENTS_MAX_IN_ORDER: usize = ITEMS_MAX;
+/// Maximum number of messages of a request.
+pub(super) const ITEMS_MAX: usize = 100;
+/// Maximum number of bytes of a request with several messages.
+const REQUEST_BYTES_MAX: usize = 200_000;
+/// Bytes of a request with several messages besides these; at most.
+const ENVELOPE_BYTES: usize = 100;
+/// Bytes of a message in such a request besides its own body: its id; at most.
+const ID_BYTES: usize = 50;
 /// Maximum number of messages of a webhook in flight.
 const WINDOW: usize = 8;
 /// The same for a webhook of operators.
@@ -66,26 +76,57 @@ pub(super) struct Page {
     pub(super) unreadable: Option<String>,
 }
 
-impl Message {
-    /// Returns the parts that a request has.
-    pub(super) fn sent(&self) -> SentMessage<'_> {
-        SentMessage {
-            event_id: self.event_id,
-            body: &self.body,
+/// Returns the maximum number of events of a page.
+pub(super) fn events_max(webhook: &Webhook) -> usize {
+    match (webhook.in_order, webhook.all_accounts) {
+        (true, _) => EVENTS_MAX_IN_ORDER,
+        (false, true) => EVENTS_MAX_OF_OPERATORS,
+        (false, false) => EVENTS_MAX,
+    }
+}
+
+/// Returns the maximum number of messages of a request, of which the receiver can bear so many as `borne` tells.
+pub(super) fn items_max(webhook: &Webhook, borne: usize) -> usize {
+    if webhook.in_order { borne } else { 1 }
+}
+
+/// Returns the number of messages that a receiver can perhaps bear that has failed at a request with several.
+pub(super) fn borne_after_illness(items: usize) -> usize {
+    (items / 2).max(1)
+}
+
+/// Returns the number of messages that a receiver can perhaps bear that has accepted a request with so many.
+pub(super) fn borne_after_success(items: usize) -> usize {
+    (items * 2).min(ITEMS_MAX)
+}
+
+/// Returns the id of a request with these messages. Of one it is that of the event. Several have an id of their own:
+/// whoever has seen the id of an event has not seen the others, such as after a replay or a change of the types.
+pub(super) fn request_id(messages: &[Message]) -> String {
+    let [first, .., last] = messages else {
+        return messages[0].event_id.to_string();
+    };
+    let (first, last, count) = (first.event_id, last.event_id, messages.len());
+    // No dot: it separates the parts that are signed.
+    format!("{first}:{last}:{count}")
+}
+
+/// Returns the body of a request with these messages: of a webhook that gets them in order, a list, also of one.
+pub(super) fn body_of(messages: &[Message], in_order: bool) -> Cow<'_, str> {
+    match messages {
+        [message] if !in_order => Cow::Borrowed(message.body.as_str()),
+        messages => {
+            let items = messages.iter().map(|message| OrderedItem {
+                event_id: message.event_id,
+                recorded_at: message.recorded_at,
+                body: &message.body,
+            });
+            Cow::Owned(ordered_body(&items.collect::<Vec<_>>()))
         }
     }
 }
 
-/// Returns the maximum number of events of a page.
-pub(super) fn events_max(all_accounts: bool) -> usize {
-    if all_accounts {
-        EVENTS_MAX_OF_OPERATORS
-    } else {
-        EVENTS_MAX
-    }
-}
-
-/// Returns the maximum number of messages in flight.
+/// Returns the maximum number of messages in flight; of a webhook that gets them in order, of requests.
 pub(super) fn window(webhook: &Webhook) -> usize {
     match (webhook.in_order, webhook.all_accounts) {
         (true, _) => 1,
@@ -185,6 +226,18 @@ impl Page {
         self.has_more = false;
     }
 
+    /// Returns the number of messages that one request has from this one on: at most `items_max`, and no more than
+    /// its size allows, but at least one.
+    pub(super) fn items_from(&self, first: usize, items_max: usize) -> usize {
+        let mut bytes = ENVELOPE_BYTES;
+        let messages = self.messages[first..].iter().take(items_max);
+        let fitting = messages.take_while(|message| {
+            bytes += message.body.len() + ID_BYTES;
+            bytes <= REQUEST_BYTES_MAX
+        });
+        fitting.count().max(1)
+    }
+
     /// Returns the place to which the cursor moves if the first `finished` messages are finished, and no more.
     pub(super) fn place_after(&self, finished: usize) -> PagePlace {
         let next = self.messages.get(finished);
@@ -249,7 +302,7 @@ enum MessageState {
 #[derive(Debug)]
 pub(super) struct PageProgress {
     states: Vec<MessageState>,
-    /// Maximum number of messages in flight.
+    /// Number of messages in flight from which on no request is made.
     window: usize,
     /// Number of messages that may still be handed out.
     allowance: usize,
@@ -265,28 +318,39 @@ impl PageProgress {
         }
     }
 
-    /// Hands out the next message, if the window has room.
-    pub(super) fn hand_out(&mut self) -> Option<usize> {
+    /// Hands out the next messages, those of one request, if the window has room. `items_from` says how many a request
+    /// has from a message on.
+    pub(super) fn hand_out(
+        &mut self,
+        items_from: impl FnOnce(usize) -> usize,
+    ) -> Option<Range<usize>> {
         let in_flight = self.states.iter();
         let in_flight = in_flight.filter(|it| **it == MessageState::InFlight);
         if self.allowance == 0 || in_flight.count() >= self.window {
             return None;
         }
         let mut states = self.states.iter();
-        let index = states.position(|it| *it == MessageState::Unsent)?;
-        self.states[index] = MessageState::InFlight;
-        self.allowance -= 1;
-        Some(index)
+        let first = states.position(|it| *it == MessageState::Unsent)?;
+        let items = items_from(first).min(self.allowance);
+        self.states[first..first + items].fill(MessageState::InFlight);
+        self.allowance -= items;
+        Some(first..first + items)
     }
 
-    /// Records that a message needs no more attempt by the cursor.
-    pub(super) fn finish(&mut self, index: usize) {
-        self.states[index] = MessageState::Finished;
+    /// Records that the messages of a request need no more attempt by the cursor.
+    pub(super) fn finish(&mut self, items: Range<usize>) {
+        self.states[items].fill(MessageState::Finished);
     }
 
-    /// Records that a message must be sent again, and hands out no more messages.
-    pub(super) fn give_up(&mut self, index: usize) {
-        self.states[index] = MessageState::Unsent;
+    /// Takes the messages of a request back: they are the next ones to be handed out.
+    pub(super) fn take_back(&mut self, items: Range<usize>) {
+        self.allowance += items.len();
+        self.states[items].fill(MessageState::Unsent);
+    }
+
+    /// Records that the messages of a request must be sent again, and hands out no more messages.
+    pub(super) fn give_up(&mut self, items: Range<usize>) {
+        self.states[items].fill(MessageState::Unsent);
         self.allowance = 0;
     }
 

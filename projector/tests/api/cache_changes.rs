@@ -42,6 +42,7 @@ pub(crate) fn subjects_of_log(log: &[PublishedEvent]) -> BTreeSet<(Option<String
             Event::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
             | Event::ApiKey(_)
             | Event::Webhook(_)
+            | Event::Observation(_)
             | Event::Credits(_) => {}
         }
     }

@@ -103,7 +103,8 @@ impl Tables {
                 }
                 Event::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
                 | Event::ApiKey(_)
-                | Event::Webhook(_) => {}
+                | Event::Webhook(_)
+                | Event::Observation(_) => {}
             }
         }
         tables

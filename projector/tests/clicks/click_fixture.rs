@@ -54,6 +54,11 @@ impl ClickFixture {
         Self::on(Fixture::set_with(TestBroker::embedded()).await)
     }
 
+    /// Makes the fixture with the log on a server of its own.
+    pub(crate) async fn on_two_servers() -> Self {
+        Self::on(Fixture::set_on_two_servers().await)
+    }
+
     fn on(fixture: Fixture) -> Self {
         let producer = fixture.broker.client().create().unwrap();
         Self { fixture, producer }

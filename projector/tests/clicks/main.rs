@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod click_events;
 mod click_fixture;
 mod completeness;
 mod exactness;

@@ -15,10 +15,11 @@ use serde_json::Value;
 use sqlx::{PgPool, postgres::PgPoolOptions, raw_sql};
 use time::Duration;
 
-use super::click_fixture::{
-    ClickFixture, TestRecorder, all_shards, click, clicks as counted_clicks,
+use super::{
+    click_events::{create_accounts, first_clicks, minutes, subscribe},
+    click_fixture::{ClickFixture, TestRecorder, all_shards, click, clicks as counted_clicks},
+    statistics::clicks_of_values,
 };
-use super::statistics::clicks_of_values;
 
 pub(crate) const ROLES: &str = include_str!("../../../deploy/postgres/roles.sql");
 
@@ -45,10 +46,9 @@ async fn projector_grants_suffice_to_count() {
     let fixture = ClickFixture::new().await;
     raw_sql(ROLES).execute(fixture.pool()).await.unwrap();
     let pool = pool_of(&fixture, "linkledger_projector");
-    let databases = Databases {
-        read: pool.clone(),
-        ..fixture.fixture.databases(SessionKind::Projector, 1)
-    };
+    let databases = Databases::from(pool.clone());
+    create_accounts(&fixture).await;
+    subscribe(&fixture, 1, |_| {}).await;
     let mut recorder = TestRecorder::new();
     let now = SystemClock.now();
     for _ in 0..2 {
@@ -61,6 +61,8 @@ async fn projector_grants_suffice_to_count() {
         aggregation.run(end).await.unwrap();
     }
     assert_eq!(counted_clicks(fixture.pool()).await, 4);
+    assert_eq!(first_clicks(fixture.pool()).await.len(), 2);
+    assert_eq!(minutes(fixture.pool()).await.len(), 1);
     housekeeping::create_ahead(&pool).await.unwrap();
     housekeeping::drop_expired(&pool).await.unwrap();
     housekeeping::create_salts(&pool).await.unwrap();

@@ -50,6 +50,24 @@ async fn fill(pool: &PgPool) {
     }
 }
 
+/// Inserts [`ROWS`] webhooks of other accounts that want clicks by minute.
+async fn fill_webhooks(pool: &PgPool) {
+    let statement = format!(
+        "BEGIN;
+         -- The accounts do not exist.
+         SET LOCAL session_replication_role = replica;
+         INSERT INTO event_store.webhooks
+             (webhook_id, account_id, url, types, enabled, in_order, all_accounts, secret_key_id,
+              secret_generation, created_at, updated_at)
+         SELECT gen_random_uuid(), gen_random_uuid(), '', '{{link.clicks}}', true, false, false, '',
+                1, now(), now()
+         FROM generate_series(1, {ROWS});
+         COMMIT"
+    );
+    let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(statement));
+    statement.execute(pool).await.unwrap();
+}
+
 /// Publishes a click of each of [`LINKS`] links, today and 40 days ago.
 async fn publish(fixture: &ClickFixture, recorder: &mut TestRecorder) {
     let now = SystemClock.now();
@@ -99,15 +117,18 @@ async fn statistics_are_written_by_key_only() {
     publish(&fixture, &mut recorder).await;
     counted(pool, 2 * LINKS).await;
     fill(pool).await;
+    fill_webhooks(pool).await;
     publish(&fixture, &mut recorder).await;
     counted(pool, 4 * LINKS).await;
     aggregation.stop().await;
     aggregation_ended(pool).await;
     let (scanned, entries): (i64, i64) = sqlx::query_as(
         "SELECT (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
-                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_'),
+                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_'
+                    OR schemaname = 'event_store' AND relname = 'webhooks'),
                 (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
-                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_')",
+                 WHERE schemaname = 'clicks' AND relname ~ '_(15min|days|values)_'
+                    OR schemaname = 'event_store' AND relname = 'webhooks')",
     )
     .fetch_one(pool)
     .await

@@ -16,6 +16,7 @@ use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 use time::{Date, Duration, OffsetDateTime};
 
 use super::{
+    click_events::{create_accounts, first_clicks, minutes, subscribe},
     click_fixture::{ClickFixture, TestRecorder, click, clicks, partition_of},
     operation::{ROLES, pool_of},
     statistics::stored,
@@ -143,6 +144,30 @@ async fn recount_makes_statistics_as_before_damage() {
     assert_eq!(clicks(fixture.pool()).await, before);
     fixture.count().await;
     assert_eq!(clicks(fixture.pool()).await, before + 1);
+}
+
+#[tokio::test]
+async fn recount_makes_no_click_an_event_again() {
+    let fixture = ClickFixture::new().await;
+    create_accounts(&fixture).await;
+    subscribe(&fixture, 0, |_| {}).await;
+    let (mut recorder, now) = (TestRecorder::new(), SystemClock.now());
+    counted(&fixture, &mut recorder, now).await;
+    let pool = fixture.pool();
+    let events = (first_clicks(pool).await, minutes(pool).await);
+    assert!(!events.0.is_empty() && !events.1.is_empty(), "{events:?}");
+    let scope = scope((now - Duration::days(4)).date(), true);
+    recount(&fixture, scope).await.unwrap();
+    assert_eq!((first_clicks(pool).await, minutes(pool).await), events);
+    // A subscription makes none of the clicks before.
+    raw_sql("TRUNCATE clicks.first_clicks, clicks.link_minutes")
+        .execute(pool)
+        .await
+        .unwrap();
+    subscribe(&fixture, 1, |_| {}).await;
+    recount(&fixture, scope).await.unwrap();
+    assert!(first_clicks(pool).await.is_empty());
+    assert!(minutes(pool).await.is_empty());
 }
 
 #[tokio::test]

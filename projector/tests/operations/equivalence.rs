@@ -245,7 +245,9 @@ impl Owner {
                 self.account = self.account.clone().apply(event);
                 self.credits = self.credits.pass();
             }
-            Event::ApiKey(_) | Event::Webhook(_) => self.credits = self.credits.pass(),
+            Event::ApiKey(_) | Event::Webhook(_) | Event::Observation(_) => {
+                self.credits = self.credits.pass();
+            }
             Event::Credits(event) => self.credits = self.credits.apply(event),
         }
     }

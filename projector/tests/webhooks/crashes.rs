@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use linkledger_core::webhook::WebhookCreated;
+
 use crate::{
     arrival::repeats,
     dispatch_fixture::DispatchFixture,
+    process::Process,
     receiver::{Answer, Receiver},
 };
 
-/// Messages that are accepted and not stored yet, at most: the page of the dispatcher that died.
-const REPEATS_OF_CRASH_MAX: usize = 32;
-
 #[tokio::test]
 async fn killed_dispatcher_loses_nothing_and_repeats_a_page_at_most() {
-    for in_order in [false, true] {
+    // Messages that are accepted and not stored yet: the page of the dispatcher that died.
+    for (in_order, repeats_of_crash_max) in [(false, 32), (true, 100)] {
         let fixture = DispatchFixture::new().await;
         let receiver = Receiver::accepting().await;
         let webhook = fixture
@@ -34,7 +35,7 @@ async fn killed_dispatcher_loses_nothing_and_repeats_a_page_at_most() {
         fixture.eventually_at_end(webhook).await;
         dispatcher.stop().await;
         let repeats: usize = repeats(&receiver).values().map(|count| count - 1).sum();
-        assert!(repeats <= crashes * REPEATS_OF_CRASH_MAX, "{repeats}");
+        assert!(repeats <= crashes * repeats_of_crash_max, "{repeats}");
         if in_order {
             let mut first_attempts = receiver.accepted();
             let mut seen = std::collections::BTreeSet::new();
@@ -66,6 +67,32 @@ async fn killed_dispatcher_keeps_refused_messages() {
     fixture.clock.advance(Duration::from_mins(20));
     receiver.eventually_accepts(&events).await;
     dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn repeat_with_more_messages_has_another_id() {
+    let fixture = DispatchFixture::new().await;
+    let mut events = fixture.grants(5).await;
+    let receiver = Receiver::accepting().await;
+    let in_order = |created: &mut WebhookCreated| created.in_order = true;
+    fixture.webhook_with(&receiver.url(), in_order).await;
+    let stop_at = [("LINKLEDGER_STOP_AT", "webhooks.before_store:1")];
+    let process = Process::start_with(&fixture, &stop_at);
+    process.eventually_stands_still().await;
+    assert_eq!(receiver.accepted(), events);
+    process.kill();
+    events.extend(fixture.grants(3).await);
+    let process = Process::start(&fixture);
+    receiver.eventually_accepts(&events).await;
+    assert_eq!(receiver.accepted(), [&events[..5], &events[..]].concat());
+    let messages = receiver.received();
+    let ids = [&messages[0], &messages[5]].map(|it| it.headers["webhook-id"].clone());
+    let (first, fifth, last) = (events[0], events[4], events[7]);
+    assert_eq!(
+        ids,
+        [format!("{first}:{fifth}:5"), format!("{first}:{last}:8")]
+    );
+    drop(process);
 }
 
 #[tokio::test]

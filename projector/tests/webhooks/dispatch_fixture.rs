@@ -34,6 +34,7 @@ use linkledger_service::{
 use linkledger_testing::{
     FixedClock, TestDatabase, account, append_events, append_links, events::granted, eventually,
 };
+use reqwest::Url;
 use sqlx::PgPool;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,7 @@ pub(crate) struct DispatchFixture {
     pub(crate) allow_nets: Vec<String>,
     pub(crate) look_up: LookUp,
     pub(crate) attempt_time_max: Duration,
+    pub(crate) proxy_url: Option<Url>,
 }
 
 /// A dispatcher in the process of the test.
@@ -78,6 +80,7 @@ impl DispatchFixture {
             allow_nets: vec!["127.0.0.0/8".to_owned()],
             look_up: system_look_up(),
             attempt_time_max: Duration::from_secs(20),
+            proxy_url: None,
         }
     }
 
@@ -102,6 +105,7 @@ impl DispatchFixture {
                 allow_nets: nets.collect(),
             },
             webhooks_database_pool_size: 4,
+            webhook_proxy_url: self.proxy_url.clone(),
             admin_allowed_hosts: AdminAllowedHosts::default(),
         }
     }

@@ -46,11 +46,15 @@ pub(crate) enum Answer {
     Drip,
 }
 
-/// A request that came.
+/// A message that came, alone or in a request with several.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     pub(crate) event_id: EventId,
+    pub(crate) message: Value,
+    /// Number of messages of the request; 0 if the body is the message itself.
+    pub(crate) items: usize,
     pub(crate) headers: HeaderMap,
+    /// Body of the request.
     pub(crate) body: String,
     pub(crate) answer: Answer,
 }
@@ -59,10 +63,22 @@ type Decide = Box<dyn FnMut(&str, &Value) -> Answer + Send>;
 
 struct Shared {
     decide: Mutex<Decide>,
+    items_max: AtomicUsize,
     received: Mutex<Vec<Received>>,
     open: AtomicUsize,
     open_max: AtomicUsize,
     parts_sent: AtomicUsize,
+}
+
+impl Shared {
+    fn decide(&self, messages: &[(EventId, Value)]) -> Answer {
+        let mut decide = self.decide.lock().unwrap();
+        let answers = messages
+            .iter()
+            .map(|(id, message)| decide(&id.to_string(), message));
+        let decisive = |first: Answer, next| if first.accepts() { next } else { first };
+        answers.reduce(decisive).unwrap()
+    }
 }
 
 /// A receiver.
@@ -73,19 +89,18 @@ pub(crate) struct Receiver {
 }
 
 impl Received {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
-    }
-
     pub(crate) fn message_type(&self) -> String {
-        self.json()["type"].as_str().unwrap().to_owned()
+        self.message["type"].as_str().unwrap().to_owned()
     }
 
     pub(crate) fn is_accepted(&self) -> bool {
-        matches!(
-            self.answer,
-            Answer::Status(200..=299) | Answer::Endless | Answer::Drip
-        )
+        self.answer.accepts()
+    }
+}
+
+impl Answer {
+    fn accepts(self) -> bool {
+        matches!(self, Self::Status(200..=299) | Self::Endless | Self::Drip)
     }
 }
 
@@ -95,7 +110,8 @@ impl Receiver {
         Self::answering(|_, _| Answer::Status(204)).await
     }
 
-    /// Starts a receiver that answers as `decide` says: of the id of the event, and the body.
+    /// Starts a receiver that answers as `decide` says: of the id of the event, and the message. A request with several
+    /// messages is answered like the first one that is not accepted.
     pub(crate) async fn answering(
         decide: impl FnMut(&str, &Value) -> Answer + Send + 'static,
     ) -> Self {
@@ -109,6 +125,7 @@ impl Receiver {
         let listener = listen(address.parse().unwrap()).await.unwrap();
         let shared = Arc::new(Shared {
             decide: Mutex::new(Box::new(decide)),
+            items_max: AtomicUsize::new(usize::MAX),
             received: Mutex::default(),
             open: AtomicUsize::new(0),
             open_max: AtomicUsize::new(0),
@@ -134,6 +151,11 @@ impl Receiver {
     /// Answers otherwise from now on.
     pub(crate) fn answer(&self, decide: impl FnMut(&str, &Value) -> Answer + Send + 'static) {
         *self.shared.decide.lock().unwrap() = Box::new(decide);
+    }
+
+    /// From now on answers 500 to requests with more messages.
+    pub(crate) fn fail_beyond(&self, items_max: usize) {
+        self.shared.items_max.store(items_max, Ordering::SeqCst);
     }
 
     pub(crate) fn received(&self) -> Vec<Received> {
@@ -170,10 +192,10 @@ impl Receiver {
         .await;
     }
 
-    /// Waits until at least this number of requests came.
-    pub(crate) async fn eventually_receives(&self, requests: usize) {
-        eventually("the receiver has requests", async || {
-            (self.received().len() >= requests).then_some(())
+    /// Waits until at least this number of messages came.
+    pub(crate) async fn eventually_receives(&self, messages: usize) {
+        eventually("the receiver has messages", async || {
+            (self.received().len() >= messages).then_some(())
         })
         .await;
     }
@@ -199,14 +221,21 @@ impl Drop for OpenRequest {
 async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: String) -> Response {
     let _open = OpenRequest::begin(&shared);
     let id = headers["webhook-id"].to_str().unwrap().to_owned();
-    let json = serde_json::from_str(&body).unwrap();
-    let answer = (shared.decide.lock().unwrap())(&id, &json);
-    shared.received.lock().unwrap().push(Received {
-        event_id: id.parse().unwrap(),
-        headers,
-        body,
+    let (messages, items) = messages(&id, &body);
+    let answer = if items > shared.items_max.load(Ordering::SeqCst) {
+        Answer::Status(500)
+    } else {
+        shared.decide(&messages)
+    };
+    let received = messages.into_iter().map(|(event_id, message)| Received {
+        event_id,
+        message,
+        items,
+        headers: headers.clone(),
+        body: body.clone(),
         answer,
     });
+    shared.received.lock().unwrap().extend(received);
     match answer {
         Answer::Status(status) => response(status, [], "an answer for people"),
         Answer::RetryAfter(status, seconds) => {
@@ -218,6 +247,28 @@ async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: St
         Answer::Endless => Body::from_stream(endless(shared)).into_response(),
         Answer::Drip => Body::from_stream(drip()).into_response(),
     }
+}
+
+/// Returns the messages of a request, and their number if they are a list, as for a webhook that gets them in order.
+fn messages(id: &str, body: &str) -> (Vec<(EventId, Value)>, usize) {
+    let body: Value = serde_json::from_str(body).unwrap();
+    if body["type"] != "events" {
+        return (vec![(id.parse().unwrap(), body)], 0);
+    }
+    let items = body["data"]["items"].as_array().unwrap().iter();
+    let id_of = |item: &Value| -> EventId { item["id"].as_str().unwrap().parse().unwrap() };
+    let items: Vec<(EventId, Value)> = items.map(|item| (id_of(item), item.clone())).collect();
+    let ((first, _), (last, message)) = (items.first().unwrap(), items.last().unwrap());
+    let count = items.len();
+    // One keeps its own id.
+    let wanted = if count == 1 {
+        last.to_string()
+    } else {
+        format!("{first}:{last}:{count}")
+    };
+    assert_eq!(id, wanted);
+    assert_eq!(body["timestamp"], message["timestamp"]);
+    (items, count)
 }
 
 fn response<const N: usize>(

@@ -199,7 +199,11 @@ fn entry(event: &RecordedEvent) -> Result<Option<EntryView>, DecodeError> {
             let entry = EntryView::of(entry_id(event), &credits, event.recorded_at);
             Some(entry.by(event.metadata.actor.clone()))
         }
-        Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) => None,
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::ApiKey(_)
+        | Event::Webhook(_)
+        | Event::Observation(_) => None,
     })
 }
 

@@ -127,9 +127,11 @@ impl Fixture {
         let credits = locked.get_mut(&account_id).unwrap();
         *credits = match &event {
             Event::Credits(event) => credits.apply(event),
-            Event::Link(_) | Event::Account(_) | Event::ApiKey(_) | Event::Webhook(_) => {
-                credits.pass()
-            }
+            Event::Link(_)
+            | Event::Account(_)
+            | Event::ApiKey(_)
+            | Event::Webhook(_)
+            | Event::Observation(_) => credits.pass(),
         };
         let new_event = NewEvent {
             event_id: EventId::from_uuid(new_uuid(AT)),

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use linkledger_testing::TestDatabase;
 
 /// Files with the statements that the services run for clients.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "query-api/src",
     "command-api/src/command_handler",
     "command-api/src/command_handler.rs",
@@ -17,6 +17,7 @@ const SOURCES: [&str; 15] = [
     "core/event-store/src/append.rs",
     "core/event-store/src/external_ids.rs",
     "core/event-store/src/idempotency.rs",
+    "core/event-store/src/link_expiries.rs",
     "core/event-store/src/links.rs",
     "core/event-store/src/log/feed.rs",
     "core/event-store/src/log/links.rs",
@@ -44,6 +45,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("feed::place_after", "event_store.events", "the account's own stream"),
     ("feed::positions_at", "event_store.events", "for operators: times of all shards"),
     ("feed::accounts_between", "event_store.events", "whose requests need not wait longer; nobody sees it"),
+    ("link_expiries::write_in_tx", "event_store.link_expiries", "of links with events, whose accounts are locked"),
+    ("link_expiries::read_all", "event_store.link_expiries", "for operators: an audit of all expiries"),
     ("links::find_owner", "event_store.events", "for operators: whose link it is"),
     ("links::last_link_events", "event_store.events", "one event; the query around it drops those of other accounts"),
     ("links::link_beginnings", "event_store.events", "for operators: why a row is as it is"),

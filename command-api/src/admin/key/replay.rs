@@ -81,8 +81,10 @@ pub(super) async fn replay_rotation(
 fn key_event(event: &RecordedEvent) -> AdminResult<ApiKeyEvent> {
     match event.decode().map_err(AdminError::unreadable)? {
         Event::ApiKey(event) => Ok(event),
-        Event::Link(_) | Event::Account(_) | Event::Webhook(_) | Event::Credits(_) => {
-            Err(AdminError::unreadable(&event.event_type))
-        }
+        Event::Link(_)
+        | Event::Account(_)
+        | Event::Webhook(_)
+        | Event::Observation(_)
+        | Event::Credits(_) => Err(AdminError::unreadable(&event.event_type)),
     }
 }

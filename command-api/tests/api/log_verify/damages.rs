@@ -61,6 +61,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
                 None,
                 "its row has version 11, but its last event has version 7",
             ),
+            (Some(5), "the expiry of lnk_"),
             (Some(5), "the external id of lnk_"),
             (
                 Some(11),
@@ -92,6 +93,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          UPDATE event_store.accounts SET shard = $shard WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
          DELETE FROM event_store.external_ids WHERE account_id = $other;
+         DELETE FROM event_store.link_expiries WHERE account_id = $other;
          UPDATE event_store.log_shards SET head = 23 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
         &[
@@ -99,6 +101,7 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
                 None,
                 "its row names this shard, but the account belongs to shard ",
             ),
+            (Some(22), "the expiry of lnk_"),
             (Some(22), "the external id of lnk_"),
         ],
     ),
@@ -107,10 +110,12 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
          DELETE FROM event_store.accounts WHERE account_id = $other;
          UPDATE event_store.slugs SET shard = $shard;
          DELETE FROM event_store.external_ids WHERE account_id = $other;
+         DELETE FROM event_store.link_expiries WHERE account_id = $other;
          UPDATE event_store.log_shards SET head = 23 WHERE shard = $shard;
          UPDATE event_store.log_shards SET head = 0 WHERE shard <> $shard",
         &[
             (Some(20), " belongs to shard "),
+            (Some(22), "the expiry of lnk_"),
             (Some(22), "the external id of lnk_"),
         ],
     ),
@@ -424,6 +429,20 @@ pub(super) const DAMAGES: &[(&str, &[Finding])] = &[
     ),
     (
         "INSERT INTO event_store.external_ids VALUES ($account, 'made-up', gen_random_uuid())",
+        &[(None, ") that no event explains")],
+    ),
+    (
+        "DELETE FROM event_store.link_expiries
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 7)",
+        &[(Some(7), "the expiry of lnk_")],
+    ),
+    (
+        "UPDATE event_store.link_expiries SET expires_at = expires_at + interval '1 ms'
+         WHERE link_id = (SELECT stream_id FROM event_store.events $at = 7)",
+        &[(Some(7), "the expiry of lnk_")],
+    ),
+    (
+        "INSERT INTO event_store.link_expiries VALUES (gen_random_uuid(), $account, now())",
         &[(None, ") that no event explains")],
     ),
 ];

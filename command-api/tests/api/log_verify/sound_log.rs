@@ -20,7 +20,7 @@ const EVENTS_PER_SEGMENT: i64 = 5;
 pub(super) const LINK_COUNT: usize = 5;
 
 /// Tables that a damage may change.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "events",
     "log_segments",
     "log_shards",
@@ -28,6 +28,7 @@ const TABLES: [&str; 8] = [
     "api_keys",
     "slugs",
     "external_ids",
+    "link_expiries",
     "webhooks",
 ];
 

@@ -83,6 +83,58 @@ fn clicks_fall_into_slots_and_utc_days() {
 }
 
 #[test]
+fn clicks_of_last_hour_fall_into_utc_minutes() {
+    let instants = [
+        NOW - Duration::minutes(61),
+        NOW - Duration::hours(1) - Duration::NANOSECOND,
+        NOW - Duration::hours(1),
+        datetime!(2026-11-23 11:50:59.999 +02:00),
+        datetime!(2026-11-23 09:50 UTC),
+        NOW + Duration::hours(2),
+    ];
+    let mut clicks = instants.map(|at| click(1, at, ClickKind::Human));
+    clicks[3].count = 4;
+    clicks[4].kind = ClickKind::Bot;
+    let tally = tally(&records(clicks));
+    let minutes = tally.statistics.totals.link_minutes.iter();
+    let minutes: Vec<_> = minutes
+        .map(|((minute, _, _), it)| (*minute, it.clicks, it.bots))
+        .collect();
+    assert_eq!(
+        minutes,
+        [
+            (datetime!(2026-11-23 08:51 UTC), 1, 0),
+            (datetime!(2026-11-23 09:50 UTC), 4, 1),
+            (datetime!(2026-11-23 11:51 UTC), 1, 0),
+        ]
+    );
+}
+
+#[test]
+fn first_click_of_day_is_earliest_of_humans() {
+    let seconds_ago = [(1, 2), (1, 3), (2, 9), (3, 1)];
+    let mut clicks = seconds_ago
+        .map(|(link, ago)| click(link, NOW - Duration::seconds(ago), ClickKind::Human))
+        .to_vec();
+    clicks.push(click(1, NOW - Duration::seconds(5), ClickKind::Bot));
+    clicks[2].kind = ClickKind::Bot;
+    let tally = tally(&records(clicks));
+    let days = tally.statistics.totals.link_days.iter();
+    let mut first: Vec<_> = days
+        .map(|((_, link_id, _), day)| (link_id.uuid().as_u128(), day.first_clicked_at))
+        .collect();
+    first.sort_unstable();
+    assert_eq!(
+        first,
+        [
+            (1, Some(NOW - Duration::seconds(3))),
+            (2, None),
+            (3, Some(NOW - Duration::seconds(1))),
+        ]
+    );
+}
+
+#[test]
 fn bots_count_apart_without_visitors_and_values() {
     let records = records([
         click(1, NOW, ClickKind::Bot),

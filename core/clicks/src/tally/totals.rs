@@ -1,4 +1,4 @@
-//! Rows of slots of 15 min and of days.
+//! Rows of slots of 15 min, of days and of minutes.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use crate::{Click, ClickKind};
 use linkledger_core::id::{AccountId, LinkId};
 
 const SLOT_SECONDS: i64 = 15 * 60;
+const MINUTE_SECONDS: i64 = 60;
 
 /// Number of clicks by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,9 +27,11 @@ pub struct DayCount {
     pub count: KindCount,
     /// Hashes of the visitors, in the order of the clicks.
     pub visitors: Vec<u64>,
+    /// Instant of the earliest click of a human.
+    pub first_clicked_at: Option<OffsetDateTime>,
 }
 
-/// Rows of slots and days, each table in the order of its key.
+/// Rows of slots, days and minutes, each table in the order of its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Rows of `clicks.link_15min`.
@@ -39,6 +42,8 @@ pub struct Totals {
     pub account_15min: BTreeMap<(AccountId, OffsetDateTime), KindCount>,
     /// Rows of `clicks.account_days`, without the partition.
     pub account_days: BTreeMap<(AccountId, Date), DayCount>,
+    /// Rows of `clicks.link_minutes`, also of accounts whose minutes nobody wants.
+    pub link_minutes: BTreeMap<(OffsetDateTime, AccountId, LinkId), KindCount>,
 }
 
 impl KindCount {
@@ -55,6 +60,8 @@ impl DayCount {
         self.count.add(click);
         if click.kind == ClickKind::Human {
             self.visitors.extend(click.details.visitor);
+            let first = self.first_clicked_at.get_or_insert(click.clicked_at);
+            *first = click.clicked_at.min(*first);
         }
     }
 }
@@ -73,7 +80,7 @@ impl Totals {
             .or_default()
             .add(click);
         if keeps_slots(day, today) {
-            let slot = slot_of(click.clicked_at);
+            let slot = begin_of(click.clicked_at, SLOT_SECONDS);
             self.link_15min
                 .entry((account_id, link_id, slot))
                 .or_default()
@@ -85,7 +92,16 @@ impl Totals {
         }
     }
 
-    /// Returns the number of rows.
+    /// Adds a click to the row of its minute.
+    pub(super) fn add_minute(&mut self, click: &Click) {
+        let minute = begin_of(click.clicked_at, MINUTE_SECONDS);
+        self.link_minutes
+            .entry((minute, click.account_id, click.link_id))
+            .or_default()
+            .add(click);
+    }
+
+    /// Returns the number of rows, without those of minutes: few accounts want them.
     pub(super) fn rows(&self) -> usize {
         self.link_15min.len()
             + self.link_days.len()
@@ -94,9 +110,9 @@ impl Totals {
     }
 }
 
-/// Returns the begin of the slot of 15 min.
-fn slot_of(instant: OffsetDateTime) -> OffsetDateTime {
+/// Returns the begin of the UTC slot with this length.
+fn begin_of(instant: OffsetDateTime, slot_seconds: i64) -> OffsetDateTime {
     let seconds = instant.unix_timestamp();
-    let begin = seconds - seconds.rem_euclid(SLOT_SECONDS);
+    let begin = seconds - seconds.rem_euclid(slot_seconds);
     OffsetDateTime::from_unix_timestamp(begin).expect("near a valid instant")
 }

@@ -80,8 +80,8 @@ pub async fn store_attempt(
 }
 
 /// Stores the health of a webhook's receiver, but neither begins nor ends that an operator must act. The end of an
-/// illness makes the deliveries due whose last attempt met it. Does nothing if the webhook has changed since
-/// `updated_at`, or is deleted.
+/// illness makes the deliveries due whose last attempt met it, and the end of the time without a success forgets its
+/// notices. Does nothing if the webhook has changed since `updated_at`, or is deleted.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -109,6 +109,7 @@ pub async fn store_health(
         )
         UPDATE event_store.webhook_health AS h
         SET ill_since = $3, probes = $4, next_probe_at = $5, failing_since = $6,
+            notified_hours = CASE WHEN $6::timestamptz IS NULL THEN 0 ELSE h.notified_hours END,
             last_success_at = $7, last_attempt_at = $8, last_status = $9, last_error = $10
         FROM webhook
         WHERE h.webhook_id = webhook.webhook_id

@@ -57,7 +57,8 @@ macro_rules! query_webhooks {
                w.previous_key_id, w.previous_generation, w.previous_valid_until,
                w.created_at AS "created_at!", w.updated_at AS "updated_at!",
                h.ill_since, coalesce(h.probes, 0) AS "probes!", h.next_probe_at, h.failing_since,
-               h.blocked_since, h.last_success_at, h.last_attempt_at, h.last_status, h.last_error,
+               coalesce(h.notified_hours, 0::smallint) AS "notified_hours!", h.blocked_since,
+               h.last_success_at, h.last_attempt_at, h.last_status, h.last_error,
         "# + $numbers + r#"
         FROM (SELECT * "# + $from + r#") AS w
         -- Not a join: planned on empty tables, it would read the health of all webhooks.
@@ -125,7 +126,8 @@ pub async fn update_in_tx(tx: &mut PgConnection, webhook: &Webhook) -> sqlx::Res
         "
         WITH cured AS (
             UPDATE event_store.webhook_health
-            SET ill_since = NULL, probes = 0, next_probe_at = NULL, failing_since = NULL
+            SET ill_since = NULL, probes = 0, next_probe_at = NULL, failing_since = NULL,
+                notified_hours = 0
             WHERE webhook_id = $1 AND (
                 SELECT ($6 AND NOT enabled) OR url <> $3
                 FROM event_store.webhooks

@@ -64,6 +64,7 @@ impl World {
             | Event::Account(_)
             | Event::ApiKey(_)
             | Event::Webhook(_)
+            | Event::Observation(_)
             | Event::Credits(_) => None,
         });
         charges.filter_map(|charged| charged.low_balance).collect()
@@ -221,6 +222,7 @@ impl World {
             | Event::Account(_)
             | Event::ApiKey(_)
             | Event::Webhook(_)
+            | Event::Observation(_)
             | Event::Credits(_) => None,
         });
         events.fold(None, |link: Option<ExistingLink>, (event, at)| {

@@ -44,7 +44,11 @@ fn each_type_of_message_but_the_test_comes_from_events() {
         golden!("AccountChanged"),
         golden!("AccountSuspended"),
         golden!("AccountResumed"),
+        golden!("WebhookFailing"),
         golden!("WebhookDisabled"),
+        golden!("LinkExpired"),
+        golden!("LinkFirstClicked"),
+        golden!("LinksClicked"),
     ];
     let types = events.iter().map(|event| event.message_type().unwrap());
     let types: BTreeSet<&str> = types.map(MessageType::name).collect();

@@ -97,15 +97,17 @@ fn literals_of_all_notations_are_refused() {
 #[test]
 fn addresses_that_mislead_are_refused() {
     use FieldCode::{
-        ContainsNul, UrlBackslash, UrlControlCharacter, UrlHostNotAllowed, UrlInvalid,
-        UrlPortNotAllowed, UrlSchemeMissing, UrlSchemeNotAllowed, UrlSpaceAtEnd,
+        ContainsNul, UrlBackslash, UrlControlCharacter, UrlHostLocal, UrlHostNotAllowed,
+        UrlInvalid, UrlPortNotAllowed, UrlSchemeMissing, UrlSchemeNotAllowed, UrlSpaceAtEnd,
         UrlUserinfoNotAllowed,
     };
     for (text, code) in [
-        ("https://localhost/", UrlHostNotAllowed),
-        ("https://LOCALHOST:8080/", UrlHostNotAllowed),
+        ("https://localhost/", UrlHostLocal),
+        ("https://LOCALHOST:8080/", UrlHostLocal),
+        ("http://localhost:3000/hook", UrlHostLocal),
+        ("https://a.localhost/", UrlHostLocal),
         ("https://localhost./", UrlHostNotAllowed),
-        ("https://a.localhost/", UrlHostNotAllowed),
+        ("http://user@localhost/", UrlSchemeNotAllowed),
         ("https://postgres:5432/", UrlHostNotAllowed),
         ("https://metadata.google.internal/", UrlHostNotAllowed),
         ("https://printer.local/", UrlHostNotAllowed),
@@ -164,9 +166,7 @@ fn address_has_at_most_2048_bytes_after_serialisation() {
 
 #[test]
 fn literal_of_an_allowed_network_is_accepted() {
-    use FieldCode::{
-        UrlHostNotAllowed, UrlIpNotAllowed, UrlSchemeNotAllowed, UrlUserinfoNotAllowed,
-    };
+    use FieldCode::{UrlHostLocal, UrlIpNotAllowed, UrlSchemeNotAllowed, UrlUserinfoNotAllowed};
     let rules = with_nets(&["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"]);
     let parse = |text: &str| rules.parse(text).map(WebhookUrl::into_string);
     for (text, serialised) in [
@@ -188,7 +188,7 @@ fn literal_of_an_allowed_network_is_accepted() {
         ("http://example.com/", UrlSchemeNotAllowed),
         ("ftp://127.0.0.1/", UrlSchemeNotAllowed),
         ("https://user@127.0.0.1/", UrlUserinfoNotAllowed),
-        ("https://localhost/", UrlHostNotAllowed),
+        ("http://localhost:9000/in", UrlHostLocal),
     ] {
         assert_eq!(parse(text), Err(code), "{text}");
     }

@@ -147,7 +147,7 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
             "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
         ),
     });
-    if has_state(event_type) {
+    if has_state(&event) {
         headers["ce_linkstate"] = json!({
             "type": "string",
             "description": "State of the link after the event, as JSON: docs/schemas/LinkState.v1.json.",
@@ -160,8 +160,8 @@ fn header_schema(event_type: &str, version: i16, example: &Value) -> Value {
 }
 
 /// Returns true for the events that keep the state of a link: all of a link but its creation.
-fn has_state(event_type: &str) -> bool {
-    event_type.starts_with("Link") && event_type != "LinkCreated"
+fn has_state(event: &Event) -> bool {
+    matches!(event, Event::Link(event) if !matches!(event, LinkEvent::Created(_)))
 }
 
 /// Returns the headers of the record of an event with this payload.
@@ -191,12 +191,13 @@ fn published(event_type: &str, schema_version: i16, example: &Value) -> Publishe
     let account_id: AccountId =
         serde_json::from_value(example["account_id"].clone()).expect("an id");
     let link = match &event {
-        Event::Link(event) if has_state(event_type) => Some(state_after(event)),
-        Event::Link(_)
+        Event::Link(LinkEvent::Created(_))
         | Event::Account(_)
         | Event::ApiKey(_)
         | Event::Webhook(_)
+        | Event::Observation(_)
         | Event::Credits(_) => None,
+        Event::Link(event) => Some(state_after(event)),
     };
     PublishedEvent::new(
         RecordedEvent {

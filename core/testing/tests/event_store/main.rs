@@ -1,4 +1,5 @@
-//! The event store on a real Postgres: accounts, keys, entries of ledgers, feeds, and webhooks.
+//! The event store on a real Postgres: accounts, keys, entries of ledgers, feeds, expiries of
+//! links, and webhooks.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod accounts;
@@ -7,6 +8,7 @@ mod api_keys;
 mod effects;
 mod entries;
 mod feed;
+mod link_expiries;
 mod webhooks;
 
 /// Returns the name of the constraint that a statement violated.

@@ -298,6 +298,7 @@ fn ill() -> WebhookHealth {
         next_probe_at: Some(attempted_at(2)),
         failing_since: Some(attempted_at(1)),
         blocked_since: None,
+        notified_hours: 0,
         last_success_at: Some(attempted_at(0)),
         last_attempt_at: Some(attempted_at(1)),
         last_status: Some(503),

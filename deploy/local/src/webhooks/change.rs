@@ -19,7 +19,8 @@ pub(crate) struct ChangeWebhookOptions {
     /// New address of the receiver.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Send only messages of this type; repeat the option for several types. An empty value stands for all types.
+    /// Send only messages of this type; repeat the option for several types. An empty value stands for all types but
+    /// link.clicks.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     /// New description; an empty value removes it.
@@ -31,7 +32,8 @@ pub(crate) struct ChangeWebhookOptions {
     /// Send again, from the event at which the webhook stopped.
     #[arg(long)]
     enable: bool,
-    /// Send one message after the other, in the order of the log; --in-order=false: up to 8 at once.
+    /// Send messages in the order of the log, up to 100 in a request; --in-order=false: one in a request, up to 8 at
+    /// once.
     #[arg(
         long,
         value_name = "true|false",

@@ -26,13 +26,14 @@ const UNKNOWN: (&str, &str) = (
 pub(crate) struct CreateWebhookOptions {
     /// Address of the receiver: https, with a public host.
     url: String,
-    /// Send only messages of this type, such as link.created; repeat the option for several types. Default: all.
+    /// Send only messages of this type, such as link.created; repeat the option for several types. Default: all types
+    /// but link.clicks.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     /// Description for people.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Send one message after the other, in the order of the log. Default: up to 8 at once.
+    /// Send messages in the order of the log, up to 100 in a request. Default: one in a request, up to 8 at once.
     #[arg(long)]
     in_order: bool,
     /// Idempotency key. Repeating a create with the same key gives one webhook, and shows its secret again.

@@ -54,9 +54,10 @@ impl TableRow for DeliveryDocument {
 }
 
 impl DeliveryDocument {
-    /// Returns true once the receiver was called.
+    /// Returns true once the receiver was called. The number of attempts does not tell: those that meet an ill receiver
+    /// do not count.
     pub(super) fn is_attempted(&self) -> bool {
-        self.attempts > 0
+        self.last_attempt_at.is_some()
     }
 
     /// Returns true if the receiver has accepted the message.

@@ -9,16 +9,12 @@ use reqwest::{Method, StatusCode};
 use super::delivery::{DeliveryDocument, get_delivery, print_delivery};
 use crate::{
     client::{ApiCall, ApiClient},
-    output::{Refused, note},
+    output::Refused,
 };
 
 /// Longest wait for the first attempt: longer than the timeout of an attempt.
 const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Note on a test without an attempt in this time.
-const NOT_SENT: &str =
-    "The test was not sent yet: it is sent after the messages that are on their way.";
 
 /// Options of `linkledger webhooks test`.
 #[derive(Debug, Args)]
@@ -53,13 +49,22 @@ pub(super) async fn run(
             continue;
         }
         print_delivery(client, &call, &answer, is_json)?;
-        if !delivery.is_attempted() {
-            note(NOT_SENT);
-        }
         if delivery.is_delivered() {
             return Ok(());
         }
-        let result = delivery.result();
-        return Err(Refused(format!("the test is not delivered: {result}")).into());
+        let failure = if delivery.is_attempted() {
+            format!("the test is not delivered: {}", delivery.result())
+        } else {
+            not_sent(&id)
+        };
+        return Err(Refused(failure).into());
     }
+}
+
+/// Returns the error for a test that no attempt was made for.
+fn not_sent(webhook_id: &str) -> String {
+    format!(
+        "the test was not sent yet, and still waits; `linkledger webhooks get {webhook_id}` shows whether messages are \
+         blocked"
+    )
 }

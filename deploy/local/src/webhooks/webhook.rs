@@ -62,7 +62,7 @@ impl TableRow for WebhookDocument {
 /// Returns the types of messages as text.
 fn types(types: &[String]) -> String {
     if types.is_empty() {
-        "all".to_owned()
+        "all but link.clicks".to_owned()
     } else {
         types.join(", ")
     }
@@ -145,7 +145,7 @@ mod tests {
             record(&webhook.properties()),
             "ID       whe_1\n\
              URL      https://example.com/hook\n\
-             Types    all\n\
+             Types    all but link.clicks\n\
              Order    any\n\
              Created  2026-11-20T09:51:00Z\n\
              State    healthy\n\

@@ -27,16 +27,20 @@ fn webhook() -> Value {
 }
 
 fn delivery(state: &str, attempts: u32) -> Value {
-    json!({
+    let mut delivery = json!({
         "id": DELIVERY,
         "event_id": "evt_01jd3k5x7zexrbfmv2pcg9h4tc",
         "type": "webhook.test",
         "state": state,
         "attempts": attempts,
-        "last_status": 422,
-        "response": "unknown type",
         "created_at": "2026-11-20T09:51:00.123Z",
-    })
+    });
+    if attempts > 0 {
+        delivery["last_attempt_at"] = "2026-11-20T09:51:00.456Z".into();
+        delivery["last_status"] = 422.into();
+        delivery["response"] = "unknown type".into();
+    }
+    delivery
 }
 
 #[test]
@@ -215,6 +219,26 @@ fn refused_test_shows_the_answer_and_ends_with_6() {
     ];
     let (output, _) = run(script, &["webhooks", "test", WEBHOOK]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn test_at_an_ill_receiver_shows_its_failure_at_once() {
+    // An attempt that meets an ill receiver does not count.
+    let mut met_ill = delivery("waiting", 0);
+    met_ill["last_attempt_at"] = "2026-11-20T09:51:00.456Z".into();
+    met_ill["last_error"] = "connection refused".into();
+    let script = vec![
+        Reply::json(202, &delivery("waiting", 0)),
+        Reply::json(200, &met_ill),
+    ];
+    let (output, _) = run(script, &["webhooks", "test", WEBHOOK]);
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("the test is not delivered: connection refused"),
+        "{message}"
+    );
+    assert!(!message.contains("not sent"), "{message}");
 }
 
 #[test]

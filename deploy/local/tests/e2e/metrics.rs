@@ -93,7 +93,7 @@ fn assert_counters_of_alerts_exist(scrape: &Scrape) {
         ("linkledger_records_unreadable_total", "", 1),
         ("linkledger_relay_failures_total", "", 1),
         ("linkledger_log_sealing_failures_total", "unsound", 1),
-        ("linkledger_task_failures_total", "", 15),
+        ("linkledger_task_failures_total", "", 16),
         ("linkledger_clicks_lost_total", "reason", 4),
         ("linkledger_clicks_merged_total", "", 1),
         ("process_resident_memory_bytes", "", 1),

@@ -5,45 +5,36 @@ use std::collections::{BTreeMap, HashMap};
 use linkledger_clicks::tally::DayCount;
 use linkledger_core::id::{AccountId, LinkId};
 use sqlx::PgConnection;
-use time::Date;
+use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{ROWS_MAX, stored, visitors::with_visitors};
+use super::{ROWS_MAX, first_clicks::FirstClick, stored, visitors::with_visitors};
 
 /// Clicks, bots and sketches of visitors of the rows of a statement. A sketch is `None` if the stored one remains.
 type Counts = (Vec<i64>, Vec<i64>, Vec<Option<Vec<u8>>>);
 
+/// Account, link and day of a row.
+type LinkDay = (AccountId, LinkId, Date);
+
+/// Adds rows, and returns the first clicks of links that had no human click on the day.
 pub(super) async fn add_of_links_in_tx(
     tx: &mut PgConnection,
-    rows: &BTreeMap<(AccountId, LinkId, Date), DayCount>,
-) -> sqlx::Result<()> {
+    rows: &BTreeMap<LinkDay, DayCount>,
+) -> sqlx::Result<Vec<FirstClick>> {
     let rows: Vec<_> = rows.iter().collect();
+    let mut first_clicks = Vec::new();
     for chunk in rows.chunks(ROWS_MAX) {
         let accounts: Vec<Uuid> = chunk.iter().map(|(key, _)| key.0.uuid()).collect();
         let links: Vec<Uuid> = chunk.iter().map(|(key, _)| key.1.uuid()).collect();
         let days: Vec<Date> = chunk.iter().map(|(key, _)| key.2).collect();
-        let visited = with_new_visitors(chunk);
-        let known = sqlx::query!(
-            r#"
-            SELECT account_id AS "account_id!", link_id AS "link_id!", day AS "day!",
-                   t.visitors AS "visitors!"
-            FROM unnest($1::uuid[], $2::uuid[], $3::date[]) AS k (account_id, link_id, day)
-            JOIN clicks.link_days AS t USING (account_id, link_id, day)
-            WHERE t.visitors IS NOT NULL
-            "#,
-            &visited.iter().map(|key| key.0.uuid()).collect::<Vec<_>>(),
-            &visited.iter().map(|key| key.1.uuid()).collect::<Vec<_>>(),
-            &visited.iter().map(|key| key.2).collect::<Vec<_>>()
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        let known = known.into_iter();
-        let sketches: HashMap<_, _> = known
-            .map(|row| ((row.account_id, row.link_id, row.day), row.visitors))
-            .collect();
-        let (clicks, bots, visitors) = counts(chunk, |(account_id, link_id, day)| {
-            sketches.get(&(account_id.uuid(), link_id.uuid(), *day))
-        });
+        let clicked = chunk
+            .iter()
+            .filter_map(|(key, count)| Some((*key, count.first_clicked_at?)));
+        let clicked: Vec<(&LinkDay, OffsetDateTime)> = clicked.collect();
+        let known = with_clicks_in_tx(tx, &clicked).await?;
+        let new = clicked.iter().filter(|(key, _)| !known.contains_key(*key));
+        first_clicks.extend(new.map(|((account_id, link_id, _), at)| (*account_id, *link_id, *at)));
+        let (clicks, bots, visitors) = counts(chunk, |key| known.get(key)?.as_ref());
         sqlx::query!(
             "
             INSERT INTO clicks.link_days AS t (account_id, link_id, day, clicks, bots, visitors)
@@ -63,7 +54,34 @@ pub(super) async fn add_of_links_in_tx(
         .execute(&mut *tx)
         .await?;
     }
-    Ok(())
+    Ok(first_clicks)
+}
+
+/// Returns those of the rows that have human clicks already, each with its sketch of visitors.
+async fn with_clicks_in_tx(
+    tx: &mut PgConnection,
+    clicked: &[(&LinkDay, OffsetDateTime)],
+) -> sqlx::Result<HashMap<LinkDay, Option<Vec<u8>>>> {
+    let keys = clicked.iter().map(|(key, _)| key);
+    let rows = sqlx::query!(
+        r#"
+        SELECT account_id AS "account_id!", link_id AS "link_id!", day AS "day!", t.visitors
+        FROM unnest($1::uuid[], $2::uuid[], $3::date[]) AS k (account_id, link_id, day)
+        JOIN clicks.link_days AS t USING (account_id, link_id, day)
+        WHERE t.clicks > 0
+        "#,
+        &keys.clone().map(|key| key.0.uuid()).collect::<Vec<_>>(),
+        &keys.clone().map(|key| key.1.uuid()).collect::<Vec<_>>(),
+        &keys.map(|key| key.2).collect::<Vec<_>>()
+    )
+    .fetch_all(tx)
+    .await?;
+    let rows = rows.into_iter().map(|row| {
+        let account_id = AccountId::from_uuid(row.account_id);
+        let key = (account_id, LinkId::from_uuid(row.link_id), row.day);
+        (key, row.visitors)
+    });
+    Ok(rows.collect())
 }
 
 pub(super) async fn add_of_accounts_in_tx(

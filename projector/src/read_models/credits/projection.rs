@@ -72,12 +72,13 @@ impl<'a> CreditRows<'a> {
     pub(crate) fn project(&mut self, generation: i32, event: &'a DecodedEvent) {
         let (recorded, credits) = match &event.content {
             EventContent::Credits(credits) => (&event.recorded, credits),
-            // The price of a link is an event of its own. Events of the account, its keys and its webhooks
-            // take a version of the account's stream, which the ledger skips.
+            // The price of a link is an event of its own. Events of the account, its keys and its webhooks,
+            // and observations, take a version of the account's stream, which the ledger skips.
             EventContent::Link(_)
             | EventContent::Account(_)
             | EventContent::ApiKey(_)
-            | EventContent::Webhook(_) => return,
+            | EventContent::Webhook(_)
+            | EventContent::Observation(_) => return,
         };
         let balance_after = credits.balance_after();
         let (account_id, version) = (recorded.account_id.uuid(), recorded.version);

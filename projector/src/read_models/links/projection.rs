@@ -31,10 +31,11 @@ impl<'a> LinkRows<'a> {
     pub(crate) fn project(&mut self, generation: i32, event: &'a DecodedEvent) {
         let state = match &event.content {
             EventContent::Link(state) => state,
-            // A suspended account keeps its links, and a link has no price.
+            // A suspended account keeps its links, and a link has no price. Readers compare the expiry themselves.
             EventContent::Account(_)
             | EventContent::ApiKey(_)
             | EventContent::Webhook(_)
+            | EventContent::Observation(_)
             | EventContent::Credits(_) => return,
         };
         let recorded = &event.recorded;

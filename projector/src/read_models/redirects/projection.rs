@@ -52,10 +52,11 @@ impl<'a> RedirectRows<'a> {
             EventContent::Account(AccountEvent::Resumed(resumed)) => {
                 self.stop((generation, resumed.account_id.uuid()), false);
             }
-            // Redirects do not depend on names, keys, webhooks and credits.
+            // Redirects do not depend on names, keys, webhooks, observations and credits.
             EventContent::Account(AccountEvent::Created(_) | AccountEvent::Changed(_))
             | EventContent::ApiKey(_)
             | EventContent::Webhook(_)
+            | EventContent::Observation(_)
             | EventContent::Credits(_) => {}
         }
     }

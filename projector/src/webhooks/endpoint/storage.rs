@@ -16,12 +16,10 @@ use linkledger_event_store::{
         rows::{self, WebhookHealth},
     },
 };
+use linkledger_service::fail_point;
 
 use super::{Endpoint, Turn};
-use crate::webhooks::{
-    health::without_failure,
-    page::{EventsRead, events_max},
-};
+use crate::webhooks::{health::without_failure, page::EventsRead};
 
 /// Numbers of the newest deliveries that are kept.
 const KEPT: [(DeliveryState, i64); 2] = [
@@ -56,9 +54,9 @@ impl Endpoint {
         &self,
         cursor: &Cursor,
         heads: Option<&PerShard<Position>>,
+        events_max: usize,
     ) -> sqlx::Result<EventsRead> {
         let pool = &self.dispatch.pool;
-        let events_max = events_max(self.of.all_accounts);
         let limit = i64::try_from(events_max).unwrap_or(i64::MAX);
         let Some(heads) = heads else {
             let reading = feed::read_page(pool, self.of.account_id, cursor.place, limit);
@@ -130,6 +128,18 @@ impl Endpoint {
         }
         tracing::info!(webhook.id = %webhook_id, reason = reason.name(), "disabled a webhook");
         Ok(Turn::Ended)
+    }
+
+    /// Tells operators that nothing was accepted for some hours, unless the webhook has changed since it was read.
+    pub(super) async fn notify_failing(&self, webhook: &Webhook, hours: i16) -> sqlx::Result<()> {
+        fail_point::reached("webhooks.before_notice");
+        let (now, webhook_id) = (self.dispatch.clock.now(), webhook.webhook_id);
+        let notifying = dispatcher::notify_failing(&self.dispatch.pool, now, webhook, hours);
+        if Box::pin(in_time(notifying)).await? {
+            tracing::info!(webhook.id = %webhook_id, hours, "a webhook fails; told operators");
+        }
+        fail_point::reached("webhooks.notified");
+        Ok(())
     }
 
     /// Makes deliveries due whose schedule is of a clock that was ahead.

@@ -79,6 +79,25 @@ fn attempt_at(at: OffsetDateTime) -> Attempt {
 }
 
 #[test]
+fn operators_are_told_after_an_hour_and_after_a_day() {
+    let health = |notified_hours| WebhookHealth {
+        failing_since: Some(NOW),
+        notified_hours,
+        ..WebhookHealth::default()
+    };
+    let due =
+        |notified_hours, minutes: u32| due_notice(&health(notified_hours), NOW + minutes * MINUTE);
+    assert_eq!(due(0, 59), None);
+    assert_eq!(due(0, 60), Some(1));
+    assert_eq!(due(1, 23 * 60), None);
+    assert_eq!(due(1, 24 * 60), Some(24));
+    assert_eq!(due(24, 119 * 60), None);
+    // A receiver that asked for a day without a probe.
+    assert_eq!(due(0, 24 * 60), Some(24));
+    assert_eq!(due_notice(&WebhookHealth::default(), NOW), None);
+}
+
+#[test]
 fn time_without_a_dispatcher_is_no_reason_to_give_up() {
     let sick = after(&WebhookHealth::default(), ill(None), NOW);
     let week = NOW + 7 * 24 * 60 * MINUTE;

@@ -218,19 +218,101 @@ fn replay_ends_at_its_last_position() {
 #[test]
 fn window_and_allowance_bound_what_is_handed_out() {
     let mut progress = PageProgress::new(5, 2, 4);
-    assert_eq!(progress.hand_out(), Some(0));
-    assert_eq!(progress.hand_out(), Some(1));
-    assert_eq!(progress.hand_out(), None);
-    progress.finish(1);
+    let hand_out = |progress: &mut PageProgress| progress.hand_out(|_| 1);
+    assert_eq!(hand_out(&mut progress), Some(0..1));
+    assert_eq!(hand_out(&mut progress), Some(1..2));
+    assert_eq!(hand_out(&mut progress), None);
+    progress.finish(1..2);
     assert_eq!(progress.finished_prefix(), 0);
-    assert_eq!(progress.hand_out(), Some(2));
-    progress.finish(0);
+    assert_eq!(hand_out(&mut progress), Some(2..3));
+    progress.finish(0..1);
     assert_eq!(progress.finished_prefix(), 2);
-    assert_eq!(progress.hand_out(), Some(3));
-    progress.finish(2);
+    assert_eq!(hand_out(&mut progress), Some(3..4));
+    progress.finish(2..3);
     // The allowance is used up.
-    assert_eq!(progress.hand_out(), None);
+    assert_eq!(hand_out(&mut progress), None);
     assert_eq!(progress.finished_prefix(), 3);
+}
+
+#[test]
+fn request_with_several_is_in_flight_alone() {
+    let mut progress = PageProgress::new(5, 1, 5);
+    assert_eq!(progress.hand_out(|_| 3), Some(0..3));
+    assert_eq!(progress.hand_out(|_| 3), None);
+    // Refused: the next requests have one each.
+    progress.take_back(0..3);
+    for items in [0..1, 1..2, 2..3] {
+        assert_eq!(progress.hand_out(|_| 1), Some(items.clone()));
+        progress.finish(items);
+    }
+    assert_eq!(progress.hand_out(|first| 5 - first), Some(3..5));
+    progress.give_up(3..5);
+    assert_eq!(progress.hand_out(|_| 1), None);
+    assert_eq!(progress.finished_prefix(), 3);
+    // A probe has one.
+    let mut progress = PageProgress::new(5, 1, 1);
+    assert_eq!(progress.hand_out(|_| 3), Some(0..1));
+}
+
+#[test]
+fn request_has_as_many_messages_as_fit() {
+    let mut page = page(log(&vec![suspended(); 120]), false, &webhook(&[], false));
+    assert_eq!(page.items_from(0, ITEMS_MAX), 100);
+    assert_eq!(page.items_from(30, ITEMS_MAX), 90);
+    assert_eq!(page.items_from(30, 1), 1);
+    for message in &mut page.messages {
+        message.body = format!(r#"{{"data":"{}"}}"#, "x".repeat(9_900));
+    }
+    assert_eq!(page.items_from(0, ITEMS_MAX), 20);
+    let body = body_of(&page.messages[..20], true).into_owned();
+    assert!(body.len() <= REQUEST_BYTES_MAX, "{}", body.len());
+    // A larger one is sent alone.
+    page.messages[1].body = "x".repeat(300_000);
+    assert_eq!(
+        [0, 1].map(|first| page.items_from(first, ITEMS_MAX)),
+        [1, 1]
+    );
+}
+
+#[test]
+fn request_with_several_has_an_id_of_its_own() {
+    let page = page(log(&vec![suspended(); 3]), false, &webhook(&[], true));
+    let [first, second, third] = [0, 1, 2].map(|nth| page.messages[nth].event_id.to_string());
+    assert_eq!(request_id(&page.messages[1..2]), second);
+    assert_eq!(
+        request_id(&page.messages[..2]),
+        format!("{first}:{second}:2")
+    );
+    assert_eq!(request_id(&page.messages), format!("{first}:{third}:3"));
+}
+
+#[test]
+fn failures_halve_and_successes_double_what_a_receiver_bears() {
+    let halved = [100, 3, 2].map(borne_after_illness);
+    assert_eq!(halved, [50, 1, 1]);
+    let doubled = [1, 50, 51, 100].map(borne_after_success);
+    assert_eq!(doubled, [2, 100, 100, 100]);
+}
+
+#[test]
+fn body_of_a_request_in_order_is_a_list() {
+    let page = page(
+        log(&[suspended(), suspended()]),
+        false,
+        &webhook(&[], false),
+    );
+    let alone = &page.messages[..1];
+    assert_eq!(body_of(alone, false), alone[0].body);
+    for messages in [alone, &page.messages[..]] {
+        let body: serde_json::Value = serde_json::from_str(&body_of(messages, true)).unwrap();
+        assert_eq!(body["type"], "events");
+        let items = body["data"]["items"].as_array().unwrap();
+        assert_eq!(items.len(), messages.len());
+        for (item, message) in items.iter().zip(messages) {
+            assert_eq!(item["id"], message.event_id.to_string());
+            assert_eq!(item["type"], message.kind.name());
+        }
+    }
 }
 
 proptest! {
@@ -242,18 +324,18 @@ proptest! {
         let (count, mut in_flight, mut finished) = (8, Vec::new(), vec![false; 8]);
         let mut progress = PageProgress::new(count, window, count);
         for (choice, is_given_up) in steps {
-            in_flight.extend(progress.hand_out());
+            in_flight.extend(progress.hand_out(|_| 1));
             prop_assert!(in_flight.len() <= window);
             if in_flight.is_empty() {
                 break;
             }
-            let index = in_flight.swap_remove(choice % in_flight.len());
+            let items = in_flight.swap_remove(choice % in_flight.len());
             if is_given_up {
-                progress.give_up(index);
-                prop_assert_eq!(progress.hand_out(), None);
+                progress.give_up(items);
+                prop_assert_eq!(progress.hand_out(|_| 1), None);
             } else {
-                finished[index] = true;
-                progress.finish(index);
+                finished[items.clone()].fill(true);
+                progress.finish(items);
             }
             let prefix = finished.iter().take_while(|it| **it).count();
             prop_assert_eq!(progress.finished_prefix(), prefix);

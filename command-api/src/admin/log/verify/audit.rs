@@ -6,6 +6,7 @@ mod external_ids;
 pub(super) mod findings;
 pub(super) mod keys;
 mod links;
+mod observations;
 mod reversals;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use linkledger_core::{
 };
 use linkledger_event_store::{
     external_ids::ExternalIdsAtHead,
+    link_expiries::ExpiriesAtHead,
     log::{ShardExtent, stored::StoredEvent},
 };
 
@@ -35,6 +37,7 @@ use external_ids::ExternalIdAudit;
 use findings::Findings;
 use keys::{KeyAudit, KeyRows};
 use links::Links;
+use observations::ObservationAudit;
 use reversals::Reversals;
 use texts::Texts;
 use webhooks::{WebhookAudit, WebhookRows};
@@ -52,6 +55,8 @@ pub(super) struct Expected {
     pub(super) segments: Vec<Segment>,
     /// External ids as of their own head; not read after the end.
     pub(super) external_ids: ExternalIdsAtHead,
+    /// Expiries of links as of their own head; not read after the end.
+    pub(super) expiries: ExpiriesAtHead,
     /// API keys as of their own head; not read after the end.
     pub(super) keys: KeyRows,
     /// Webhooks as of their own head; not read after the end.
@@ -71,6 +76,7 @@ pub(super) struct Audit {
     before: Before,
     links: Links,
     external_ids: ExternalIdAudit,
+    observations: ObservationAudit,
     accounts: Accounts,
     keys: KeyAudit,
     webhooks: WebhookAudit,
@@ -134,6 +140,7 @@ impl Audit {
             before: Before::Other,
             links: Links::default(),
             external_ids: ExternalIdAudit::new(expected.external_ids),
+            observations: ObservationAudit::new(expected.expiries),
             accounts,
             keys: KeyAudit::new(expected.keys, expected.texts),
             webhooks: WebhookAudit::new(expected.webhooks),
@@ -221,6 +228,8 @@ impl Audit {
     fn compare_rows_before(&mut self, position: Position) {
         self.external_ids
             .compare_before(position, &mut self.findings);
+        self.observations
+            .compare_before(position, &mut self.findings);
         self.keys.compare_before(position, &mut self.findings);
         self.webhooks.compare_before(position, &mut self.findings);
     }
@@ -228,6 +237,7 @@ impl Audit {
     /// Records that an event is missing or unreadable.
     fn note_gap(&mut self) {
         self.external_ids.note_gap();
+        self.observations.note_gap();
         self.keys.note_gap();
         self.webhooks.note_gap();
         self.reversals.note_gap();
@@ -314,6 +324,11 @@ impl Audit {
         match event {
             Some(Event::ApiKey(event)) => self.keys.apply(stored, event, &mut self.findings),
             Some(Event::Webhook(event)) => self.webhooks.apply(stored, event, &mut self.findings),
+            Some(Event::Observation(event)) => {
+                if let Some(what) = self.observations.apply(stored, event) {
+                    self.found(stored.position, what);
+                }
+            }
             Some(Event::Credits(event)) => {
                 if let Some(what) = self.reversals.apply(stored, event) {
                     self.found(stored.position, format!("{}: {what}", stored.account_id));
@@ -344,6 +359,7 @@ impl Audit {
         if let Some(event) = event {
             self.external_ids
                 .apply(stored, event, after, &mut self.findings);
+            self.observations.apply_to_link(stored, event, after);
         }
         let link_id = LinkId::from_uuid(stored.stream_id);
         for fault in self.links.apply(stored, event.map(|event| (event, after))) {
@@ -375,8 +391,12 @@ const fn kinds_of_keys(event: &Event) -> &'static [&'static str] {
         | Event::Account(AccountEvent::Changed(_))
         | Event::ApiKey(ApiKeyEvent::Changed(_) | ApiKeyEvent::Revoked(_))
         | Event::Webhook(
-            WebhookEvent::Changed(_) | WebhookEvent::Disabled(_) | WebhookEvent::Deleted(_),
+            WebhookEvent::Changed(_)
+            | WebhookEvent::Failing(_)
+            | WebhookEvent::Disabled(_)
+            | WebhookEvent::Deleted(_),
         )
+        | Event::Observation(_)
         | Event::Credits(CreditsEvent::Charged(_)) => &[],
     }
 }

@@ -1,7 +1,7 @@
 //! Rows that the log is checked against, and that change while the log is read.
 //!
-//! The parts are not read in one snapshot: keys, webhooks and external ids have a transaction each, accounts one for each
-//! page.
+//! The parts are not read in one snapshot: keys, webhooks, external ids and expiries have a transaction each, accounts
+//! one for each page.
 //! Each part names the head at which it was read, and the order of the reads ensures that no part is newer than the end
 //! up to which the log is read.
 
@@ -10,7 +10,7 @@ use std::mem;
 use anyhow::Context as _;
 use linkledger_core::{id::AccountId, segment::Segment, shard::Shard};
 use linkledger_event_store::{
-    accounts, api_keys, external_ids,
+    accounts, api_keys, external_ids, link_expiries,
     log::{self, PerShard},
     log_meta, segments,
     webhooks::rows as webhooks,
@@ -50,10 +50,13 @@ pub(super) async fn read(pool: &PgPool, only: Option<Shard>) -> anyhow::Result<P
     read_webhooks(pool, &mut expected).await?;
     let external_ids = external_ids::read_all(pool).await;
     let mut external_ids = external_ids.context("cannot read the external ids")?;
+    let expiries = link_expiries::read_all(pool).await;
+    let mut expiries = expiries.context("cannot read the expiries of links")?;
     for shard in Shard::all().filter(|shard| is_wanted(*shard)) {
         expected[shard.index()].segments = segments_of(pool, shard).await?;
         let read = &mut external_ids[shard.index()];
         expected[shard.index()].external_ids = mem::take(read);
+        expected[shard.index()].expiries = mem::take(&mut expiries[shard.index()]);
     }
     // Read after the rows: rows that were read earlier depend only on events before these ends.
     let extents = log::extents(pool).await.context("cannot read the heads")?;

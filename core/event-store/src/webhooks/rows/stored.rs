@@ -35,6 +35,8 @@ pub struct WebhookHealth {
     pub next_probe_at: Option<OffsetDateTime>,
     /// Beginning of the time without a success, in which attempts were made.
     pub failing_since: Option<OffsetDateTime>,
+    /// Hours of the last notice to operators about this time; 0 before the first.
+    pub notified_hours: i16,
     /// Set while an operator must act before messages can be sent.
     pub blocked_since: Option<OffsetDateTime>,
     /// Time of the last accepted message.
@@ -70,6 +72,7 @@ pub(super) struct StoredRow {
     pub(super) probes: i32,
     pub(super) next_probe_at: Option<OffsetDateTime>,
     pub(super) failing_since: Option<OffsetDateTime>,
+    pub(super) notified_hours: i16,
     pub(super) blocked_since: Option<OffsetDateTime>,
     pub(super) last_success_at: Option<OffsetDateTime>,
     pub(super) last_attempt_at: Option<OffsetDateTime>,
@@ -108,6 +111,7 @@ impl StoredRow {
                 probes: self.probes,
                 next_probe_at: self.next_probe_at,
                 failing_since: self.failing_since,
+                notified_hours: self.notified_hours,
                 blocked_since: self.blocked_since,
                 last_success_at: self.last_success_at,
                 last_attempt_at: self.last_attempt_at,

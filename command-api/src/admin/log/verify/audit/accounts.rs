@@ -181,7 +181,8 @@ impl Accounts {
                     account.compare_after(&self.texts, after, &mut found);
                 }
             }
-            Some(Event::ApiKey(_) | Event::Webhook(_) | Event::Link(_)) => {}
+            Some(Event::ApiKey(_) | Event::Webhook(_) | Event::Observation(_) | Event::Link(_)) => {
+            }
             None => (account.balance, account.profile) = (None, None),
         }
         if let Some(what) = account.compare(stored.position) {

@@ -1,20 +1,22 @@
 //! Cases that no damage of a real database shows: rows that were read earlier, and doubled streams; accounts, keys,
-//! webhooks and reversals, event by event.
+//! webhooks, reversals and observations, event by event.
 
 mod accounts;
 mod keys;
 mod links;
+mod observations;
 mod reversals;
 mod webhooks;
 
 use linkledger_core::{
     account::{Account, AccountCreated, AccountEvent, AccountStatus},
-    credits::{Credits, CreditsGranted, LowBalanceAt},
+    credits::{ChargeReason, Credits, CreditsCharged, CreditsGranted, LowBalanceAt},
     envelope::Metadata,
-    id::EventId,
-    link::LinkState,
+    id::{EventId, KeyId},
+    link::{LinkCreated, LinkState},
 };
 use linkledger_event_store::accounts::AccountAtHead;
+use linkledger_testing as testing;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -94,6 +96,32 @@ fn granted(version: i64, balance_after: i64) -> TestEvent {
         description: None,
     };
     event(version, Event::Credits(CreditsEvent::Granted(granted)))
+}
+
+/// Link of the tests.
+const LINK: LinkId = LinkId::from_uuid(Uuid::from_u128(8));
+
+fn link_created() -> LinkCreated {
+    testing::link_created(LINK, ACCOUNT, "spring", "https://e.com/")
+}
+
+/// Returns an account with a grant of 10, and a link with all details that cost 3: four events.
+fn paid_link() -> Vec<TestEvent> {
+    let charged = CreditsCharged {
+        account_id: ACCOUNT,
+        amount: 3,
+        balance_after: 7,
+        link_id: LINK,
+        key_id: KeyId::from_uuid(Uuid::nil()),
+        reason: ChargeReason::LinkCreated,
+        low_balance: Some(8),
+    };
+    vec![
+        account_created(),
+        granted(2, 10),
+        of_link(1, LinkEvent::Created(link_created()), None),
+        event(3, Event::Credits(CreditsEvent::Charged(charged))),
+    ]
 }
 
 fn row(version: i64, balance: i64, head: Position) -> AccountAtHead {

@@ -149,6 +149,7 @@ fn fault_after(before: &Webhook, event: &WebhookEvent, at: OffsetDateTime) -> Op
         WebhookEvent::SecretRotated(rotated) => {
             fault_of_rotation(before, rotated, at).map(str::to_owned)
         }
+        WebhookEvent::Failing(_) => (!before.enabled).then(|| "it is disabled".to_owned()),
         WebhookEvent::Disabled(_) => (!before.enabled).then(|| "it was disabled before".to_owned()),
         WebhookEvent::Created(_) | WebhookEvent::Deleted(_) => None,
     }

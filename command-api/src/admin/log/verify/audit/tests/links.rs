@@ -1,13 +1,6 @@
-use linkledger_core::link::{DisabledBy, LinkCreated, LinkDeleted, LinkDisabled};
-use linkledger_testing as testing;
+use linkledger_core::link::{DisabledBy, LinkDeleted, LinkDisabled};
 
 use super::*;
-
-const LINK: LinkId = LinkId::from_uuid(Uuid::from_u128(8));
-
-fn link_created() -> LinkCreated {
-    testing::link_created(LINK, ACCOUNT, "spring", "https://e.com/")
-}
 
 fn created(version: i64) -> TestEvent {
     of_link(version, LinkEvent::Created(link_created()), None)

@@ -1,34 +1,13 @@
-use linkledger_core::credits::{ChargeReason, CreditsCharged, CreditsRefunded, CreditsRevoked};
+use linkledger_core::credits::{CreditsRefunded, CreditsRevoked};
 
 use super::*;
 
-const LINK: LinkId = LinkId::from_uuid(Uuid::from_u128(8));
-/// Positions of the grant and the charge.
+/// Positions of the grant and the charge of [`paid_link`].
 const GRANT: Position = 2;
 const CHARGE: Position = 4;
 
 fn entry(position: Position) -> EntryId {
     EntryId::from_uuid(event_id(position).uuid())
-}
-
-/// Returns an account with a grant of 10, and a link that cost 3.
-fn given() -> Vec<TestEvent> {
-    let created = linkledger_testing::link_created(LINK, ACCOUNT, "spring", "https://e.com/");
-    let charged = CreditsCharged {
-        account_id: ACCOUNT,
-        amount: 3,
-        balance_after: 7,
-        link_id: LINK,
-        key_id: linkledger_core::id::KeyId::from_uuid(Uuid::nil()),
-        reason: ChargeReason::LinkCreated,
-        low_balance: Some(8),
-    };
-    vec![
-        account_created(),
-        granted(2, 10),
-        of_link(1, LinkEvent::Created(created), None),
-        event(3, Event::Credits(CreditsEvent::Charged(charged))),
-    ]
 }
 
 fn refunded(version: i64, amount: i64, refunds: EntryId, balance_after: i64) -> TestEvent {
@@ -66,13 +45,14 @@ fn found_after(events: &[TestEvent]) -> Vec<Found> {
         | Event::Account(_)
         | Event::ApiKey(_)
         | Event::Webhook(_)
+        | Event::Observation(_)
         | Event::Credits(_) => None,
     });
     let expected = Expected {
         reversed_entries: named.collect(),
         ..rows(&[], 0)
     };
-    found_in(&[&given()[..], events].concat(), expected)
+    found_in(&[&paid_link()[..], events].concat(), expected)
 }
 
 #[test]

@@ -2,7 +2,7 @@ use linkledger_core::{
     id::WebhookId,
     webhook::{
         DisabledReason, SecretVersion, Webhook, WebhookChangeRequest, WebhookChanged,
-        WebhookChanges, WebhookCreated, WebhookDeleted, WebhookEvent, WebhookUrl,
+        WebhookChanges, WebhookCreated, WebhookDeleted, WebhookEvent, WebhookFailing, WebhookUrl,
     },
 };
 use time::Duration;
@@ -169,6 +169,18 @@ fn events_of_a_webhook_follow_from_each_other() {
     assert_one(&found_at(&again), Some(5), "not of the next generation");
     let again = after(5, &events[4]);
     assert_one(&found_at(&again), Some(6), "it was disabled before");
+    let failing = |version| {
+        let failing = WebhookFailing {
+            account_id: ACCOUNT,
+            webhook_id: WEBHOOK,
+            failing_since: NOW,
+            hours: 1,
+        };
+        of_webhook(version, WebhookEvent::Failing(failing))
+    };
+    assert_eq!(found_at(&after(4, &failing(5))), []);
+    let late = after(5, &failing(6));
+    assert_one(&found_at(&late), Some(6), "it is disabled");
     let mut gone = after(2, &deleted(3));
     gone.push(with_version(4, &events[3]));
     assert_one(&found_at(&gone), Some(4), "it was deleted before");
