@@ -201,7 +201,7 @@ fn refused_test_shows_the_answer_and_ends_with_6() {
     let (output, server) = run(script, &["webhooks", "test", WEBHOOK]);
     assert_eq!(output.status.code(), Some(6), "{output:?}");
     let shown = text(&output.stdout);
-    assert!(shown.contains("Answer       unknown type\n"), "{shown}");
+    assert!(shown.contains("Answer        unknown type\n"), "{shown}");
     let message = text(&output.stderr);
     assert!(message.contains("not delivered: status 422"), "{message}");
     let lines: Vec<String> = server
