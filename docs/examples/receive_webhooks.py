@@ -48,5 +48,10 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
 
+class Server(http.server.HTTPServer):
+    # Room for all requests that come at once: one without room comes again after a second.
+    request_queue_size = 64
+
+
 port = int(sys.argv[2]) if len(sys.argv) > 2 else 3000
-http.server.HTTPServer(("127.0.0.1", port), Receiver).serve_forever()
+Server(("127.0.0.1", port), Receiver).serve_forever()
