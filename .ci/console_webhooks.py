@@ -34,8 +34,9 @@ class Receiver:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def types(self, secret):
-        """Returns the types of the messages that are signed with this secret."""
-        return [json.loads(body)["type"] for headers, body in list(self.messages) if is_signed(headers, body, secret)]
+        """Returns the types of the messages that are signed with this secret, also of those in lists."""
+        bodies = [json.loads(body) for headers, body in list(self.messages) if is_signed(headers, body, secret)]
+        return [message["type"] for body in bodies for message in (body["data"]["items"] if body["type"] == "events" else [body])]
 
 
 class Handler(BaseHTTPRequestHandler):
